@@ -6,7 +6,9 @@ import pytest
 from tests.cli.command import Command
 from tests.support.json_values import is_array
 
-from fairlead.cli.flags import FLAGS, IGNORED_SWITCHES, IGNORED_VALUES, Arguments, Flag, UsageError, help_text, parse
+from fairlead.cli.flags import FLAGS, IGNORED_SWITCHES, IGNORED_VALUES, Arguments, Flag, UsageError, parse
+from fairlead.cli.help import all_flags, overview
+from fairlead.wire.dialects import Program
 
 VALUED = [flag for flag in FLAGS if flag.kind in ("value", "list")]
 SWITCHES = [flag for flag in FLAGS if flag.kind == "switch"]
@@ -87,7 +89,7 @@ def test_no_flag_is_declared_twice() -> None:
 
 
 def test_the_help_shows_every_flag() -> None:
-    assert all(name in help_text() for flag in FLAGS for name in flag.names)
+    assert all(name in all_flags() for flag in FLAGS for name in flag.names)
 
 
 @pytest.mark.parametrize(
@@ -125,4 +127,4 @@ def test_flags_that_do_nothing_get_a_line_each_and_the_rest_works(fairlead: Comm
 def test_help_goes_to_standard_output(fairlead: Command, name: str) -> None:
     done = fairlead(name)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == help_text() + "\n"
+    assert done.stdout == overview(Program()) + "\n"

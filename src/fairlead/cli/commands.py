@@ -14,6 +14,9 @@ from fairlead.cli.subcommand import Subcommand
 if TYPE_CHECKING:
     from fairlead.wire.dialects import Program
 
+#: The length from which a name may be two edits away from what was typed.
+_LONG = 8
+
 SUBCOMMANDS: tuple[Subcommand, ...] = (
     Subcommand(
         name="export",
@@ -114,6 +117,7 @@ SUBCOMMANDS: tuple[Subcommand, ...] = (
         flags=(Flag(("-l", "--local"), "local", "switch", "remove it from this project only"),),
         examples=("uninstall npm:pi-example",),
         for_peers=True,
+        is_hidden=True,
     ),
     Subcommand(
         name="update",
@@ -143,6 +147,17 @@ SUBCOMMANDS: tuple[Subcommand, ...] = (
         flags=(Flag(("--package",), "package", "switch", "write a folder node_modules with a package like the program's"),),
         words=("<dialect>",),
         examples=("shim pi ~/.local/bin", "shim pi@0.87 --package ."),
+        for_peers=True,
+    ),
+    Subcommand(
+        name="acp",
+        group="hosts",
+        summary="serve an editor that speaks the Agent Client Protocol",
+        run="main:serve_acp",
+        usage=("[FLAGS]",),
+        about="Serves an editor on standard input and output, like --mode acp. It takes the flags of `fairlead help flags`.\n"
+        "With --login it stores a key instead, for editors that start it in a terminal.",
+        examples=("acp", "acp --model opus"),
         for_peers=True,
     ),
     Subcommand(
@@ -179,6 +194,22 @@ SUBCOMMANDS: tuple[Subcommand, ...] = (
         examples=("schema --dialect pi", "schema --dialect opal --typescript"),
         for_peers=True,
     ),
+    Subcommand(
+        name="help",
+        group="help",
+        summary="explain a command, or list all flags",
+        run="help:show_help",
+        usage=("[COMMAND | flags]",),
+        words=("<command>", "flags"),
+        examples=("help export", "help flags"),
+    ),
+    Subcommand(
+        name="version",
+        group="help",
+        summary="show the version",
+        run="help:show_version",
+        examples=("version",),
+    ),
 )
 
 
@@ -186,3 +217,29 @@ def find(name: str, program: Program) -> Subcommand | None:
     """Return the subcommand with this name, or None if the program that fairlead was started as has none."""
     is_peer = program.dialect is not None
     return next((command for command in SUBCOMMANDS if command.name == name and (command.for_peers or not is_peer)), None)
+
+
+def suggestion(word: str, program: Program) -> str | None:
+    """Return the subcommand that a mistyped word probably means, or None. A prompt of one word is rarely that near to one.
+
+    The subcommands of a peer are not suggested: under its name, an unknown word is a prompt, as it is for the peer.
+    """
+    if program.dialect is not None or not word.replace("-", "").isalpha():
+        return None
+    names = [command.name for command in SUBCOMMANDS if not command.is_hidden]
+    near = [(edits, name) for name in names if (edits := _edits(word.lower(), name)) <= (2 if len(name) >= _LONG else 1)]
+    return min(near)[1] if near else None
+
+
+def _edits(word: str, name: str) -> int:
+    """Return how many letters have to be added, removed, replaced or swapped with their neighbour to get `name`."""
+    before: list[int] = []
+    last = list(range(len(name) + 1))
+    for row, letter in enumerate(word, 1):
+        current = [row]
+        for column, other in enumerate(name, 1):
+            fewest = min(last[column] + 1, current[-1] + 1, last[column - 1] + (letter != other))
+            swapped = row > 1 and column > 1 and letter == name[column - 2] and word[row - 2] == other
+            current.append(min(fewest, before[column - 2] + 1) if swapped else fewest)
+        before, last = last, current
+    return last[-1]

@@ -30,143 +30,197 @@ class Flag(Struct, frozen=True):
     choices: tuple[str, ...] = ()
 
 
-FLAGS: tuple[Flag, ...] = (
-    Flag(
-        ("--mode",),
-        "mode",
-        "value",
-        "text prints the answer, json the events; rpc serves a host, rpc-ui one with a user to ask, acp an editor, opal Opal's",
-        "MODE",
-        ("text", "json", "rpc", "rpc-ui", "acp", "opal"),
+#: The flags by section, in the order of the help and of docs/cli.md.
+FLAG_SECTIONS: dict[str, tuple[Flag, ...]] = {
+    "Mode and protocol": (
+        Flag(("-p", "--print"), "print", "switch", "answer the prompt on standard output and exit"),
+        Flag(
+            ("--output-format",),
+            "output_format",
+            "value",
+            "with -p: text, json (one result) or stream-json (events)",
+            "FORM",
+            ("text", "json", "stream-json"),
+        ),
+        Flag(
+            ("--mode",),
+            "mode",
+            "value",
+            "text or json: answer a prompt; rpc, rpc-ui, acp or opal: serve a host",
+            "MODE",
+            ("text", "json", "rpc", "rpc-ui", "acp", "opal"),
+        ),
+        Flag(("--dialect",), "dialect", "value", "the protocol of rpc mode: pi, omp, xcsh, pi-2025, opal or acp", "NAME"),
+        Flag(("--updates",), "updates", "value", "the form of message_update: full or delta", "FORM", ("full", "delta")),
+        Flag(
+            ("--max-frame-bytes",),
+            "max_frame_bytes",
+            "value",
+            "the longest frame to send; longer ones become rpc_chunk frames",
+            "N",
+        ),
+        Flag(
+            ("--on-eof",),
+            "on_eof",
+            "value",
+            "when the host closes its end: abort the run or finish it",
+            "WHAT",
+            ("abort", "finish"),
+        ),
+        Flag(
+            ("--record",),
+            "record",
+            "value",
+            "record the frames of the host and the traffic of the provider",
+            "FILE",
+        ),
+        Flag(("--record-overwrite",), "record_overwrite", "switch", "let --record replace a file that exists"),
     ),
-    Flag(("--login",), "login", "switch", "log in at a provider and exit, as `fairlead login`; editors use it"),
-    Flag(("-p", "--print"), "print", "switch", "answer the prompt on standard output and exit"),
-    Flag(("--dialect",), "dialect", "value", "the protocol of rpc mode: pi, omp, xcsh, pi-2025, opal or acp", "NAME"),
-    Flag(("--provider",), "provider", "value", "the provider of the model", "NAME"),
-    Flag(("--model",), "model", "value", "the model: provider/id, an id or a pattern, with an optional :level", "PATTERN"),
-    Flag(("--models",), "models", "value", "models to cycle through: patterns separated by commas", "PATTERNS"),
-    Flag(("--api-key",), "api_key", "value", "the key of the provider, instead of the one in the environment", "KEY"),
-    Flag(("--thinking",), "thinking", "value", f"how much the model thinks: {', '.join(THINKING_LEVELS)}", "LEVEL"),
-    Flag(("--cwd",), "cwd", "value", "work in this directory instead of the current one", "DIR"),
-    Flag(("--add-dir",), "add_dir", "list", "another directory to work in; may be repeated", "DIR"),
-    Flag(("--system-prompt",), "system_prompt", "value", "replace the system prompt: a text or a file", "TEXT"),
-    Flag(
-        ("--append-system-prompt",),
-        "append_system_prompt",
-        "list",
-        "append to the system prompt: a text or a file; may be repeated",
-        "TEXT",
+    "Model": (
+        Flag(("--model",), "model", "value", "provider/id, an id or part of one, with an optional :level", "PATTERN"),
+        Flag(("--provider",), "provider", "value", "the provider of the model", "NAME"),
+        Flag(("--models",), "models", "value", "models to cycle through: patterns separated by commas", "PATTERNS"),
+        Flag(("--api-key",), "api_key", "value", "the key of the provider, instead of the one in the environment", "KEY"),
+        Flag(("--thinking",), "thinking", "value", f"how much it thinks: {', '.join(THINKING_LEVELS)}", "LEVEL"),
+        Flag(("--max-turns",), "max_turns", "value", "end the run with an error after N model calls; 0 for no limit", "N"),
+        Flag(("--max-time",), "max_time", "value", "abort what runs after this time: seconds, or 5s, 10m, 1h", "TIME"),
+        Flag(("--provider-session-id",), "provider_session_id", "value", "the id of the session that providers see", "ID"),
+        Flag(("--list-models",), "list_models", "optional", "list the models that match, by default all, and exit", "PATTERN"),
     ),
-    Flag(("-nc", "--no-context-files"), "no_context_files", "switch", "do not read AGENTS.md and CLAUDE.md"),
-    Flag(("--skill",), "skill", "list", "a skill or a folder of skills; may be repeated", "PATH"),
-    Flag(("--no-rules",), "no_rules", "switch", "use no stream rules"),
-    Flag(("--max-turns",), "max_turns", "value", "end the run with an error after this many model calls; 0 for no limit", "N"),
-    Flag(("--max-time",), "max_time", "value", "abort what runs after this time: seconds, or 5s, 10m, 1h", "TIME"),
-    Flag(
-        ("--approval",),
-        "approval",
-        "value",
-        "what to do when a tool wants to change something: auto, ask or deny; write asks only about what is not a file",
-        "MODE",
-        ("auto", "write", "ask", "deny"),
+    "Tools and safety": (
+        Flag(
+            ("-t", "--tools"),
+            "tools",
+            "value",
+            "the tools of the model: names and * patterns, or +name, -name",
+            "NAMES",
+        ),
+        Flag(("-xt", "--exclude-tools"), "exclude_tools", "value", "tools to leave out: names and * patterns", "NAMES"),
+        Flag(("-nt", "--no-tools"), "no_tools", "switch", "use no tools"),
+        Flag(("-nbt", "--no-builtin-tools"), "no_builtin_tools", "switch", "use no built-in tools"),
+        Flag(
+            ("--approval",),
+            "approval",
+            "value",
+            "when a tool wants to change something: auto, write, ask or deny",
+            "MODE",
+            ("auto", "write", "ask", "deny"),
+        ),
+        Flag(
+            ("--approval-mode",),
+            "approval_mode",
+            "value",
+            "the same in the words of omp; the stricter of both applies",
+            "MODE",
+            ("always-ask", "write", "yolo"),
+        ),
+        Flag(("--yolo", "--auto-approve"), "yolo", "switch", "the same as --approval-mode yolo"),
+        Flag(
+            ("--sandbox",),
+            "sandbox",
+            "value",
+            "workspace: commands change only this directory, without network",
+            "MODE",
+            ("off", "workspace"),
+        ),
+        Flag(("-a", "--approve"), "approve", "switch", "trust the project for this run, with its extensions and servers"),
+        Flag(("-na", "--no-approve"), "no_approve", "switch", "do not trust the project for this run"),
+        Flag(("--cwd",), "cwd", "value", "work in this directory instead of the current one", "DIR"),
+        Flag(("--add-dir",), "add_dir", "list", "another directory to work in; may be repeated", "DIR"),
     ),
-    Flag(
-        ("--approval-mode",),
-        "approval_mode",
-        "value",
-        "the same in the words of omp; the stricter of both applies",
-        "MODE",
-        ("always-ask", "write", "yolo"),
+    "Sessions": (
+        Flag(("-c", "--continue"), "resume", "switch", "resume the latest session of this directory"),
+        Flag(
+            ("-r", "--resume"),
+            "resume_named",
+            "session",
+            "resume the session with this file or id, by default the latest",
+            "FILE|ID",
+        ),
+        Flag(("--session",), "session", "optional", "resume a session: its file or the beginning of its id", "FILE|ID"),
+        Flag(("--session-id",), "session_id", "value", "resume the session with exactly this id, or create it", "ID"),
+        Flag(("--fork",), "fork", "value", "start with a copy of a session: its file or the start of its id", "FILE|ID"),
+        Flag(("-n", "--name"), "name", "value", "the name of the session", "NAME"),
+        Flag(("--session-dir",), "session_dir", "value", "the folder for session files", "DIR"),
+        Flag(("--no-session",), "no_session", "switch", "do not save the session"),
+        Flag(
+            ("--durability",),
+            "durability",
+            "value",
+            "fsync: saved entries also survive a power cut",
+            "HOW",
+            ("flush", "fsync"),
+        ),
+        Flag(("--export",), "export", "value", "write a session file as an HTML page and exit", "FILE"),
     ),
-    Flag(("--yolo", "--auto-approve"), "yolo", "switch", "the same as --approval-mode yolo"),
-    Flag(
-        ("--sandbox",),
-        "sandbox",
-        "value",
-        "workspace: commands can change only the working directory and have no network",
-        "MODE",
-        ("off", "workspace"),
+    "Instructions and additions": (
+        Flag(("--system-prompt",), "system_prompt", "value", "replace the system prompt: a text or a file", "TEXT"),
+        Flag(
+            ("--append-system-prompt",),
+            "append_system_prompt",
+            "list",
+            "append to the system prompt: a text or a file; may be repeated",
+            "TEXT",
+        ),
+        Flag(("-nc", "--no-context-files"), "no_context_files", "switch", "do not read AGENTS.md and CLAUDE.md"),
+        Flag(("--skill",), "skill", "list", "a skill or a folder of skills; may be repeated", "PATH"),
+        Flag(("-ns", "--no-skills"), "no_skills", "switch", "use only the skills of --skill"),
+        Flag(
+            ("--prompt-template",),
+            "prompt_template",
+            "list",
+            "a prompt template or a folder of templates; may be repeated",
+            "PATH",
+        ),
+        Flag(("-np", "--no-prompt-templates"), "no_prompt_templates", "switch", "use only the templates of --prompt-template"),
+        Flag(
+            ("-e", "--extension", "--hook", "--trusted-extension"),
+            "extension",
+            "list",
+            "an extension or a folder of extensions; may be repeated",
+            "PATH",
+        ),
+        Flag(("-ne", "--no-extensions"), "no_extensions", "switch", "use only the extensions of --extension"),
+        Flag(
+            ("--extension-errors",),
+            "extension_errors",
+            "value",
+            "if an extension that you named fails to load: exit or continue",
+            "WHAT",
+            ("exit", "continue"),
+        ),
+        Flag(("--mcp-config",), "mcp_config", "list", "a file of MCP servers; may be repeated", "FILE"),
+        Flag(("--no-mcp",), "no_mcp", "switch", "use only the servers of --mcp-config"),
+        Flag(("--no-rules",), "no_rules", "switch", "use no stream rules"),
+        Flag(("--isolated",), "isolated", "switch", "read no configuration; keys from the environment or --api-key"),
     ),
-    Flag(("-ns", "--no-skills"), "no_skills", "switch", "use only the skills of --skill"),
-    Flag(
-        ("--prompt-template",), "prompt_template", "list", "a prompt template or a folder of templates; may be repeated", "PATH"
+    "Other": (
+        Flag(("--login",), "login", "switch", "log in at a provider and exit; editors use it"),
+        Flag(("--offline",), "offline", "switch", "connect only to the model provider"),
+        Flag(("--verbose",), "verbose", "switch", "log more to stderr; FAIRLEAD_LOG=debug logs everything"),
+        Flag(("--log-file",), "log_file", "value", "append the log to a file instead of stderr", "FILE"),
+        Flag(("-h", "--help"), "help", "switch", "show this help and exit"),
+        Flag(("-v", "--version"), "version", "switch", "show the version and exit"),
     ),
-    Flag(("-np", "--no-prompt-templates"), "no_prompt_templates", "switch", "use only the templates of --prompt-template"),
-    Flag(("--mcp-config",), "mcp_config", "list", "a file of MCP servers; may be repeated", "FILE"),
-    Flag(("--no-mcp",), "no_mcp", "switch", "use only the servers of --mcp-config"),
-    Flag(
-        ("-e", "--extension", "--hook", "--trusted-extension"),
-        "extension",
-        "list",
-        "an extension or a folder of extensions; may be repeated",
-        "PATH",
-    ),
-    Flag(("-ne", "--no-extensions"), "no_extensions", "switch", "use only the extensions of --extension"),
-    Flag(
-        ("--extension-errors",),
-        "extension_errors",
-        "value",
-        "when an extension that you named cannot be loaded: exit, or continue without it",
-        "WHAT",
-        ("exit", "continue"),
-    ),
-    Flag(("-a", "--approve"), "approve", "switch", "trust the project for this run: use its extensions, servers and settings"),
-    Flag(("-na", "--no-approve"), "no_approve", "switch", "do not trust the project for this run"),
-    Flag(("-t", "--tools"), "tools", "value", "the tools that the model may use: names and * patterns; or +name, -name", "NAMES"),
-    Flag(("-nt", "--no-tools"), "no_tools", "switch", "use no tools"),
-    Flag(("-nbt", "--no-builtin-tools"), "no_builtin_tools", "switch", "use no built-in tools"),
-    Flag(("-xt", "--exclude-tools"), "exclude_tools", "value", "tools to leave out: names and * patterns", "NAMES"),
-    Flag(("--session",), "session", "optional", "resume a session: its file or the beginning of its id", "FILE|ID"),
-    Flag(("-c", "--continue"), "resume", "switch", "resume the latest session of this directory"),
-    Flag(
-        ("-r", "--resume"), "resume_named", "session", "resume the session with this file or id, by default the latest", "FILE|ID"
-    ),
-    Flag(("--fork",), "fork", "value", "start with a copy of a session: its file, or the beginning of its id", "FILE|ID"),
-    Flag(("--session-id",), "session_id", "value", "resume the session with exactly this id, or create it", "ID"),
-    Flag(("--provider-session-id",), "provider_session_id", "value", "the id of the session that providers see", "ID"),
-    Flag(("--session-dir",), "session_dir", "value", "the folder for session files", "DIR"),
-    Flag(("-n", "--name"), "name", "value", "the name of the session", "NAME"),
-    Flag(("--no-session",), "no_session", "switch", "do not save the session"),
-    Flag(
-        ("--durability",),
-        "durability",
-        "value",
-        "fsync: saved entries survive a power cut, not only the end of the process",
-        "HOW",
-        ("flush", "fsync"),
-    ),
-    Flag(("--isolated",), "isolated", "switch", "read no user configuration; use keys from the environment or --api-key"),
-    Flag(("--updates",), "updates", "value", "the form of message_update: full or delta", "FORM", ("full", "delta")),
-    Flag(
-        ("--max-frame-bytes",),
-        "max_frame_bytes",
-        "value",
-        "the longest frame to send; longer ones become rpc_chunk frames",
-        "N",
-    ),
-    Flag(
-        ("--on-eof",),
-        "on_eof",
-        "value",
-        "when the input of the host ends: abort the run, or finish it first",
-        "WHAT",
-        ("abort", "finish"),
-    ),
-    Flag(
-        ("--record",),
-        "record",
-        "value",
-        "keep the frames of the host and the traffic of the provider in a new file, or a new file in a folder",
-        "FILE",
-    ),
-    Flag(("--record-overwrite",), "record_overwrite", "switch", "let --record replace a file that exists"),
-    Flag(("--list-models",), "list_models", "optional", "list the models that match, by default all, and exit", "PATTERN"),
-    Flag(("--export",), "export", "value", "write a session file as an HTML page and exit; the page may follow", "FILE"),
-    Flag(("--offline",), "offline", "switch", "connect only to the model provider"),
-    Flag(("--verbose",), "verbose", "switch", "log more to stderr; FAIRLEAD_LOG=debug logs everything"),
-    Flag(("--log-file",), "log_file", "value", "append the log to a file instead of stderr", "FILE"),
-    Flag(("-h", "--help"), "help", "switch", "show this help and exit"),
-    Flag(("-v", "--version"), "version", "switch", "show the version and exit"),
+}
+FLAGS: tuple[Flag, ...] = tuple(flag for section in FLAG_SECTIONS.values() for flag in section)
+#: The flags that `fairlead --help` shows. `fairlead help flags` shows all.
+COMMON_FLAGS = (
+    "--print",
+    "--output-format",
+    "--model",
+    "--thinking",
+    "--tools",
+    "--approval",
+    "--sandbox",
+    "--cwd",
+    "--continue",
+    "--resume",
+    "--no-session",
+    "--isolated",
+    "--verbose",
+    "--help",
+    "--version",
 )
 
 #: Flags of pi, omp and xcsh that have no effect here, without a value and with one.
@@ -190,6 +244,7 @@ class Arguments(Struct):
 
     mode: str | None = None
     print: bool = False
+    output_format: str | None = None
     dialect: str | None = None
     provider: str | None = None
     model: str | None = None
@@ -324,34 +379,3 @@ def unknown_flag(name: str, more: Sequence[str] = ()) -> str:
     near = get_close_matches(name, [*known, *more, *IGNORED_SWITCHES, *IGNORED_VALUES], 1)
     hint = f" Did you mean {near[0]}?" if near else ""
     return f"Unknown flag {name}.{hint} `fairlead --help` lists them all."
-
-
-def help_text() -> str:
-    lines = [
-        "fairlead: a coding agent that other programs embed.",
-        "",
-        "  fairlead --mode rpc [flags]            serve a host on standard input and output",
-        "  fairlead -p [flags] PROMPT [@FILE...]  answer one prompt; piped input comes before it",
-        "  fairlead --mode json [flags] PROMPT    the same, with one line of JSON per event",
-        "  fairlead acp [flags]                   serve an editor that speaks the Agent Client Protocol",
-        "  fairlead --mode opal [flags]           serve a client of Opal",
-        "  fairlead shim pi|omp|xcsh|opal DIR     write launchers for hosts of these programs",
-        "  fairlead export FILE [PAGE]            write a session as an HTML page",
-        "  fairlead login [PROVIDER]              store the key of a provider, or log in at it",
-        "  fairlead logout [PROVIDER]             forget a stored key or login",
-        "  fairlead trust [PATH]                  let a project run its own extensions and servers",
-        "  fairlead rules test FILE [flags]       show what a stream rule matches",
-        "  fairlead install|remove|update SOURCE  manage packages of pi: npm:NAME, git:URL or a path",
-        "  fairlead list                          show the packages that are installed",
-        "  fairlead replay FILE [--fast]          be the agent of a recording that --record made",
-        "  fairlead schema [--dialect NAME]       print the protocol as JSON Schema, or with --typescript as types",
-        "",
-        "Flags:",
-    ]
-    for flag in FLAGS:
-        value = f"[{flag.metavar}]" if flag.kind in ("optional", "session") else flag.metavar
-        left = f"{', '.join(flag.names)} {value}".rstrip()
-        lines.append(f"  {left:34} {flag.help}")
-    lines += ["", "Keys come from the environment (ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY ...), from"]
-    lines += ["~/.fairlead/auth.json or from ~/.fairlead/models.json. See docs/models.md."]
-    return "\n".join(lines)

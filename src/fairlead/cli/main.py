@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from fairlead.cli.console import complain, configure_logging, remark, say
-from fairlead.cli.flags import Arguments, UsageError, help_text, parse, unknown_flag
+from fairlead.cli.flags import Arguments, UsageError, parse, unknown_flag
 from fairlead.errors import ConfigError, ExtensionNotLoaded, FairleadError
 
 if TYPE_CHECKING:
@@ -69,13 +69,38 @@ def _dispatch(argv: Sequence[str], program: Program) -> int:
             return 0
         if command is not None:
             return command.load()(argv[1:], program)
-    if argv[:1] == ["acp"]:
-        argv = ["--mode", *argv]
+    return _run_flags(argv, program)
+
+
+def serve_acp(words: Sequence[str], program: Program) -> int:
+    """Serve an editor. Takes all flags. Returns the exit code."""
+    return _run_flags(["--mode", "acp", *words], program)
+
+
+def _refuse_misspelt_command(argv: Sequence[str], word: str, program: Program) -> None:
+    """Raise UsageError if a word is probably a mistyped subcommand: a prompt would cost money."""
+    from fairlead.cli.commands import suggestion
+
+    near = suggestion(word, program)
+    if near is None:
+        return
+    from shlex import join
+
+    if near == word:
+        problem = f"{word} is a command, and flags of fairlead cannot come before it. Did you mean `fairlead {word}`?"
+    else:
+        problem = f"fairlead has no command {word}. Did you mean `fairlead {near}`?"
+    raise UsageError(f"{problem} To send it as a prompt: {join(['fairlead', '-p', *argv])}")
+
+
+def _run_flags(argv: Sequence[str], program: Program) -> int:
     arguments = parse(argv)
     if arguments.help or arguments.version:
         show = complain if program.prints_help_on_stderr else say
-        show(help_text() if arguments.help else program.version_line)
+        show(_help(program) if arguments.help else program.version_line)
         return 0
+    if arguments.words and arguments.mode is None and not arguments.print and "--" not in argv:
+        _refuse_misspelt_command(argv, arguments.words[0], program)
     _change_directory(arguments.cwd)
     _choose_profile(arguments, program)
     _configure_logging(arguments)
@@ -104,6 +129,12 @@ def _dispatch(argv: Sequence[str], program: Program) -> int:
     from fairlead.cli.print_mode import run_prompts
 
     return run_prompts(argv, arguments, _profile(arguments, program), program)
+
+
+def _help(program: Program) -> str:
+    from fairlead.cli.help import overview
+
+    return overview(program)
 
 
 def _configure_logging(arguments: Arguments) -> None:

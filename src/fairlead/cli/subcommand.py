@@ -39,6 +39,8 @@ class Subcommand(Struct, frozen=True, kw_only=True):
     examples: tuple[str, ...]
     #: Whether it also exists when fairlead was started under the name of another program.
     for_peers: bool = False
+    #: Whether `fairlead --help` leaves it out.
+    is_hidden: bool = False
 
     def load(self) -> Run:
         """Import the module and return the function."""

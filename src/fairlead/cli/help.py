@@ -1,0 +1,93 @@
+"""`fairlead --help`, `fairlead help` and `fairlead version`. The texts are generated from the tables of flags and subcommands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, get_args
+
+from fairlead.cli.commands import SUBCOMMANDS, find, suggestion
+from fairlead.cli.console import say
+from fairlead.cli.flags import COMMON_FLAGS, FLAG_SECTIONS, FLAGS, Flag, UsageError
+from fairlead.cli.subcommand import Group, Subcommand, help_of
+
+if TYPE_CHECKING:
+    from fairlead.wire.dialects import Program
+
+_TITLES: dict[Group, str] = {
+    "start": "Start",
+    "sessions": "Sessions",
+    "models": "Models and keys",
+    "projects": "Projects",
+    "hosts": "Editors, hosts and programs",
+    "help": "Help",
+}
+_INTRODUCTION = """\
+fairlead: a coding agent for terminals, editors and programs.
+
+  fairlead -p PROMPT [@FILE...]  answer a prompt; piped input comes before it
+  fairlead --mode rpc            serve a host on standard input and output
+  fairlead COMMAND [--help]      run one of these commands, or explain it"""
+_KEYS = """\
+Keys come from the environment (ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY ...), from `fairlead login` or
+from models.json. `fairlead doctor` shows what was found and what is missing."""
+_ALL = "flags"
+
+
+def show_help(words: Sequence[str], program: Program) -> int:
+    """Print the overview, the help of one subcommand, or all flags. Returns the exit code. Raises UsageError."""
+    if len(words) > 1:
+        raise UsageError("usage: fairlead help [COMMAND | flags]")
+    topic = words[0] if words else None
+    if topic is None:
+        say(overview(program))
+    elif topic == _ALL:
+        say(all_flags())
+    else:
+        command = find(topic, program)
+        if command is None:
+            near = suggestion(topic, program)
+            hint = f" Did you mean `fairlead help {near}`?" if near else ""
+            raise UsageError(f"There is no command {topic}.{hint} `fairlead --help` lists the commands.")
+        say(help_of(command))
+    return 0
+
+
+def show_version(words: Sequence[str], program: Program) -> int:
+    """Print the version. Returns the exit code. Raises UsageError."""
+    if words:
+        raise UsageError("usage: fairlead version")
+    say(program.version_line)
+    return 0
+
+
+def overview(program: Program) -> str:
+    """Return what `fairlead --help` prints: the commands and the common flags. Under a peer's name it has all flags."""
+    commands = [command for command in SUBCOMMANDS if not command.is_hidden and find(command.name, program) is not None]
+    parts = [_INTRODUCTION]
+    for group in get_args(Group):
+        if rows := [command for command in commands if command.group == group]:
+            parts.append("\n".join([_TITLES[group], *map(_command_line, rows)]))
+    if program.dialect is not None:
+        return "\n\n".join([*parts, all_flags(), _KEYS])
+    common = [flag for flag in FLAGS if any(name in COMMON_FLAGS for name in flag.names)]
+    parts.append("\n".join(["Common flags (`fairlead help flags` lists all)", *_flag_lines(common)]))
+    return "\n\n".join([*parts, _KEYS])
+
+
+def all_flags() -> str:
+    """Return what `fairlead help flags` prints."""
+    return "\n\n".join("\n".join([title, *_flag_lines(flags)]) for title, flags in FLAG_SECTIONS.items())
+
+
+def _command_line(command: Subcommand) -> str:
+    return f"  {command.name:14}{command.summary}"
+
+
+def _flag_lines(flags: Iterable[Flag]) -> list[str]:
+    return [line for flag in flags for line in _flag_line(flag)]
+
+
+def _flag_line(flag: Flag) -> list[str]:
+    value = f"[{flag.metavar}]" if flag.kind in ("optional", "session") else flag.metavar
+    left = f"  {', '.join(flag.names)} {value}".rstrip()
+    return [f"{left:34}{flag.help}"] if len(left) < 34 else [left, f"{'':34}{flag.help}"]
