@@ -1,0 +1,189 @@
+"""Draws the chat in a terminal without taking over the screen.
+
+Finished lines are written once and scroll away like any other output, so they stay in the terminal's own scrollback. Below them
+is the live region: the lines that may still change. It is repainted line by line, and only where a line differs from what the
+terminal shows.
+
+A frame is one write between synchronised-update marks (DEC private mode 2026), so the terminal shows it as a whole. Lines do not
+wrap during a frame: a character that the terminal draws wider than expected cannot add a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from fairlead.chat.text import RESET, clip, clusters, width, without_styles
+
+_BEGIN = "\x1b[?2026h\x1b[?25l\x1b[?7l"
+_END = "\x1b[?7h"
+_SHOW_CURSOR = "\x1b[?25h"
+_DONE = "\x1b[?2026l"
+_ERASE_LINE = "\x1b[K"
+_ERASE_BELOW = "\x1b[J"
+
+
+class Screen:
+    """The end of a terminal's output, and the live region below it.
+
+    `commit` and `show` say what the terminal should show; `flush` writes the difference.
+    """
+
+    def __init__(self, write: Callable[[str], None], size: Callable[[], tuple[int, int]], *, reflows: bool = True) -> None:
+        """
+        Args:
+            write: Sends text to the terminal.
+            size: Returns the columns and rows of the terminal.
+            reflows: Whether the terminal wraps existing lines again when its width changes, as most do. xterm and the Linux
+                console do not.
+        """
+        self._write = write
+        self._size = size
+        self._reflows = reflows
+        self._painted_size: tuple[int, int] = size()
+        #: The live region as the terminal shows it, and where the cursor is in it.
+        self._shown: list[str] = []
+        self._at = (0, 0)
+        self._cursor: tuple[int, int] | None = None
+        #: What the next frame adds and shows.
+        self._committed: list[str] = []
+        self._live: Sequence[str] = ()
+        self._wanted_cursor: tuple[int, int] | None = None
+        self._resized = False
+
+    def commit(self, lines: Iterable[str]) -> None:
+        """Write lines above the live region with the next frame. They are final."""
+        self._committed += lines
+
+    def show(self, lines: Sequence[str], cursor: tuple[int, int] | None = None) -> None:
+        """Replace the live region with the next frame.
+
+        Args:
+            lines: The lines of the region. Of more lines than the terminal has, those around the cursor or the last are shown.
+            cursor: The row in `lines` and the column of the cursor; None hides it.
+        """
+        self._live = lines
+        self._wanted_cursor = cursor
+
+    def resized(self) -> None:
+        """Repaint the whole live region with the next frame: the size of the terminal has changed."""
+        self._resized = True
+
+    def forget(self) -> None:
+        """Start below whatever the terminal shows now: another program has used it. The cursor is at the start of a line."""
+        self._shown, self._at, self._cursor = [], (0, 0), None
+        self._painted_size = self._size()
+        self._resized = False
+
+    def flush(self) -> None:
+        """Write one frame: the committed lines and the live region, as far as the terminal does not show them yet."""
+        size = self._size()
+        resized = self._resized or size != self._painted_size
+        columns, rows = size
+        live, cursor = _fitting(self._live, self._wanted_cursor, columns, rows)
+        if not self._committed and not resized and live == self._shown and cursor == self._cursor:
+            return
+        old: Sequence[str | None] = self._shown
+        row = self._at[0]
+        if resized:
+            above, count = self._rows_after_resize(columns)
+            old, row = [None] * count, above
+        committed = [_prepared(line, columns) for line in self._committed]
+        self._committed = []
+        frame = _Frame(row)
+        frame.paint(old, committed + live, erase_below=resized)
+        at = cursor if cursor is not None else (len(live) - 1, 0)
+        frame.move(len(committed) + at[0], at[1])
+        self._write(frame.text(shows_cursor=cursor is not None))
+        self._shown, self._at, self._cursor = live, at, cursor
+        self._painted_size, self._resized = size, False
+
+    def close(self) -> None:
+        """Write what is pending, leave the live region as it is, and put a visible cursor below it."""
+        self.flush()
+        below = len(self._shown) if self._shown and self._shown[-1] else len(self._shown) - 1
+        self._write("\r" + "\n" * max(0, below - self._at[0]) + _END + _SHOW_CURSOR)
+        self._shown, self._at, self._cursor = [], (0, 0), None
+        self._live, self._wanted_cursor = (), None
+
+    def _rows_after_resize(self, columns: int) -> tuple[int, int]:
+        """Return how many rows of the region are above the cursor now, and how many rows it has now."""
+        row, column = self._at
+        if not self._reflows:
+            return row, len(self._shown)
+        heights = [_rows_of(line, columns) for line in self._shown]
+        above = sum(heights[:row]) + (_rows_of(_start_of(self._shown[row], column), columns, True) - 1 if self._shown else 0)
+        return above, sum(heights)
+
+
+class _Frame:
+    """Collects what one frame writes. It knows the row of the cursor, counted from the top of the old live region."""
+
+    def __init__(self, row: int) -> None:
+        self._row = row
+        self._parts: list[str] = [_BEGIN]
+
+    def paint(self, old: Sequence[str | None], new: Sequence[str], *, erase_below: bool) -> None:
+        erase_below = erase_below or len(new) < len(old)
+        last = len(new) - 1
+        for row, line in enumerate(new):
+            if row == last and erase_below:
+                self._put(row, line, _ERASE_BELOW)
+            elif row >= len(old) or old[row] != line:
+                self._put(row, line, _ERASE_LINE)
+
+    def _put(self, row: int, line: str, erase: str) -> None:
+        # The end is erased after the text: erasing from the first cell of the screen would make tmux keep a copy of it.
+        self.move(row, 0)
+        self._parts += (line, erase)
+
+    def move(self, row: int, column: int) -> None:
+        """Move the cursor. A row below all others is added with a line feed, which scrolls if it has to."""
+        if row < self._row:
+            self._parts.append(f"\x1b[{self._row - row}A")
+        self._parts.append("\r" + "\n" * max(0, row - self._row))
+        if column:
+            self._parts.append(f"\x1b[{column}C")
+        self._row = row
+
+    def text(self, *, shows_cursor: bool) -> str:
+        return "".join((*self._parts, _END, _SHOW_CURSOR if shows_cursor else "", _DONE))
+
+
+def _fitting(
+    lines: Sequence[str], cursor: tuple[int, int] | None, columns: int, rows: int
+) -> tuple[list[str], tuple[int, int] | None]:
+    """Return the lines that fit, at least one, and the cursor among them."""
+    rows = max(1, rows)
+    first = max(0, len(lines) - rows)
+    if cursor is not None:
+        first = min(first, max(0, cursor[0]))
+    shown = [_prepared(line, columns) for line in lines[first : first + rows]] or [""]
+    if cursor is None:
+        return shown, None
+    return shown, (min(max(0, cursor[0] - first), len(shown) - 1), min(max(0, cursor[1]), max(0, columns - 1)))
+
+
+def _prepared(line: str, columns: int) -> str:
+    """Return the line, narrower than the terminal and with its styles off at the end."""
+    line = clip(line, columns - 1 if columns > 1 else 1)
+    return line + RESET if "\x1b" in line and not line.endswith(RESET) else line
+
+
+def _start_of(line: str, columns: int) -> str:
+    """Return the text of a line up to a column, filled with spaces if it is shorter."""
+    text = without_styles(line)
+    kept = clip(text, columns, "")
+    return kept + " " * (columns - width(kept))
+
+
+def _rows_of(line: str, columns: int, with_cursor: bool = False) -> int:
+    """Return how many rows a line takes after the terminal has wrapped it, with room for a cursor after it or not."""
+    text = without_styles(line) + ("x" if with_cursor else "")
+    if text.isascii():
+        return max(1, -(-len(text) // max(1, columns)))
+    rows, used = 1, 0
+    for _, cells in clusters(text):
+        if used + cells > columns:
+            rows, used = rows + 1, 0
+        used += cells
+    return rows
