@@ -18,7 +18,7 @@ _BEGIN = "\x1b[?2026h\x1b[?25l\x1b[?7l"
 _END = "\x1b[?7h"
 _SHOW_CURSOR = "\x1b[?25h"
 _DONE = "\x1b[?2026l"
-_ERASE_LINE = "\x1b[K"
+_ERASE_LINE = "\x1b[2K"
 _ERASE_BELOW = "\x1b[J"
 
 
@@ -90,7 +90,7 @@ class Screen:
         committed = [_prepared(line, columns) for line in self._committed]
         self._committed = []
         frame = _Frame(row)
-        frame.paint(old, committed + live, erase_below=resized)
+        frame.paint(old, committed + live, erase_below=resized or not self._shown)
         at = cursor if cursor is not None else (len(live) - 1, 0)
         frame.move(len(committed) + at[0], at[1])
         self._write(frame.text(shows_cursor=cursor is not None))
@@ -123,18 +123,21 @@ class _Frame:
         self._parts: list[str] = [_BEGIN]
 
     def paint(self, old: Sequence[str | None], new: Sequence[str], *, erase_below: bool) -> None:
+        """Write the lines of `new` that differ from those of `old`. A line that is None is not known."""
         erase_below = erase_below or len(new) < len(old)
         last = len(new) - 1
         for row, line in enumerate(new):
-            if row == last and erase_below:
-                self._put(row, line, _ERASE_BELOW)
-            elif row >= len(old) or old[row] != line:
-                self._put(row, line, _ERASE_LINE)
-
-    def _put(self, row: int, line: str, erase: str) -> None:
-        # The end is erased after the text: erasing from the first cell of the screen would make tmux keep a copy of it.
-        self.move(row, 0)
-        self._parts += (line, erase)
+            before = old[row] if row < len(old) else ""
+            if before == line and row < len(old) and not (row == last and erase_below):
+                continue
+            self.move(row, 0)
+            if before is None or width(before) > width(line):
+                # The whole line at once, not its end: only then does tmux forget how wide it was and whether it was wrapped.
+                self._parts.append(_ERASE_LINE)
+            self._parts.append(line)
+        if erase_below:
+            # After the last line: erasing from the first cell of the screen would make tmux keep a copy in its history.
+            self._parts.append(_ERASE_BELOW)
 
     def move(self, row: int, column: int) -> None:
         """Move the cursor. A row below all others is added with a line feed, which scrolls if it has to."""
