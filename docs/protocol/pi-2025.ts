@@ -291,6 +291,8 @@ export interface ToolOutcome {
   details?: Record<string, unknown>;
   structuredContent?: unknown;
   isError?: boolean;
+  /** The model need not be asked again, if all results of the turn say so. */
+  terminate?: boolean;
 }
 
 export interface ToolResultMessage {

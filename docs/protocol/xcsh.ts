@@ -2459,6 +2459,8 @@ export interface ToolOutcome {
   details?: Record<string, unknown>;
   structuredContent?: unknown;
   isError?: boolean;
+  /** The model need not be asked again, if all results of the turn say so. */
+  terminate?: boolean;
 }
 
 /** What a tool returns: `content` for the model, `details` for the host. */

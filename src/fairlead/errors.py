@@ -275,10 +275,18 @@ class ToolError(FairleadError):
     """A tool failed. The text becomes the tool's result, marked as an error; `details` are sent to the host.
 
     `structured` is for a tool that did its work and whose result says that something failed, such as a command that exited with
-    an error. See `fairlead.core.tool.StructuredResult`.
+    an error. See `fairlead.core.tool.StructuredResult`. `ends_run` is that of `fairlead.core.tool.ToolResult`.
     """
 
-    def __init__(self, text: str, details: dict[str, Any] | None = None, *, structured: Callable[[], Any] | None = None) -> None:
+    def __init__(
+        self,
+        text: str,
+        details: dict[str, Any] | None = None,
+        *,
+        structured: Callable[[], Any] | None = None,
+        ends_run: bool = False,
+    ) -> None:
         super().__init__(text)
         self.details: dict[str, Any] = details or {}
         self.structured = structured
+        self.ends_run = ends_run

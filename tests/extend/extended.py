@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -75,3 +76,24 @@ async def extended(
     agent = Agent(model=SCRIPTED_MODEL, stream=model, cwd=cwd, env=env, extensions=paths, **options)
     async with agent, asyncio.timeout(30):
         yield Extended(agent, model)
+
+
+@asynccontextmanager
+async def scripted(root: Path, body: str, *, turns: Sequence[Turn] = (), **options: Any) -> AsyncGenerator[Extended]:
+    """An agent with one TypeScript extension, whose factory has this body."""
+    source = f"""
+import {{ appendFileSync }} from "node:fs";
+import type {{ ExtensionAPI }} from "@earendil-works/pi-coding-agent";
+import {{ Type }} from "typebox";
+const note = (value: unknown) => appendFileSync({json.dumps(str(root / "notes"))}, JSON.stringify(value) + "\\n");
+export default async function (pi: ExtensionAPI) {{
+{body}
+}}
+"""
+    async with extended(root, source, turns=turns, suffix="ts", **options) as it:
+        yield it
+
+
+def notes(root: Path) -> list[Any]:
+    file = root / "notes"
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []

@@ -3,39 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.extend.extended import Extended, calling, extended, user_texts
+from tests.extend.extended import calling, extended, notes, scripted, user_texts
 
 from fairlead.core.messages import CustomMessage
 from fairlead.core.runtime import NoUi
 from fairlead.errors import MoveCancelled, RunAborted
 from fairlead.testing import Turn
-
-
-@asynccontextmanager
-async def scripted(root: Path, body: str, *, turns: Sequence[Turn] = (), **options: Any) -> AsyncGenerator[Extended]:
-    """An agent with one TypeScript extension, whose factory has this body."""
-    source = f"""
-import {{ appendFileSync }} from "node:fs";
-import type {{ ExtensionAPI }} from "@earendil-works/pi-coding-agent";
-import {{ Type }} from "typebox";
-const note = (value: unknown) => appendFileSync({json.dumps(str(root / "notes"))}, JSON.stringify(value) + "\\n");
-export default async function (pi: ExtensionAPI) {{
-{body}
-}}
-"""
-    async with extended(root, source, turns=turns, suffix="ts", **options) as it:
-        yield it
-
-
-def notes(root: Path) -> list[Any]:
-    file = root / "notes"
-    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
 async def test_what_happens_in_a_run_is_heard_in_order(tmp_path: Path) -> None:

@@ -164,7 +164,7 @@ async def _execute(
         work = tool.run(arguments, ToolContext(call.id, run.cancel, update, target))
         outcome = (await run.runtime.bounded(work, run.cancel, timeout=tool.timeout, grace=tool.grace), False)
     except _NotPermitted as refusal:
-        return *_failure(str(refusal.error), refusal.error.details), None
+        return *_failure(str(refusal.error), refusal.error.details, ends_run=refusal.error.ends_run), None
     except Exception as error:
         outcome = _failed(run, tool, error)
     finally:
@@ -222,7 +222,7 @@ def _failed(run: LoopCallbacks, tool: Tool, error: Exception) -> tuple[ToolResul
     """The result of a call that raised `error`."""
     match error:
         case ToolError():
-            return _failure(str(error), error.details, error.structured)
+            return _failure(str(error), error.details, error.structured, ends_run=error.ends_run)
         case Interrupted():
             return _failure(ABORTED)
         case TimedOut():
@@ -241,8 +241,8 @@ def _valid(result: ToolResult) -> ToolResult:
 
 
 def _failure(
-    text: str, details: dict[str, Any] | None = None, structured: Callable[[], Any] | None = None
+    text: str, details: dict[str, Any] | None = None, structured: Callable[[], Any] | None = None, *, ends_run: bool = False
 ) -> tuple[ToolResult, bool]:
     if structured is None:
-        return ToolResult.text(text, details or {}), True
-    return StructuredResult([TextContent(text)], details or {}, structured=structured), True
+        return ToolResult([TextContent(text)], details or {}, ends_run=ends_run), True
+    return StructuredResult([TextContent(text)], details or {}, ends_run=ends_run, structured=structured), True

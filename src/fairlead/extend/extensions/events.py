@@ -36,9 +36,13 @@ __all__ = [
 
 
 class Block(Struct, frozen=True):
-    """Result of `tool_call`: the tool does not run. The model gets the reason."""
+    """Result of `tool_call`: the tool does not run. The model gets the reason.
+
+    With `ends_run`, the model is not asked again after this turn, unless another call of the turn has an ordinary result.
+    """
 
     reason: str = "Tool execution was blocked"
+    ends_run: bool = False
 
 
 class Handled(Struct, frozen=True):

@@ -193,7 +193,7 @@ class ExtensionHooks:
             except Exception as error:
                 raise ToolError(error_text(error)) from error
             if answer is not None:
-                raise ToolError(answer.reason)
+                raise ToolError(answer.reason, ends_run=answer.ends_run)
         if not isinstance(event.arguments, dict):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ToolError("An extension replaced the arguments with something that is not a dict.")
         return event.arguments

@@ -174,7 +174,7 @@ def _message_update(event: MessageUpdate) -> dict[str, Any]:
 
 def tool_result(result: ToolResult) -> dict[str, Any]:
     """Return the result of a tool in pi's form."""
-    return _without_none(content=result.content, details=result.details)
+    return _without_none(content=result.content, details=result.details, terminate=result.ends_run or None)
 
 
 def _tool_result(event: e.ToolResultEvent) -> dict[str, Any]:

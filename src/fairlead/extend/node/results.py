@@ -144,8 +144,8 @@ def _decode_cancel(result: dict[str, Any]) -> Any:
 def _decode_block(result: dict[str, Any]) -> Any:
     if not result.get("block"):
         return None
-    reason = result.get("reason")
-    return e.Block(str(reason)) if reason else e.Block()
+    reason, ends_run = result.get("reason"), result.get("terminate") is True
+    return e.Block(str(reason), ends_run) if reason else e.Block(ends_run=ends_run)
 
 
 _DECODERS: dict[str, Callable[[dict[str, Any]], Any]] = {

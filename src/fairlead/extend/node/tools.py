@@ -101,11 +101,11 @@ def decoded_result(result: Any) -> ToolResult:
     """Return what a tool of an extension returned. Raises ToolError if it says that it failed, and TypeError if it is invalid."""
     fields = cast("dict[str, Any]", result) if isinstance(result, dict) else {}
     content = converted(list[UserBlock], fields.get("content") or [], "content")
-    details = fields.get("details")
+    details, ends_run = fields.get("details"), fields.get("terminate") is True
     if fields.get("isError"):
         text = "".join(getattr(block, "text", "") for block in content)
-        raise ToolError(text, cast("dict[str, Any]", details) if isinstance(details, dict) else None)
-    return ToolResult(content, details, ends_run=fields.get("terminate") is True)
+        raise ToolError(text, cast("dict[str, Any]", details) if isinstance(details, dict) else None, ends_run=ends_run)
+    return ToolResult(content, details, ends_run=ends_run)
 
 
 class ToolRequests:

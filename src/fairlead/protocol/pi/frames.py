@@ -277,6 +277,8 @@ class ToolOutcome(Struct, rename="camel"):
     details: dict[str, Any] | UnsetType = UNSET
     structured_content: Any = UNSET
     is_error: bool | UnsetType = UNSET
+    #: The model need not be asked again, if all results of the turn say so.
+    terminate: bool | UnsetType = UNSET
 
 
 class ToolExecutionEnd(Frame, tag="tool_execution_end"):

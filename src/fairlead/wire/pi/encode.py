@@ -48,6 +48,8 @@ _FRAMES: dict[type, _Encode] = {
 def tool_end(event: events.ToolEnd, *, structured: bool = False) -> frames.ToolExecutionEnd:
     """Return the frame for the end of a tool call. With `structured`, it has the result as data too, if the tool offers that."""
     result = frames.ToolOutcome(event.result.content, UNSET if event.result.details is None else event.result.details)
+    if event.result.ends_run:
+        result.terminate = True
     if structured and event.structured is not None:
         result.structured_content = event.structured()
         if event.is_error:
