@@ -7,7 +7,7 @@ import os
 import signal
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct, json
 
@@ -232,9 +232,13 @@ class CommandContext(Context):
 
         return await self._move(lambda: self._session.history.new(parent))
 
-    async def fork(self, entry_id: str) -> bool:
-        """Copy everything before a user message to a new session, and switch to it. Raises EntryNotFound."""
+    async def fork(self, entry_id: str, position: Literal["before", "at"] = "before") -> bool:
+        """Copy everything before a user message, or everything up to any entry, to a new session and switch to it.
 
+        Raises EntryNotFound.
+        """
+        if position == "at":
+            return await self._move(lambda: self._session.history.clone(entry_id))
         return await self._move(lambda: self._session.fork(entry_id))
 
     async def navigate(self, target_id: str | None, *, summarise: bool = False, instructions: str | None = None) -> bool:

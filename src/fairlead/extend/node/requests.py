@@ -11,7 +11,7 @@ from msgspec import Raw, json
 
 from fairlead.core.messages import CustomMessage, ImageContent, UserBlock
 from fairlead.core.runtime import CancelToken
-from fairlead.errors import BadCommand, FairleadError
+from fairlead.errors import FairleadError
 from fairlead.extend.extensions.calling import Deadline
 from fairlead.extend.extensions.context import CommandContext
 from fairlead.extend.extensions.values import converted
@@ -291,9 +291,7 @@ class Requests:
         return {"cancelled": not moved}
 
     async def _fork(self, params: Params, report: Report) -> dict[str, bool]:
-        if params.get("position") == "at":
-            raise BadCommand("A session can only be forked before a message of the user here.")
-        return {"cancelled": not await self._context.fork(params["entry"])}
+        return {"cancelled": not await self._context.fork(params["entry"], params["position"])}
 
     async def _navigate(self, params: Params, report: Report) -> dict[str, bool]:
         summarise, instructions = bool(params.get("summarize")), params.get("instructions")

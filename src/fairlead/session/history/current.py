@@ -207,9 +207,9 @@ class History:
         """Begin a new conversation with what the model writes down of this one. Raises what a compaction raises."""
         await self._make_moves().hand_off(instructions)
 
-    async def clone(self) -> None:
-        """Continue in a new session that has everything up to here."""
-        await self._make_moves().clone()
+    async def clone(self, entry_id: str | None = None) -> None:
+        """Continue in a new session that has everything up to an entry; None: up to here. Raises EntryNotFound."""
+        await self._make_moves().clone(entry_id)
 
     # Going to another place in this conversation
 

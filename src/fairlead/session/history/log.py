@@ -322,9 +322,12 @@ class Log:
         """Make another entry the leaf; None is before the first. The move itself is not written. Raises EntryNotFound."""
         self._leaf = -1 if leaf is None else self._position(leaf)
 
-    def forked(self, header: Header, before: str | None = None) -> Log:
-        """Copy the path to the leaf, or to the parent of `before`, to a new log. Entries keep their ids. Raises EntryNotFound."""
-        path = self._path(before)
+    def forked(self, header: Header, before: str | None = None, at: str | None = None) -> Log:
+        """Copy the path to the leaf, to the parent of `before`, or to `at`, to a new log. Entries keep their ids.
+
+        Raises EntryNotFound.
+        """
+        path = self._path(at if before is None else before)
         if before is not None:
             path.pop()
         fork = Log(header, now_ms=self._now_ms)

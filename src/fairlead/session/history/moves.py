@@ -162,12 +162,13 @@ class Moves:
         await self._change(self._sessions.fork(self._current.conversation, before=entry_id), "fork")
         return text
 
-    async def clone(self) -> None:
-        leaf = self._current.log.leaf
-        if leaf is not None:
-            await self._ask_to_fork(leaf, "at")
+    async def clone(self, entry_id: str | None) -> None:
+        last = self._current.log.leaf if entry_id is None else self._current.log.get(entry_id).id
+        if last is not None:
+            await self._ask_to_fork(last, "at")
         await self._stopper.stop()
-        await self._change(self._sessions.fork(self._current.conversation), "fork")
+        # Without an entry, what the run that was stopped has added belongs to it.
+        await self._change(self._sessions.fork(self._current.conversation, at=entry_id), "fork")
 
     def adopt(self, conversation: Conversation) -> None:
         """Work with another conversation. Nothing may be running."""

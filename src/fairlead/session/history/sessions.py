@@ -84,27 +84,29 @@ class ConversationStore(Struct, kw_only=True):
             return self.new(id=id_in_name(path), path=path), True
         return self.open(path), False
 
-    def fork(self, source: Conversation, before: str | None = None) -> Conversation:
-        """A new conversation with everything up to where `source` stands, or before one of its entries."""
+    def fork(self, source: Conversation, before: str | None = None, at: str | None = None) -> Conversation:
+        """A new conversation with everything up to where `source` stands, or before or up to one of its entries."""
         parent = source.path if source.is_saved else None
-        return self._fork(source.log, parent, before, source.path.parent if source.path else self.place())
+        return self._fork(source.log, parent, source.path.parent if source.path else self.place(), before, at)
 
     def fork_file(self, path: Path) -> Conversation:
         """A new conversation with everything that a file holds, which may be in use."""
         from fairlead.session.history.reading import read_session
 
         log, problems = read_session(path)
-        conversation = self._fork(log, path, None, self.place())
+        conversation = self._fork(log, path, self.place())
         conversation.problems = problems
         return conversation
 
-    def _fork(self, source: Log, parent: Path | None, before: str | None, folder: Path | None) -> Conversation:
+    def _fork(
+        self, source: Log, parent: Path | None, folder: Path | None, before: str | None = None, at: str | None = None
+    ) -> Conversation:
         from fairlead.session.history.entries import QUEUE, new_header
         from fairlead.session.history.queue_log import FORKED, undelivered
 
         session_id, now = new_session_id(), self.now_ms()
         header = new_header(session_id, str(self.workspace.cwd), now, str(parent) if parent else None)
-        log = source.forked(header, before)
+        log = source.forked(header, before, at)
         if undelivered(log):
             log.custom(QUEUE, FORKED)
         return Conversation.of(*self._kept(log, self._path(folder, session_id, now)))
