@@ -57,9 +57,11 @@ class TestHooks:
         self.events.append(event)
         await self._call(_name(event), None, event)
 
-    def notify(self, event: Event) -> None:
+    def notify(self, event: Event, then: Callable[[], None] | None = None) -> None:
         self.events.append(event)
         self.told.append(f"({_name(event)})")
+        if then is not None:
+            then()
 
     async def session_started(self, reason: str, previous: str | None = None) -> None:
         await self._call(f"start {reason}", None, previous)

@@ -116,15 +116,17 @@ class Prompting:
                 events.put_nowait(event)
 
             forget = session.subscribe(receive)
+            is_settled = False
             try:
-                while True:
+                while not is_settled:
                     event = await events.get()
+                    is_settled = isinstance(event, AgentSettled)
                     yield event
-                    if isinstance(event, AgentSettled):
-                        return
             finally:
                 forget()
-                await session.abort()
+                # What runs after the end is a run that an extension has started since.
+                if not is_settled or not session.activity.is_streaming:
+                    await session.abort()
 
     async def _expanded(self) -> tuple[str, bool]:
         """The prompt with a template or skill expanded, before anything is added to it. And whether it may be a command."""

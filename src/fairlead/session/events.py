@@ -63,6 +63,14 @@ class Events:
             self.extensions.notify(event)
         self._send(event)
 
+    def notify_last(self, event: Event, later: Callable[[Callable[[], None]], Callable[[], None]]) -> None:
+        """Send an event at once if no extension wants it. Otherwise `later` gets what sends it, and returns what is called when
+        extensions have handled it."""
+        if self.extensions is None or not self.extensions.wants(event):
+            self._send(event)
+        else:
+            self.extensions.notify(event, later(lambda: self._send(event)))
+
     async def emit(self, event: Event, cancel: CancelToken) -> None:
         """Send an event after extensions have handled it, or after `cancel` fires."""
         if self.extensions is not None:

@@ -129,14 +129,20 @@ class HookCalls:
 
     async def emit(self, event: Event, cancel: CancelToken) -> None:
         """Have extensions handle an event before the run continues."""
-        if self.hooks is not None and _is_wanted(self.hooks, event):
+        if self.hooks is not None and self.wants(event):
             with suppress(Interrupted):
                 await self.ask(self.hooks.emit(event), cancel, grace=EVENT_GRACE)
 
-    def notify(self, event: Event) -> None:
-        """Pass an event on to extensions without waiting for them."""
-        if self.hooks is not None and _is_wanted(self.hooks, event):
-            self.hooks.notify(event)
+    def notify(self, event: Event, then: Callable[[], None] | None = None) -> None:
+        """Pass an event on to extensions without waiting for them. `then` is called when they have handled it."""
+        if self.hooks is not None and self.wants(event):
+            self.hooks.notify(event, then)
+        elif then is not None:
+            then()
+
+    def wants(self, event: Event) -> bool:
+        """Whether an extension listens to events of this kind."""
+        return self.hooks is not None and any(self.hooks.wants(name) for name in EVENT_NAMES.get(type(event), ()))
 
     async def close(self) -> None:
         """Tell extensions that the session ends. Hooks that have not been loaded by now will not be."""
@@ -177,11 +183,6 @@ class HookCalls:
         return hooks
 
 
-def _is_wanted(hooks: Hooks, event: Event) -> bool:
-    """Whether an extension listens to events of this kind."""
-    return any(hooks.wants(name) for name in EVENT_NAMES.get(type(event), ()))
-
-
 def before_call(hooks: CallHooks) -> BeforeCall:
     """What a run asks before each tool call."""
 
@@ -189,7 +190,7 @@ def before_call(hooks: CallHooks) -> BeforeCall:
         if not hooks.wants("tool_call"):
             return None
         # A copy: the model's message keeps its arguments, whatever extensions make of them.
-        return _from_hook(hooks.tool_call(tool.name, call.id, deepcopy(arguments)))
+        return from_hook(hooks.tool_call(tool.name, call.id, deepcopy(arguments)))
 
     return ask
 
@@ -202,12 +203,13 @@ def after_call(hooks: CallHooks) -> AfterCall:
     ) -> Awaitable[tuple[ToolResult, bool]] | None:
         if not hooks.wants("tool_result"):
             return None
-        return _from_hook(hooks.tool_result(tool.name, call.id, arguments, result, is_error))
+        return from_hook(hooks.tool_result(tool.name, call.id, arguments, result, is_error))
 
     return ask
 
 
-async def _from_hook(work: Awaitable[T]) -> T:
+async def from_hook(work: Awaitable[T]) -> T:
+    """Do what a hook does. What it calls knows that (`is_inside`)."""
     token = _asked.set(True)
     try:
         return await work

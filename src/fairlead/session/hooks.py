@@ -161,8 +161,8 @@ class Hooks(CallHooks, Protocol):
         """Have extensions handle an event. The run waits for it."""
         ...
 
-    def notify(self, event: Event) -> None:
-        """Pass an event on to extensions later, in order. Nothing waits for it."""
+    def notify(self, event: Event, then: Callable[[], None] | None = None) -> None:
+        """Pass an event on to extensions later, in order. Nothing waits for it. `then` is called when they have handled it."""
         ...
 
     async def session_started(self, reason: StartReason, previous: str | None = None) -> None:

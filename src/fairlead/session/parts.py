@@ -352,4 +352,5 @@ class Parts:
         self.turns.system_prompt = None
         self.host.add_finished_commands()
         self.current.flush()
-        self._notify(AgentSettled(aborted=self.run.cancel.fired))
+        event = AgentSettled(aborted=self.run.cancel.fired)
+        self.events.notify_last(event, self.run.announce_later)

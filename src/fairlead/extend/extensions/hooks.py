@@ -22,7 +22,7 @@ from fairlead.extend.extensions.calling import error_text
 from fairlead.extend.extensions.engine import Engine
 from fairlead.extend.extensions.outbox import WorkQueue
 from fairlead.extend.extensions.values import checked_result, copy_event, copy_message, restore_unchanged
-from fairlead.session.hook_calls import SHUTDOWN_GRACE
+from fairlead.session.hook_calls import SHUTDOWN_GRACE, from_hook
 from fairlead.session.hooks import (
     EVENT_NAMES,
     Cancelled,
@@ -70,12 +70,18 @@ class ExtensionHooks:
             await self._background_events.idle()
         await self._deliver(event)
 
-    def notify(self, event: Event) -> None:
+    def notify(self, event: Event, then: Callable[[], None] | None = None) -> None:
         try:
             asyncio.get_running_loop()
         except RuntimeError:  # a program changes something between two runs: without a loop, no handler can run
             return
-        self._background_events.put(lambda: self._deliver(event))
+        self._background_events.put(lambda: self._deliver(event) if then is None else self._deliver_then(event, then))
+
+    async def _deliver_then(self, event: Event, then: Callable[[], None]) -> None:
+        try:
+            await from_hook(self._deliver(event))
+        finally:
+            then()
 
     async def _deliver(self, event: Event) -> None:
         for name in EVENT_NAMES.get(type(event), ()):

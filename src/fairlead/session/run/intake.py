@@ -119,6 +119,7 @@ class Intake:
         if hooks is not None and expand and hooks.has_command(text):
             await hooks.run_command(text)
             return None
+        await self._run.announced()
         is_heard = False
         is_next = behavior is None and self._accepts_next_prompt()
         if behavior is not None or is_next:
@@ -362,6 +363,7 @@ class Intake:
         elif self._run.is_preparing:
             self._sent_meanwhile.append(_Sent(message, deliver, trigger_turn))
         elif trigger_turn and not self._run.is_active:
+            await self._run.announced()
             with self._preparing() as cancel:
                 await self._begin(message, None, None, cancel)
         else:

@@ -180,30 +180,30 @@ class Run:
             return not self._cancel.fired
         delay_ms = parts.attempts.next_delay(end)
         if delay_ms is not None:
-            self._end(will_retry=True)
+            await self._emit_end(will_retry=True)
             parts.attempts.announce(end, delay_ms)
             self._forget_failure()
             return await parts.attempts.wait(delay_ms, self._cancel)
         if compactor.has_overflowed(end):
             self._overflows += 1
             if self._overflows > MOST_OVERFLOWS:
-                self._end()
+                await self._emit_end()
                 compactor.give_up()
                 return False
-            self._end(will_retry=True)
+            await self._emit_end(will_retry=True)
             self._forget_failure()
             return await compactor.recover(end, self._overflows, self._cancel) and not self._cancel.fired
         if end.message.stop_reason in ("error", "aborted") or self._cancel.fired:
             return False
         reminder = parts.todos.reminder() if not self._limits.exhausted else None
         if reminder is not None:
-            self._end(will_retry=True)
+            await self._emit_end(will_retry=True)
             parts.current.conversation.add(reminder)  # without an event: hosts have had a TodoReminder
             await self._make_room()
             return not self._cancel.fired
         if not self._is_due():
             return False
-        self._end()
+        await self._emit_end()
         await self._make_room()
         return not parts.queues.has_prompts and self._takes_queued()
 
@@ -225,7 +225,7 @@ class Run:
         if not wanted and end.message.stop_reason == "error":
             return False
         if not self._ended:
-            self._end(will_retry=bool(wanted))
+            await self._emit_end(will_retry=bool(wanted))
         if not wanted:
             return not self._parts.queues.has_prompts and self._takes_queued()
         for message in wanted:
@@ -239,10 +239,9 @@ class Run:
         they sent."""
         parts = self._parts
         hooks = parts.extensions.hooks
-        if self._ended or self._cancel.fired or hooks is None or not hooks.wants("agent_end"):
+        if self._ended or hooks is None or not hooks.wants("agent_end"):
             return False
-        await parts.events.emit(AgentEnd(self._added), self._cancel)
-        self._ended_pass(will_retry=False)
+        await self._emit_end()
         return not parts.queues.has_prompts and self._takes_queued()
 
     def _was_cut_off(self) -> bool:
@@ -256,6 +255,11 @@ class Run:
             self._forget_failure()
         self._parts.current.conversation.add(told)
         return True
+
+    async def _emit_end(self, *, will_retry: bool = False) -> None:
+        """Send the event for the end of the pass, after extensions have handled it."""
+        await self._parts.events.emit(AgentEnd(self._added, will_retry), self._cancel)
+        self._ended_pass(will_retry=will_retry)
 
     def _end(self, *, will_retry: bool = False) -> None:
         self._parts.events.notify(AgentEnd(self._added, will_retry))

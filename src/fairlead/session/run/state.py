@@ -145,6 +145,9 @@ class RunState:
         #: Set while no prompt is being prepared.
         self._decided = asyncio.Event()
         self._decided.set()
+        #: Announces the end of the last run, while extensions handle it; the event is set when that has happened.
+        self._unannounced: Callable[[], None] | None = None
+        self._announced = asyncio.Event()
 
     @property
     def is_active(self) -> bool:
@@ -163,6 +166,7 @@ class RunState:
     @contextmanager
     def preparing(self) -> Generator[CancelToken]:
         """Prepare a prompt. An abort fires what this gives."""
+        self.announce()
         self._decided.clear()
         self.cancel = CancelToken()
         try:
@@ -178,6 +182,33 @@ class RunState:
         self._task = None
         self.is_ending = False
 
+    def announce_later(self, announce: Callable[[], None]) -> Callable[[], None]:
+        """Have `announce` called when extensions have handled the end of the run, or before anything else happens.
+
+        Returns a function that calls it unless it has been called.
+        """
+        self._unannounced, self._announced = announce, asyncio.Event()
+        return lambda: self.announce() if self._unannounced is announce else None
+
+    def announce(self) -> None:
+        """Announce the end of the last run now, if it has not been announced yet."""
+        announce, self._unannounced = self._unannounced, None
+        if announce is not None:
+            self._announced.set()
+            announce()
+
+    async def announced(self) -> None:
+        """Wait until the end of the last run has been announced. An extension that handles it must not wait for itself: it is
+        announced at once then."""
+        if self._unannounced is None:
+            return
+        from fairlead.session.hook_calls import is_inside
+
+        if is_inside():
+            self.announce()
+        else:
+            await self._announced.wait()
+
     def forget_end(self) -> None:
         self.last_end = None
 
@@ -190,6 +221,7 @@ class RunState:
         await self.decided()
         if self._task is not None:
             await asyncio.wait([self._task])
+        await self.announced()
 
 
 class Activity:
@@ -270,12 +302,14 @@ class Activity:
 
     def cancel(self) -> None:
         """Tell the run, a compaction, and whatever waits for an extension, to stop, without waiting for them."""
+        self._run.announce()
         self._run.cancel.fire()
         self._compactor.cancel()
         self._extensions.cancel()
 
     async def idle(self) -> None:
         """Wait until no run and no compaction is going on."""
+        await self._run.announced()
         while self._run.is_active:
             await self._run.ended()
         await self._compactor.idle()
