@@ -248,7 +248,8 @@ def _has_user_message(messages: Sequence[Message]) -> bool:
 
 async def _finish(run: LoopCallbacks, turn: TurnSetup, message: AssistantMessage, added: list[Message], began: int) -> None:
     message.duration_ms = max(0, run.runtime.now_ms() - began)
-    message.thinking_level = turn.request.thinking
+    if message.thinking_level is None:
+        message.thinking_level = turn.request.thinking
     run.add(message)
     added.append(message)
     await run.emit(MessageEnd(message))

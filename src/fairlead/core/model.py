@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 ThinkingLevel: TypeAlias = Literal["off", "minimal", "low", "medium", "high", "xhigh", "max"]
 THINKING_LEVELS: tuple[ThinkingLevel, ...] = ("off", "minimal", "low", "medium", "high", "xhigh", "max")
 
+#: The API of models that stand for others: each request goes to a model that the first one names. pi has the same name.
+VIRTUAL_API = "pi-virtual"
+
 #: More than any model call costs. The limit keeps sums finite, whatever the price.
 _MOST_DOLLARS = 1e12
 
@@ -53,6 +56,11 @@ class Model(Struct, rename="camel", omit_defaults=True, frozen=True):
     thinking_level_map: dict[str, str | None] | None = None
     #: How a compatible server differs from the original API; read by the adapter.
     compat: dict[str, Any] | None = None
+
+    @property
+    def is_virtual(self) -> bool:
+        """Whether each request goes to another model, which answers under its own name."""
+        return self.api == VIRTUAL_API
 
     def levels(self) -> list[ThinkingLevel]:
         """The thinking levels of the model: xhigh and max only if the map names them, others unless the map excludes them."""

@@ -26,7 +26,10 @@ _FIELDS = ("n_ctx", "loaded_context_length", "max_model_len", "context_length", 
 
 
 class ContextWindows:
-    """The context windows that servers reported, by model. A window is never larger than the one declared for the model."""
+    """The context windows that servers reported, by model. A window is never larger than the one declared for the model.
+
+    That of a virtual model is the window of the model that its last request went to.
+    """
 
     def __init__(self) -> None:
         self._reported: dict[tuple[str, str, str], int] = {}
@@ -38,7 +41,7 @@ class ContextWindows:
         reported = self._reported.get(_key(model))
         if reported is None:
             return model.context_window
-        return min(reported, model.context_window) if model.context_window > 0 else reported
+        return min(reported, model.context_window) if model.context_window > 0 and not model.is_virtual else reported
 
     def is_told(self, model: Model) -> bool:
         """Tell whether the server of `model` has reported a window."""
@@ -46,7 +49,8 @@ class ContextWindows:
 
     def learn(self, model: Model, tokens: int) -> None:
         """Remember the window that the server of `model` reports. A number that cannot be its window is ignored."""
-        if tokens >= max(_SMALLEST, self._proven.get(_key(model), 0)):
+        proven = 0 if model.is_virtual else self._proven.get(_key(model), 0)
+        if tokens >= max(_SMALLEST, proven):
             self._reported[_key(model)] = tokens
 
     def prove(self, model: Model, tokens: int) -> None:

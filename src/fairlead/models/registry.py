@@ -10,7 +10,7 @@ from msgspec import structs
 from fairlead.config.home import Home
 from fairlead.config.settings import Settings
 from fairlead.core.model import Model, ModelStream, ThinkingLevel
-from fairlead.errors import ModelNotFound, NoCredentials
+from fairlead.errors import ConfigError, ModelNotFound, NoCredentials
 from fairlead.models import model_patterns
 from fairlead.models.catalog import PROVIDERS, catalog_models
 from fairlead.models.context_windows import ContextWindows
@@ -41,6 +41,8 @@ class Registry:
         #: Providers that extensions added, and how to ask their models if the extension does that itself.
         self._added: dict[str, ProviderEntry] = {}
         self._streams: dict[str, Callable[[Model], ModelStream]] = {}
+        #: The virtual models that extensions added, and how to ask them, by provider and id.
+        self._virtual: dict[tuple[str, str], tuple[Model, ModelStream]] = {}
         #: Increases whenever keys may have changed. Streams that were opened with an older version are stale.
         self.version = 0
 
@@ -177,8 +179,29 @@ class Registry:
         self._streams.pop(name, None)
         self._forget()
 
+    def add_virtual_model(self, model: Model, stream: ModelStream) -> None:
+        """Add a model that stands for others, or replace one. Raises ConfigError if a model that is not virtual has its name."""
+        existing = self.find(model.provider, model.id)
+        if existing is not None and not existing.is_virtual:
+            raise ConfigError(f"Virtual model {model.provider}/{model.id} conflicts with a physical model.")
+        self._virtual[model.provider, model.id] = model, stream
+        self._forget()
+
+    @property
+    def has_additions(self) -> bool:
+        """Whether extensions have added models or providers."""
+        return bool(self._virtual or self._added)
+
+    def remove_virtual_model(self, provider: str, model_id: str) -> None:
+        """Remove a virtual model that was added."""
+        if self._virtual.pop((provider, model_id), None) is not None:
+            self._forget()
+
     def stream(self, model: Model) -> ModelStream | None:
         """Return the stream of a model whose extension asks it in its own way; None for all other models."""
+        virtual = self._virtual.get((model.provider, model.id))
+        if virtual is not None:
+            return virtual[1]
         make = self._streams.get(model.provider)
         return None if make is None else make(model)
 
@@ -210,7 +233,7 @@ class Registry:
         if expires is not None and expires <= time.time() * 1000:
             raise NoCredentials(f"The login for {model.provider} has expired. Log in again.")
         if key is None:
-            if entry.auth != "none" and not needs_no_key(model.base_url, headers):
+            if entry.auth != "none" and not needs_no_key(model.base_url, headers) and not self._is_virtual(model.provider):
                 raise self._no_key(model.provider)
         elif entry.auth_header:
             headers["Authorization"] = f"Bearer {key}"
@@ -253,6 +276,7 @@ class Registry:
                 for provider, entry in self._provider_entries().items()
                 for model in entry.make_models(provider, self._env)
             ]
+            made += [model for model, _ in self._virtual.values()]
             self._own = list({(model.provider, model.id): model for model in made}.values())
         return self._own
 
@@ -332,10 +356,18 @@ class Registry:
         return [model for model in models if keys[model.provider] or self._can_use(model)]
 
     def _has_key(self, provider: str) -> bool:
-        if provider in self._streams:
+        if provider in self._streams or self._is_virtual(provider):
             return True
         entry = self._entry(provider)
         return self._credentials.configured(provider, entry.api_key, logins=entry.oauth is not None)
+
+    def _is_virtual(self, provider: str) -> bool:
+        """Whether all models of a provider are virtual. It needs no key then."""
+        return (
+            any(name == provider for name, _ in self._virtual)
+            and provider not in self._provider_entries()
+            and provider not in PROVIDERS
+        )
 
     def _can_use(self, model: Model) -> bool:
         if self._has_key(model.provider) or needs_no_key(model.base_url, self._headers(model)):

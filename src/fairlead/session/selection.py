@@ -14,7 +14,7 @@ from fairlead.models.context_windows import ContextWindows
 from fairlead.session.events import Notify
 
 if TYPE_CHECKING:
-    from fairlead.session.history.log import Log
+    from fairlead.session.history.log import Log, ModelChoice
 
 
 class Models(Protocol):
@@ -219,7 +219,7 @@ class Selection:
         Returns sentences about what cannot be restored: if its model is not available, the present one stays.
         """
         before, problems = self.thinking, list[str]()
-        chosen, last_level = log.model(), log.thinking_level()
+        chosen, last_level = self._chosen(log), log.thinking_level()
         if chosen is not None and (self.model is None or (chosen.provider, chosen.id) != (self.model.provider, self.model.id)):
             found = self.find(chosen.provider, chosen.id) if model else None
             if found is not None:
@@ -238,7 +238,22 @@ class Selection:
         self._notify_if_changed(before)
         return problems
 
+    def restore_added(self, log: Log) -> None:
+        """Choose the model that a conversation chose last, if it has become known only now."""
+        chosen = self._chosen(log)
+        found = None if chosen is None else self.find(chosen.provider, chosen.id)
+        if found is not None and (self.model is None or found.is_virtual):
+            self._change(found, "restore")
+
     # Inside
+
+    def _chosen(self, log: Log) -> ModelChoice | None:
+        """Return the model that a conversation chose last. Answers after the choice of a virtual model name other models."""
+        answered, chosen = log.model(), log.chosen_model()
+        if chosen is None or chosen == answered:
+            return answered
+        found = self.find(chosen.provider, chosen.id)
+        return chosen if found is not None and found.is_virtual else answered
 
     def _use(self, model: Model, level: ThinkingLevel | None, source: ModelSource) -> None:
         before = self.thinking

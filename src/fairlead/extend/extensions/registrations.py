@@ -19,6 +19,7 @@ from fairlead.extend.extensions.events import EventBus
 from fairlead.extend.extensions.values import State
 
 if TYPE_CHECKING:
+    from fairlead.core.model import Model, ModelStream
     from fairlead.extend.extensions.engine import Engine
     from fairlead.extend.extensions.providers import ProviderStream
 
@@ -75,6 +76,8 @@ class Extension:
         self.commands: dict[str, ExtensionCommand] = {}
         self.flags: dict[str, ExtensionFlag] = {}
         self.providers: set[str] = set()
+        #: The virtual models, by provider and id.
+        self.virtual_models: set[tuple[str, str]] = set()
         #: False after it failed to load or was reloaded.
         self.is_loaded = True
 
@@ -189,6 +192,16 @@ class Registrations:
             extension.providers.discard(name)
             self._engine.host.registry.remove_provider(name)
 
+    def add_virtual_model(self, extension: Extension, model: Model, stream: ModelStream) -> None:
+        """Add a model that stands for others. Raises ConfigError if a model that is not virtual has its name."""
+        self._engine.host.registry.add_virtual_model(model, stream)
+        extension.virtual_models.add((model.provider, model.id))
+
+    def remove_virtual_model(self, extension: Extension, provider: str, model_id: str) -> None:
+        if (provider, model_id) in extension.virtual_models:
+            extension.virtual_models.discard((provider, model_id))
+            self._engine.host.registry.remove_virtual_model(provider, model_id)
+
     # Commands and flags
 
     def free_command_name(self, extension: Extension, name: str) -> str:
@@ -222,6 +235,8 @@ class Registrations:
             self._update_toolbox(extension)
         for name in list(extension.providers):
             self.remove_provider(extension, name)
+        for provider, model_id in list(extension.virtual_models):
+            self.remove_virtual_model(extension, provider, model_id)
         extension.commands.clear()
         extension.flags.clear()
 

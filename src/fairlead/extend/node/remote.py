@@ -156,6 +156,8 @@ class RemoteExtensions:
             "getFlag": self._get_flag,
             "registerProvider": self._register_provider,
             "unregisterProvider": lambda params: self.fl(params).unregister_provider(params["name"]),
+            "registerVirtualModel": self._register_virtual_model,
+            "unregisterVirtualModel": self._unregister_virtual_model,
             "failed": self._failed,
             "waits": self._waits,
             "streamEvent": self._stream_event,
@@ -227,6 +229,17 @@ class RemoteExtensions:
         stream = remote_stream(self, params["number"]) if params.get("streams") else None
         config = {key: value for key, value in params["config"].items() if value is not None}
         self.fl(params).register_provider(params["name"], config, stream=stream)
+
+    def _register_virtual_model(self, params: Params) -> None:
+        from fairlead.extend.node.virtual_models import routed_stream, virtual_model
+
+        _, extension = self._loaded[params["extension"]]
+        model = virtual_model(params["definition"])
+        self.engine.registrations.add_virtual_model(extension, model, routed_stream(self, params["number"], model))
+
+    def _unregister_virtual_model(self, params: Params) -> None:
+        _, extension = self._loaded[params["extension"]]
+        self.engine.registrations.remove_virtual_model(extension, params["provider"], params["id"])
 
     def _waits(self, params: Params) -> None:
         """A command waits for something. What it has asked for so far is shown first."""

@@ -309,6 +309,11 @@ class Log:
                         return ModelChoice(message.provider, message.model)
         return None
 
+    def chosen_model(self) -> ModelChoice | None:
+        """Return the model that was chosen last on the path to the leaf, even if another one answered after that."""
+        chosen = next((entry for entry in self.back() if isinstance(entry, ModelChangeEntry)), None)
+        return None if chosen is None else ModelChoice(chosen.provider, chosen.model_id)
+
     def thinking_level(self) -> str | None:
         """Return the thinking level that was chosen last on the path to the leaf."""
         for entry in self.back():

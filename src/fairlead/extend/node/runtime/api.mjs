@@ -115,8 +115,11 @@ export function createApi(extension) {
 		},
 		unregisterMcpServer: () => {},
 		getMcpServers: () => [],
-		registerVirtualModel: (model) =>
-			notify("log", { text: `The virtual model ${model?.id} is not added: fairlead has no virtual models.` }),
-		unregisterVirtualModel: () => {},
+		registerVirtualModel(definition) {
+			const number = keep({ extension, kind: "router", definition });
+			const { provider, id, name, thinkingLevels, contextWindow, maxTokens, input } = definition;
+			act("registerVirtualModel", { number, definition: { provider, id, name, thinkingLevels, contextWindow, maxTokens, input } });
+		},
+		unregisterVirtualModel: (provider, id) => void act("unregisterVirtualModel", { provider, id }),
 	};
 }

@@ -15,7 +15,7 @@ const { createApi } = await import("./api.mjs");
 const calls = await import("./calls.mjs");
 const { abortSignal } = await import("./context.mjs");
 const { configure } = await import("./shims/agent-facts.mjs");
-const { streamProvider } = await import("./providers.mjs");
+const { route, streamProvider } = await import("./providers.mjs");
 
 const factories = new Map();
 let busy = 0;
@@ -49,6 +49,7 @@ const methods = {
 	command: counted(calls.runCommand),
 	complete: calls.complete,
 	stream: counted(streamProvider),
+	route: counted(route),
 	ping: () => busy,
 	abort: ({ signal }) => abortSignal(signal),
 };

@@ -1,8 +1,8 @@
-// Models that an extension calls itself, with a `streamSimple` of its own.
+// Models that an extension calls itself, with a `streamSimple` of its own, and models for which it chooses others.
 
 import { notify } from "./channel.mjs";
 import { registered } from "./api.mjs";
-import { dropSignal, signalOf } from "./context.mjs";
+import { createContext, dropSignal, signalOf } from "./context.mjs";
 
 /** Have an extension call its model, and pass on the events of the answer as they arrive. */
 export async function streamProvider({ number, model, context, options, signal }, call) {
@@ -35,4 +35,20 @@ function whole(message) {
 			{ type: "thinking_end", signature: block.thinkingSignature },
 		];
 	});
+}
+
+/** Have an extension choose the model of one request. What it wants to remember is returned only if it is new. */
+export async function route({ number, request, signal }, call) {
+	const { definition } = registered.get(number);
+	const stop = signalOf(signal);
+	const state = request.state ?? undefined;
+	const given = { ...request, previous: request.previous ?? undefined, failed: request.failed ?? undefined, state, signal: stop };
+	try {
+		const chosen = await definition.route(given, createContext(call, { signal: stop }));
+		const { provider, id } = chosen.model;
+		const news = chosen.state === undefined || chosen.state === state ? {} : { state: chosen.state };
+		return { provider, id, thinkingLevel: chosen.thinkingLevel, ...news };
+	} finally {
+		dropSignal(signal);
+	}
 }
