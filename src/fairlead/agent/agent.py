@@ -122,7 +122,7 @@ class Agent(AgentKeywords):
                 raise
             # The sandbox may be required only because a settings file could not be used.
             raise ConfigError("\n".join([str(error), *unusable])) from error
-        self._servers, self._sandbox = assembly.servers, assembly.sandbox
+        self._sandbox = assembly.sandbox
         #: The event loop that the agent is used on, and its own one for blocking calls.
         self._loop: asyncio.AbstractEventLoop | None = None
         self._background: BackgroundLoop | None = None
@@ -305,8 +305,8 @@ class Agent(AgentKeywords):
         Servers and extensions start on the running event loop.
         """
         start_thread(self._load, "fairlead-warm-up")
-        if self._servers is not None:
-            self._servers.start()
+        if self.extensions.mcp is not None:
+            self.extensions.mcp.start()
         self.extensions.start()
 
     def clear_leftovers(self) -> None:
@@ -328,8 +328,8 @@ class Agent(AgentKeywords):
 
     def leave_nothing_behind(self) -> None:
         """Kill the servers and remove temporary files immediately, because the process is about to exit."""
-        if self._servers is not None:
-            self._servers.kill()
+        if self.extensions.mcp is not None:
+            self.extensions.mcp.kill()
         if self._sandbox is not None:
             self._sandbox.remove()
         self._scratch.remove()

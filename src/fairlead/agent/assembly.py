@@ -38,7 +38,6 @@ from fairlead.tools.workspace import Guard, LateGuard, Workspace
 if TYPE_CHECKING:
     from fairlead.agent.telemetry import Recorder
     from fairlead.core.limits import RunLimits
-    from fairlead.extend.mcp.servers import McpServers
     from fairlead.policy.sandbox import Bubblewrap
     from fairlead.session.approvals import Approvals
     from fairlead.session.rules.rules import Rule
@@ -74,7 +73,6 @@ class Assembly:
     ) -> None:
         self.extensions = AgentExtensions(options, home, settings, shared.registry, warn)
         self._recorder: Recorder | None = None
-        self.servers: McpServers | None = None
         self.sandbox: Bubblewrap | None = None
         self._options = options
         self._env = env
@@ -88,7 +86,7 @@ class Assembly:
         self._watch_run = watch_run
 
     def session(self) -> Session:
-        """Build the session, and set `servers` and `sandbox`. Call it once. Raises ModelNotFound or SessionError."""
+        """Build the session, and set `sandbox`. Call it once. Raises ModelNotFound or SessionError."""
         options, settings = self._options, self._settings
         workspace = self._workspace()
         additions = self.extensions.additions(workspace, self._env)
@@ -105,7 +103,7 @@ class Assembly:
         tools = self._tools(workspace, subagents, services)
         scoped = [] if options.stream else self._models_to_cycle()
         sessions, conversation = self._conversation(workspace, runtime)
-        self.servers = self.extensions.servers(workspace)
+        servers = self.extensions.servers(workspace)
         approver = self._approvals()
         session_options = SessionOptions(
             models=models,
@@ -116,7 +114,7 @@ class Assembly:
                 workspace, options.system_prompt, options.append_system_prompt, additions, advice=options.advice
             ),
             additions=additions,
-            servers=self.servers,
+            servers=servers,
             model=model,
             # The level that was asked for, even if the first model lacks it: another model may support it.
             thinking=level or settings.default_thinking_level or DEFAULT_LEVEL,
@@ -155,8 +153,8 @@ class Assembly:
         if self._recorder is not None:
             self._recorder.attach(session)
         approver.attach(session.host, session.subscribe)
-        if self.servers is not None:
-            self.servers.attach(session.host, session.tools, session.extensions)
+        if servers is not None:
+            servers.attach(session.host, session.tools, session.extensions)
         if services is not None:
             services.attach(session)
         if TODO_WRITE in options.wanted_tools() and TODO_WRITE not in session.tools and settings.todo.enabled:
@@ -382,7 +380,7 @@ class Assembly:
         known = list(dict.fromkeys([*tools, TODO_WRITE, TASK, ASK]))
         named = [name for name in (*(options.tool_names() or ()), *options.exclude_tools) if not is_pattern(name)]
         unknown = [name for name in named if name not in known]
-        if self.servers is not None:  # their tools are not known yet
+        if self.extensions.mcp is not None:  # their tools are not known yet
             unknown = [name for name in unknown if not name.startswith("mcp_")]
         self.extensions.check_tools(unknown, known)
         wanted = tools if options.tools is None and options.tool_set is not None else options.wanted_tools()

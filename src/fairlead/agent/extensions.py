@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from fairlead.agent.mcp_server import server_configs
 from fairlead.agent.options import AgentOptions
 from fairlead.config.files import is_absent
-from fairlead.config.home import Home, user_folder
+from fairlead.config.home import Home, Level, user_folder
 from fairlead.config.settings import Settings
 from fairlead.core.model import Model, ThinkingLevel
 from fairlead.errors import ExtensionNotLoaded, ModelNotFound
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from fairlead.config.trust import TrustDecider
     from fairlead.extend.extensions.late import LateExtensions
     from fairlead.extend.extensions.registrations import ExtensionFlag
+    from fairlead.extend.mcp.config import ServerConfig
     from fairlead.extend.mcp.servers import McpServers
     from fairlead.extend.search_paths import SearchPaths
 
@@ -46,6 +47,8 @@ class AgentExtensions:
         self._registry = registry
         self._warn = warn
         self._session: Session | None = None
+        #: The MCP servers; None: there are none so far.
+        self.mcp: McpServers | None = None
         #: Passes events to the program's own hook.
         self._feed: EventFeed | None = None
         self._preparing: asyncio.Task[None] | None = None
@@ -84,10 +87,16 @@ class AgentExtensions:
         # A directory in place of the project's file may be one that a sandbox put there.
         found = [each for each in usual if not is_absent(each[1]) and (each[0] == "user" or not os.path.isdir(each[1]))]  # noqa: PTH112
         given = server_configs(options.mcp_servers)
-        if not found and not options.mcp_config and not given:
-            return None
+        if found or options.mcp_config or given:
+            self.mcp = self._make_servers(workspace, found, given)
+        return self.mcp
+
+    def _make_servers(
+        self, workspace: Workspace, found: Sequence[tuple[Level, Path]] = (), given: Sequence[ServerConfig] = ()
+    ) -> McpServers:
         from fairlead.extend.mcp.servers import McpOptions, McpServers, config_files
 
+        options = self._options
         named = [workspace.resolve(str(path)) for path in options.mcp_config]
         cwd = workspace.cwd
         return McpServers(
@@ -100,6 +109,15 @@ class AgentExtensions:
                 wait=self._settings.mcp.wait_seconds,
             )
         )
+
+    def _servers_for_more(self) -> McpServers:
+        """Return the MCP servers, to which an extension adds one."""
+        session = self._session
+        assert session is not None, "extensions are loaded for a session"
+        if self.mcp is None:
+            self.mcp = session.additions.servers = self._make_servers(session.host.workspace)
+            self.mcp.attach(session.host, session.tools, session.extensions)
+        return self.mcp
 
     def prepare(self, workspace: Workspace, env: Mapping[str, str], additions: UserAdditions) -> None:
         """Set up the search for extensions, if the options allow any."""
@@ -127,7 +145,7 @@ class AgentExtensions:
             warn=self._warn,
             program_handlers=self._handlers(),
         )
-        host.shutdown, host.loaded = self._shut_down, self._loaded
+        host.shutdown, host.loaded, host.servers = self._shut_down, self._loaded, self._servers_for_more
         self.late = LateExtensions(host)
 
     def _handlers(self) -> Mapping[str, Callable[[Any], Awaitable[Any]]]:

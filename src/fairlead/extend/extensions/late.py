@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from fairlead.extend.additions import UserAdditions
     from fairlead.extend.extensions.hooks import ExtensionHooks
     from fairlead.extend.extensions.registrations import ExtensionFlag
+    from fairlead.extend.mcp.servers import McpServers
     from fairlead.models.registry import Registry
     from fairlead.session.session import Session
 
@@ -74,6 +75,8 @@ class ExtensionHost:
         self.shutdown: Callable[[], None] = lambda: None
         #: Loads all extensions again.
         self.reload: Callable[[], Awaitable[None]] = _do_nothing
+        #: Returns the MCP servers of the session, so that more can be added.
+        self.servers: Callable[[], McpServers] = _no_servers
         #: Called when all extensions are loaded.
         self.loaded: Callable[[], None] = lambda: None
         self._session: Session | None = None
@@ -95,6 +98,10 @@ class ExtensionHost:
 
 
 async def _do_nothing() -> None: ...
+
+
+def _no_servers() -> McpServers:
+    raise RuntimeError("MCP servers cannot be added here.")
 
 
 class LateExtensions:

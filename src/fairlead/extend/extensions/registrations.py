@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_type_hints
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from fairlead.core.model import Model, ModelStream
     from fairlead.extend.extensions.engine import Engine
     from fairlead.extend.extensions.providers import ProviderStream
+    from fairlead.extend.mcp.config import ServerConfig
 
 #: A handler gets at most an event, or the arguments of a command, and the context.
 _MAX_ARGUMENTS = 2
@@ -76,6 +77,8 @@ class Extension:
         self.commands: dict[str, ExtensionCommand] = {}
         self.flags: dict[str, ExtensionFlag] = {}
         self.providers: set[str] = set()
+        #: The MCP servers, each as it was described.
+        self.mcp_servers: dict[str, Mapping[str, Any]] = {}
         #: The virtual models, by provider and id.
         self.virtual_models: set[tuple[str, str]] = set()
         #: False after it failed to load or was reloaded.
@@ -202,6 +205,22 @@ class Registrations:
             extension.virtual_models.discard((provider, model_id))
             self._engine.host.registry.remove_virtual_model(provider, model_id)
 
+    # MCP servers
+
+    def add_mcp_server(self, extension: Extension, config: ServerConfig, described: Mapping[str, Any]) -> None:
+        """Add an MCP server, or replace one of this extension. Raises ConfigError if another extension has the name."""
+        owner = next((each for each in self._engine.extensions if config.name in each.mcp_servers), extension)
+        if owner is not extension:
+            raise ConfigError(f'MCP server "{config.name}" is already registered by extension "{owner.path}"')
+        self.remove_mcp_server(extension, config.name)
+        extension.mcp_servers[config.name] = described
+        if described.get("enabled") is not False and described.get("exposure") != "hidden":
+            self._engine.host.servers().add(config)
+
+    def remove_mcp_server(self, extension: Extension, name: str) -> None:
+        if extension.mcp_servers.pop(name, None) is not None:
+            self._engine.host.servers().remove(name)
+
     # Commands and flags
 
     def free_command_name(self, extension: Extension, name: str) -> str:
@@ -237,6 +256,8 @@ class Registrations:
             self.remove_provider(extension, name)
         for provider, model_id in list(extension.virtual_models):
             self.remove_virtual_model(extension, provider, model_id)
+        for name in list(extension.mcp_servers):
+            self.remove_mcp_server(extension, name)
         extension.commands.clear()
         extension.flags.clear()
 

@@ -73,6 +73,8 @@ class McpServers:
         self._extensions: Extensions | None = None
         self._servers: dict[str, McpServer] = {}
         self._starting: asyncio.Task[None] | None = None
+        #: The names of those that were added later.
+        self._added: set[str] = set()
         self._began_at = 0.0
         self._closed = False
 
@@ -89,6 +91,50 @@ class McpServers:
         if self._starting is None and not self._closed:
             self._began_at = time.monotonic()
             self._starting = asyncio.create_task(self._start(), name="fairlead-mcp")
+
+    def add(self, config: ServerConfig) -> None:
+        """Connect to another server as soon as the others are known. It is left out if one of them has the same name."""
+        self._later(lambda: self._add(config))
+
+    def remove(self, name: str) -> None:
+        """Close the connection to a server that was added, and remove its tools."""
+        self._later(lambda: self._remove(name))
+
+    def _later(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Do work when everything before it is done. `ready` waits for it."""
+        self.start()
+        before = self._starting
+        if before is None:  # they are closed
+            return
+
+        async def do() -> None:
+            await asyncio.wait([before])
+            if not self._closed:
+                await work()
+
+        self._began_at = time.monotonic()
+        self._starting = asyncio.create_task(do(), name="fairlead-mcp-change")
+
+    async def _add(self, config: ServerConfig) -> None:
+        from fairlead.extend.mcp.tools import server_keys
+
+        taken = {server.config.name: key for key, server in self._servers.items()}
+        if config.name in taken:
+            self._options.warn([f'The MCP server "{config.name}" of {config.origin.path} is left out: another one has its name.'])
+        elif await self._has_package():
+            keys = server_keys([*taken, config.name])
+            self._added.add(config.name)
+            self._connect_servers([config], keys)
+
+    async def _remove(self, name: str) -> None:
+        if name not in self._added:
+            return
+        self._added.discard(name)
+        key = next(key for key, server in self._servers.items() if server.config.name == name)
+        server = self._servers.pop(key)
+        assert self._toolbox is not None
+        self._toolbox.replace(_owner(server), [])
+        await server.close()
 
     async def ready(self, cancel: CancelToken) -> None:
         self.start()

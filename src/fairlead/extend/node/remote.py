@@ -158,6 +158,9 @@ class RemoteExtensions:
             "unregisterProvider": lambda params: self.fl(params).unregister_provider(params["name"]),
             "registerVirtualModel": self._register_virtual_model,
             "unregisterVirtualModel": self._unregister_virtual_model,
+            "registerMcpServer": self._register_mcp_server,
+            "unregisterMcpServer": self._unregister_mcp_server,
+            "mcpServers": self._mcp_servers,
             "failed": self._failed,
             "waits": self._waits,
             "streamEvent": self._stream_event,
@@ -240,6 +243,24 @@ class RemoteExtensions:
     def _unregister_virtual_model(self, params: Params) -> None:
         _, extension = self._loaded[params["extension"]]
         self.engine.registrations.remove_virtual_model(extension, params["provider"], params["id"])
+
+    def _register_mcp_server(self, params: Params) -> None:
+        from fairlead.extend.node.mcp_servers import registered_server
+
+        _, extension = self._loaded[params["extension"]]
+        described: dict[str, Any] = params.get("config") or {}
+        self.engine.registrations.add_mcp_server(extension, registered_server(extension, params["name"], described), described)
+
+    def _unregister_mcp_server(self, params: Params) -> None:
+        _, extension = self._loaded[params["extension"]]
+        self.engine.registrations.remove_mcp_server(extension, params["name"])
+
+    def _mcp_servers(self, params: Params) -> list[dict[str, Any]]:
+        return [
+            {"name": name, "config": config, "extensionPath": extension.path}
+            for extension in self.engine.extensions
+            for name, config in extension.mcp_servers.items()
+        ]
 
     def _waits(self, params: Params) -> None:
         """A command waits for something. What it has asked for so far is shown first."""

@@ -110,11 +110,9 @@ export function createApi(extension) {
 		setThinkingLevel: (level) => void act("setThinkingLevel", { level }),
 		events,
 
-		registerMcpServer: (name) => {
-			throw new Error(`The MCP server ${name} was not added: list it in mcp.json instead.`);
-		},
-		unregisterMcpServer: () => {},
-		getMcpServers: () => [],
+		registerMcpServer: (name, config) => void act("registerMcpServer", { name, config }),
+		unregisterMcpServer: (name) => void act("unregisterMcpServer", { name }),
+		getMcpServers: () => act("mcpServers"),
 		registerVirtualModel(definition) {
 			const number = keep({ extension, kind: "router", definition });
 			const { provider, id, name, thinkingLevels, contextWindow, maxTokens, input } = definition;
