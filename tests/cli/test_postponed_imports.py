@@ -83,3 +83,21 @@ class T(typing_extensions.TypedDict):
 print(msgspec.json.decode(b'{"a": 1}', type=T))
 """
     assert run(program) == "{'a': 1}"
+
+
+def test_asyncio_opens_a_plain_connection_without_loading_ssl() -> None:
+    program = """
+import asyncio, socket
+async def connect():
+    server = socket.create_server(("127.0.0.1", 0))
+    sock = socket.create_connection(server.getsockname())
+    sock.setblocking(False)
+    transport, _ = await asyncio.get_running_loop().create_connection(asyncio.Protocol, sock=sock)
+    transport.close()
+    server.close()
+asyncio.run(connect())
+print("_ssl" in sys.modules)
+from ssl import SSLSocket
+print(SSLSocket.__module__, "_ssl" in sys.modules)
+"""
+    assert run(program).split() == ["False", "ssl", "True"]

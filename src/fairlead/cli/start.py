@@ -127,11 +127,17 @@ class _PostponingLoader:
         return getattr(self._loader, name)
 
 
+class _NoSocket:
+    """Stands for `ssl.SSLSocket` before ssl is loaded, when asyncio asks whether a socket is one: none can be."""
+
+
 class _PostponedModule(ModuleType):
     """A module that is not loaded yet. Once it is, its class is `ModuleType`, so that `super()` would not work here."""
 
     def __getattribute__(self, name: str) -> Any:
         if name not in _READ_BY_IMPORTS:
+            if name == "SSLSocket" and sys._getframe(1).f_code.co_name == "_check_ssl_socket":  # pyright: ignore[reportPrivateUsage]
+                return _NoSocket
             ModuleType.__getattribute__(self, "__spec__").loader.load(self)
         return ModuleType.__getattribute__(self, name)
 

@@ -19,77 +19,13 @@ from msgspec.structs import replace
 from fairlead.config.files import list_folder, read_bytes
 from fairlead.config.home import Home, Level
 from fairlead.errors import ConfigError
+from fairlead.extend.extensions.presence import FOLDER, GROUP, any_package_declares_one
 from fairlead.extend.node.manifest import script_files, script_name
 from fairlead.session.additions import Origin
 
 if TYPE_CHECKING:
     from fairlead.core.runtime import Ui
     from fairlead.extend.extensions.late import ExtensionHost
-
-
-#: The group of entry points with which installed packages declare extensions.
-GROUP = "fairlead.extensions"
-FOLDER = "extensions"
-#: How many bytes of an `entry_points.txt` are read at most.
-_MAX_ENTRY_POINTS_BYTES = 1 << 20
-
-
-def may_have_extensions(host: ExtensionHost) -> bool:
-    """Whether there may be any extension. Cheap, and loads none of them: usually there are none."""
-    if host.named:
-        return True
-    if not host.find:
-        return False
-    return (
-        bool(host.listed)
-        or _has_entries(host.home.root / FOLDER)
-        or any(_has_entries(folder / FOLDER) for folder in host.home.project_folders(host.cwd))
-        or _names_extensions(host)
-        or any_package_declares_one()
-    )
-
-
-def any_package_declares_one() -> bool:
-    """Whether an installed package declares an extension. `importlib.metadata` would take 50 ms to find out."""
-    return any(GROUP.encode() in _entry_points_of(package) for folder in sys.path for package in _packages_in(folder))
-
-
-def _has_entries(folder: Path) -> bool:
-    try:
-        with os.scandir(folder) as entries:
-            return any(not entry.name.startswith((".", "_")) for entry in entries)
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except OSError:  # loading it will report what is wrong
-        return True
-
-
-def _names_extensions(host: ExtensionHost) -> bool:
-    """Whether the project's settings name extensions."""
-    if not any(level == "project" and os.path.lexists(path) for level, path in host.home.settings_files(host.cwd)):
-        return False
-    from fairlead.config.restrictions import project_extensions
-
-    return bool(project_extensions(host.home, host.cwd, []))
-
-
-def _packages_in(folder: str) -> list[str]:
-    try:
-        names = os.listdir(folder or ".")  # noqa: PTH208
-    except OSError:
-        return []
-    return [f"{folder or '.'}/{name}" for name in names if name.endswith((".dist-info", ".egg-info"))]
-
-
-def _entry_points_of(package: str) -> bytes:
-    try:
-        handle = os.open(f"{package}/entry_points.txt", os.O_RDONLY)
-    except OSError:
-        return b""
-    try:
-        return os.read(handle, _MAX_ENTRY_POINTS_BYTES)
-    finally:
-        os.close(handle)
 
 
 class FoundExtension(Struct, frozen=True):

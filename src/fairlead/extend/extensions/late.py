@@ -118,7 +118,7 @@ class LateExtensions:
 
     def has_extensions(self) -> bool:
         """Whether there may be any extension to load."""
-        from fairlead.extend.extensions.discovery import may_have_extensions
+        from fairlead.extend.extensions.presence import may_have_extensions
 
         return may_have_extensions(self.host)
 

@@ -41,15 +41,15 @@ _LONGEST_SIDE = 30_000
 
 _ID_LIMITS: Mapping[str, int] = {"openai-completions": 40}
 _ID_LIMIT = 64
-_PLAIN_ID = re.compile(r"[a-zA-Z0-9_-]+")
+_PLAIN_ID = r"[a-zA-Z0-9_-]+"
 
 #: The tool names that an API accepts. A model may have made up a name that is not among them.
-_NAMES: Mapping[str, re.Pattern[str]] = {
-    "anthropic-messages": re.compile(r"[a-zA-Z0-9_-]{1,128}"),
-    "google-generative-ai": re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}"),
+_NAMES: Mapping[str, str] = {
+    "anthropic-messages": r"[a-zA-Z0-9_-]{1,128}",
+    "google-generative-ai": r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}",
 }
 _NAME_LIMIT = 64
-_NAME = re.compile(rf"[a-zA-Z0-9_-]{{1,{_NAME_LIMIT}}}")
+_NAME = rf"[a-zA-Z0-9_-]{{1,{_NAME_LIMIT}}}"
 
 #: The model that gets the messages: its api, provider and id, and whether it accepts images.
 _Target: TypeAlias = tuple[str, str, str, bool]
@@ -308,7 +308,7 @@ def _plain_id(call_id: str, target: _Target) -> str:
     """Return a tool call's id within the limits of the API. Different ids stay different."""
     limit = _ID_LIMITS.get(target[0], _ID_LIMIT)
     plain = _sent_id(call_id)
-    if _PLAIN_ID.fullmatch(plain) and len(plain) <= limit:
+    if re.fullmatch(_PLAIN_ID, plain) and len(plain) <= limit:
         return plain
     from zlib import crc32
 
@@ -319,10 +319,10 @@ def _plain_id(call_id: str, target: _Target) -> str:
 def _plain_name(name: str, target: _Target) -> str:
     """Return a tool's name as the API accepts it. The name may be one that a model made up."""
     allowed = _NAMES.get(target[0], _NAME)
-    if allowed.fullmatch(name):
+    if re.fullmatch(allowed, name):
         return name
     plain = re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:_NAME_LIMIT]
-    if not allowed.fullmatch(plain):
+    if not re.fullmatch(allowed, plain):
         # It is empty, or starts with a character that may not come first.
         plain = f"_{plain}"[:_NAME_LIMIT] if plain else UNNAMED_TOOL
     return plain

@@ -35,9 +35,9 @@ _LONGEST_BODY = 65536
 _BODY_SECONDS = 10.0
 
 #: llama.cpp says "Loading model"; Hugging Face's servers "Model ... is currently loading"; others that it is not ready yet.
-_LOADING = re.compile(
-    r"\bloading\b.{0,40}\bmodels?\b|\bmodel\b.{0,120}\b(?:loading|being loaded|warming up|not (?:yet )?(?:loaded|ready))\b",
-    re.IGNORECASE | re.DOTALL,
+_LOADING = (
+    r"(?is)\bloading\b.{0,40}\bmodels?\b"
+    r"|\bmodel\b.{0,120}\b(?:loading|being loaded|warming up|not (?:yet )?(?:loaded|ready))\b"
 )
 
 
@@ -91,7 +91,7 @@ async def _send_until_loaded(
     while True:
         async with http.stream(request, cancel) as response:
             body = await read_error_body(response) if response.status == 503 else None
-            if body is None or not _LOADING.search(body.decode("utf-8", "replace")):
+            if body is None or not re.search(_LOADING, body.decode("utf-8", "replace")):
                 yield response, body
                 return
         waited = loop.time() - start

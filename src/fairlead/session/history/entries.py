@@ -7,6 +7,7 @@ keeps the JSON of each entry beside it, so fields that are unknown here survive.
 from __future__ import annotations
 
 from datetime import datetime
+from functools import cache
 from typing import Any, TypeAlias, cast
 
 import msgspec
@@ -182,8 +183,17 @@ class NotAnEntry(ValueError):
 
 # Lines
 
-_known: msgspec.json.Decoder[KnownEntry] = msgspec.json.Decoder(KnownEntry)
-_other = msgspec.json.Decoder(OtherEntry)
+# A decoder takes longer to make than this module to load, and a new session needs none. So each is made when first used.
+
+
+@cache
+def _known() -> msgspec.json.Decoder[KnownEntry]:
+    return msgspec.json.Decoder(KnownEntry)
+
+
+@cache
+def _other() -> msgspec.json.Decoder[OtherEntry]:
+    return msgspec.json.Decoder(OtherEntry)
 
 
 def decode_line(line: bytes) -> tuple[Entry, bytes]:
@@ -193,7 +203,7 @@ def decode_line(line: bytes) -> tuple[Entry, bytes]:
     Raises ValueError if the line is not JSON, and NotAnEntry if it is JSON but not an entry.
     """
     try:
-        return _known.decode(line), line
+        return _known().decode(line), line
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         pass
     try:
@@ -202,14 +212,14 @@ def decode_line(line: bytes) -> tuple[Entry, bytes]:
         pass
     line = msgspec.json.encode(lenient.decode(line))
     try:
-        return _known.decode(line), line
+        return _known().decode(line), line
     except msgspec.DecodeError:
         return _decode_other(line), line
 
 
 def _decode_other(line: bytes) -> OtherEntry:
     try:
-        entry = _other.decode(line)
+        entry = _other().decode(line)
     except msgspec.ValidationError:
         lenient.decode(line)  # raises if it is not JSON: msgspec reports a wrong type before it reaches the end of the line
         raise NotAnEntry from None
@@ -244,14 +254,19 @@ def milliseconds(timestamp: str) -> int:
 
 # Messages
 
-_message: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
+
+@cache
+def _message() -> msgspec.json.Decoder[Message]:
+    return msgspec.json.Decoder(Message)
 
 
 class _Role(Struct):
     role: str = ""
 
 
-_role = msgspec.json.Decoder(_Role)
+@cache
+def _role() -> msgspec.json.Decoder[_Role]:
+    return msgspec.json.Decoder(_Role)
 
 
 def role_of(entry: Entry) -> str:
@@ -259,7 +274,7 @@ def role_of(entry: Entry) -> str:
     if not isinstance(entry, MessageEntry):
         return ""
     try:
-        return _role.decode(entry.message).role
+        return _role().decode(entry.message).role
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return ""
 
@@ -278,7 +293,7 @@ def decode_message(data: Raw | bytes) -> Message | None:
     A message in a slightly different form, from an old version or an extension, keeps the parts that can be understood.
     """
     try:
-        return _message.decode(data)
+        return _message().decode(data)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         pass
     try:

@@ -272,9 +272,6 @@ class _Line(Struct):
     message: Raw | UnsetType = UNSET
 
 
-_line = msgspec.json.Decoder(_Line)
-
-
 def read_transcript(path: Path, start: int = 0) -> Transcript:
     """The content of a session file from a byte on. A file that does not exist yet is empty. Raises SessionError."""
     start = max(start, 0)
@@ -297,9 +294,10 @@ def read_transcript(path: Path, start: int = 0) -> Transcript:
         lines_of_file = [text.decode("utf-8", "replace").encode() for text in data[:end].split(b"\n")]
     else:
         lines_of_file = data[:end].split(b"\n")
+    decoder = msgspec.json.Decoder(_Line)
     for text in lines_of_file:
         try:
-            line = _line.decode(text)
+            line = decoder.decode(text)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             continue  # empty, or only the end of a line
         lines.append(text)
