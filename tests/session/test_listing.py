@@ -17,12 +17,8 @@ from fairlead.core.messages import AssistantMessage, TextContent, Usage, UserMes
 from fairlead.errors import SessionError
 from fairlead.session.context.budget import totals
 from fairlead.session.history.entries import new_header
-from fairlead.session.history.listing import (
-    find_session,
-    latest_session,
-    list_sessions,
-    session_with_id,
-)
+from fairlead.session.history.finding import find_session, latest_session, matching_sessions, session_with_id
+from fairlead.session.history.listing import list_sessions
 from fairlead.session.history.log import Log
 from fairlead.session.history.paths import iso, session_folder, session_path
 from fairlead.session.history.reading import read_session
@@ -264,3 +260,29 @@ def test_no_damage_to_a_file_breaks_the_list_or_the_reading_of_it(tmp_path: Path
             log.model()
             log.thinking_level()
             log.forked(new_header("fork", "/", 0))
+
+
+def test_a_session_is_found_by_the_end_of_its_id_and_by_its_name(tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    one = written(here, "0198aaaa-1111", name="The Tides")
+    other = written(tmp_path / "there", "0198aaaa-2222", name="the tides")
+    assert find_session("a-1111", here, tmp_path) == one
+    assert find_session("a-2222", here, tmp_path) == other
+    with pytest.raises(SessionError, match='No session has an id that begins with "2222", or that name'):
+        find_session("2222", here, tmp_path)
+    assert find_session("the tides", None, tmp_path) == other, "an exact name comes first"
+    assert find_session("THE TIDES", here, tmp_path) == one, "this folder comes first"
+    with pytest.raises(SessionError):
+        find_session("tides", here, tmp_path)
+    file, log, _ = SessionFile.open(one)
+    log.session_info("Currents")
+    file.close()
+    assert find_session("currents", here, tmp_path) == one
+    assert find_session("The Tides", here, tmp_path) == other, "its last name counts"
+
+
+def test_every_session_that_fits_a_word_is_found_and_an_exact_id_fits_alone(tmp_path: Path) -> None:
+    paths = [written(tmp_path, id) for id in ("0198aaaa", "0198aaaabb", "0198aaaacc")]
+    assert sorted(matching_sessions("0198", tmp_path)) == sorted(paths)
+    assert matching_sessions("0198aaaa", tmp_path) == [paths[0]]
+    assert matching_sessions("", tmp_path) == []

@@ -1,7 +1,4 @@
-"""Listing and finding session files.
-
-A damaged file does not affect the others: listings say what is wrong with it, and searches prefer any other match.
-"""
+"""Listing and deleting session files. A damaged file does not affect the others: listings say what is wrong with it."""
 
 from __future__ import annotations
 
@@ -23,15 +20,11 @@ from fairlead.core.snapshots import SessionInfo
 from fairlead.errors import SessionError
 from fairlead.session.history.entries import decode_message, milliseconds
 from fairlead.session.history.paths import id_in_name, transcripts_folder
-from fairlead.session.history.reading import BINARY, HEADER_LIMIT, header_in, header_of, is_blank, refuse_endless
+from fairlead.session.history.reading import BINARY, HEADER_LIMIT, header_in, is_blank, refuse_endless
 from fairlead.session.history.session_files import NO_LINKS, is_temporary, lock, remove_leftovers, remove_leftovers_in
 
 #: How many bytes of a file are read for a listing.
 _READ_LIMIT = 4 << 20
-#: A session without messages is shorter than this.
-_EMPTY_LIMIT = 1 << 16
-#: The types of lines in such a session: the header, the choice of a model and a thinking level, the state of extensions.
-_EMPTY = ("session", "title", "model_change", "thinking_level_change", "custom")
 
 
 class _Line(Struct):
@@ -60,54 +53,6 @@ def list_all_sessions(root: Path) -> list[SessionInfo]:
     return sorted(found, key=lambda info: info.modified, reverse=True)
 
 
-def latest_session(folder: Path) -> Path | None:
-    """Return the session of a folder that changed last; None if there is none. Raises SessionError.
-
-    A session without messages, in which only a model or a level was chosen, is returned only if there is no other.
-    """
-    empty: Path | None = None
-    for _, path in newest_first(folder):
-        if header_of(path) is None:
-            continue
-        if not _is_empty(path):
-            return path
-        empty = empty or path
-    return empty
-
-
-def find_session(name: str, folder: Path | None, root: Path | None = None) -> Path:
-    """Return the session that a user names: by a path, or by the beginning of an id.
-
-    Ids are looked up in `folder`, then in the other folders of `root`. If several match, the exact id is used, else the session
-    that changed last, as in pi. Raises SessionError if none matches.
-    """
-    if "/" in name or os.sep in name or name.endswith(".jsonl"):
-        # Path.expanduser would raise for users that do not exist.
-        return Path(os.path.expanduser(name)).absolute()  # noqa: PTH111
-    here = _with_id(name, folder) if folder is not None else []
-    found = [path for path in here if header_of(path) is not None]
-    if not found and root is not None:
-        elsewhere = [path for other in folders_below(root) if other != folder for path in _with_id(name, other)]
-        elsewhere.sort(key=_changed, reverse=True)
-        found = [path for path in elsewhere if header_of(path) is not None] or here or elsewhere
-    found = found or here
-    if not found:
-        raise SessionError(f'No session has an id that begins with "{name}". List the sessions to see their ids, or give a path.')
-    return next((path for path in found if id_in_name(path) == name), found[0])
-
-
-def session_with_id(id: str, folder: Path) -> Path | None:
-    """Return the session in `folder` with exactly this id; None if there is none. Raises SessionError."""
-    for path in _with_id(id, folder):
-        header = header_of(path)
-        if header is not None and header.id == id:
-            return path
-    return None
-
-
-# Inside
-
-
 def newest_first(folder: Path) -> list[tuple[int, Path]]:
     """Return the session files of a folder, each with the time of its last change in nanoseconds.
 
@@ -133,30 +78,7 @@ def newest_first(folder: Path) -> list[tuple[int, Path]]:
     return sorted(found, reverse=True)
 
 
-def _changed(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except OSError:  # deleted meanwhile
-        return 0.0
-
-
-def _is_empty(path: Path) -> bool:
-    """Whether a session has no messages and no name."""
-    try:
-        with path.open("rb", buffering=0) as file:
-            data = file.read(_EMPTY_LIMIT)
-    except OSError:
-        return False
-    if len(data) == _EMPTY_LIMIT:
-        return False
-    for text in data.split(b"\n"):
-        line = _decode(text)
-        if line is not None and (line.type not in _EMPTY or str(line.custom_type).startswith("fairlead.")):
-            return False
-    return True
-
-
-def _decode(text: bytes) -> _Line | None:
+def decode_listed(text: bytes) -> _Line | None:
     """Decode a line of a file; None if it cannot be decoded."""
     try:
         return _line.decode(text)
@@ -177,19 +99,6 @@ def folders_below(root: Path) -> list[Path]:
             return [root, *sorted(folder for folder in found if not folder.with_name(f"{folder.name}.jsonl").exists())]
     except OSError:
         return []
-
-
-def _with_id(prefix: str, folder: Path) -> list[Path]:
-    """Return the sessions of a folder whose id begins with `prefix`. A file is opened only if its name has no id."""
-    found: list[Path] = []
-    for _, path in newest_first(folder):
-        id = id_in_name(path)
-        if id is None:
-            header = header_of(path)
-            id = header.id if header is not None else ""
-        if id.startswith(prefix):
-            found.append(path)
-    return found
 
 
 def describe(path: Path, modified_ns: int) -> SessionInfo:
@@ -213,7 +122,7 @@ def describe(path: Path, modified_ns: int) -> SessionInfo:
     info.created = milliseconds(header.timestamp)
     count = 0
     for text in data.split(b"\n"):
-        line = _decode(text)
+        line = decode_listed(text)
         if line is None:
             continue
         if line.type == "session_info":

@@ -119,7 +119,7 @@ class Moves:
         return False
 
     async def open_folder(self, name: str) -> bool:
-        from fairlead.session.history.listing import latest_session
+        from fairlead.session.history.finding import latest_session
 
         if not name.strip():
             raise BadCommand("sessionDir: expected the path of a folder, got an empty string")

@@ -45,7 +45,7 @@ class SessionStore(Struct, frozen=True):
 
     def find(self, session_id: str, cwd: Path) -> Path | None:
         """Return the file of the session with exactly this id; None if there is none. Raises SessionError."""
-        from fairlead.session.history.listing import session_with_id
+        from fairlead.session.history.finding import session_with_id
 
         if not session_id or "/" in session_id or os.sep in session_id:
             return None

@@ -1,0 +1,111 @@
+"""Where the sessions are that the subcommands work on, and which one a word on the command line means."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from fairlead.config.home import Home
+from fairlead.core.lenient import visible
+from fairlead.errors import SessionError
+from fairlead.session.history.finding import SHORT_ID, find_session, is_path, latest_session, matching_sessions
+from fairlead.session.history.listing import describe, folders_below, newest_first
+from fairlead.session.history.paths import id_in_name, session_folder
+from fairlead.wire.dialects import Program
+
+#: How many candidates an error lists for an ambiguous word.
+_MOST_CANDIDATES = 10
+
+
+class SessionPlaces(Struct, frozen=True):
+    """The folder with the sessions of the working directory, and the folder above those of all directories, if there is one."""
+
+    folder: Path
+    root: Path | None
+
+    @classmethod
+    def find(cls, program: Program, env: Mapping[str, str], session_dir: str | None = None) -> SessionPlaces:
+        """Return where a run in the working directory would keep its session. See docs/sessions.md for the order."""
+        from fairlead.config.settings_files import load_settings
+
+        home = Home.find(env, peer=program.home)
+        cwd = Path.cwd()
+        chosen = session_dir or env.get("PI_CODING_AGENT_SESSION_DIR") or load_settings(home, cwd)[0].session_dir
+        if chosen:
+            return cls(Path(os.path.expanduser(chosen)).absolute(), None)  # noqa: PTH111  # Path.expanduser may raise
+        user = home.user if home.has_omp_layout else None
+        return cls(session_folder(home.sessions_dir, cwd, user), home.sessions_dir)
+
+    def files(self, *, everywhere: bool = False) -> list[tuple[int, Path]]:
+        """Return the session files, each with the time of its last change in nanoseconds, the last changed first.
+
+        Takes `everywhere` for those of all directories. Raises SessionError if a folder cannot be listed.
+        """
+        if not everywhere or self.root is None:
+            return newest_first(self.folder)
+        return sorted((file for folder in folders_below(self.root) for file in newest_first(folder)), reverse=True)
+
+    def choose(self, word: str) -> Path:
+        """Return the session that a word means: a path, `last`, the beginning or the end of an id, or a name.
+
+        Raises SessionError if there is none, or if the word fits several, which the error lists.
+        """
+        if is_path(word):
+            path = find_session(word, None)
+            if not path.exists():
+                raise SessionError(f"Session file {path} does not exist.")
+            return path
+        found = matching_sessions(word, self.folder, self.root)
+        if not found and word == "last":
+            return self._last()
+        if not found:
+            raise SessionError(f'No session has the id or the name "{word}". `fairlead sessions --all` lists them all.')
+        if len(found) > 1:
+            raise SessionError(f'"{word}" fits {len(found)} sessions. Use more of the id:\n{_candidates(found)}')
+        return found[0]
+
+    def _last(self) -> Path:
+        latest = latest_session(self.folder)
+        if latest is None:
+            hint = "" if self.root is None else " `fairlead sessions --all` lists those of other directories."
+            raise SessionError(f"This directory has no session.{hint}")
+        return latest
+
+
+def short_id(id: str) -> str:
+    """Return the part of an id that is shown in tables: its end, since the beginnings of ids are times."""
+    return id[-SHORT_ID:]
+
+
+def title(name: str | None, first_message: str, limit: int = 200) -> str:
+    """Return the name of a session, else the beginning of its first message, on one line that a terminal can show."""
+    words = " ".join((name or first_message)[: limit * 4].split())
+    return visible(words)[:limit]
+
+
+def age(modified_ms: int, now: float | None = None) -> str:
+    """Return how long ago something was, in at most four characters: `12s`, `5m`, `3h`, `2d`, `5w`, `3y`."""
+    seconds = max(0, (time.time() if now is None else now) - modified_ms / 1000)
+    units = (("y", 365 * 86400), ("w", 7 * 86400), ("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
+    for unit, length in units:
+        if seconds >= length:
+            return f"{int(seconds // length)}{unit}"
+    return "now"
+
+
+def _candidates(paths: list[Path]) -> str:
+    lines: list[str] = []
+    for path in paths[:_MOST_CANDIDATES]:
+        try:
+            modified = path.stat().st_mtime_ns
+        except OSError:  # deleted meanwhile
+            continue
+        info = describe(path, modified)
+        lines.append(f"  {id_in_name(path) or info.id}  {age(info.modified):>4}  {title(info.name, info.first_message, 50)}")
+    if len(paths) > _MOST_CANDIDATES:
+        lines.append(f"  and {len(paths) - _MOST_CANDIDATES} more")
+    return "\n".join(lines)
