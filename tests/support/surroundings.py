@@ -52,6 +52,7 @@ def surroundings(
         "FAIRLEAD_HOME": str(root / "home"),
         "LANG": "C.UTF-8",
         "TERM": "dumb",
+        "FAIRLEAD_LOCAL_SERVERS": "",  # not those of the machine
     }
     made = Surroundings(root, env)
     made.home.mkdir(parents=True)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from fairlead.agent.prompting import Prompting
     from fairlead.agent.result import Result
     from fairlead.core.limits import RunLimits
+    from fairlead.models.choosing import ModelChoice
     from fairlead.models.logins import Logins
 
 P = ParamSpec("P")
@@ -91,7 +92,9 @@ class Agent(AgentKeywords):
         """Create the session and everything it needs. The constructor calls this."""
         if options.stream is not None and not isinstance(options.model, Model):
             raise ConfigError("A stream of your own needs a Model that describes it: Agent(model=Model(...), stream=...).")
-        env = os.environ if options.env is None else options.env
+        self._env = env = os.environ if options.env is None else options.env
+        self._base_url = options.base_url
+        self._names_model = bool(options.model or options.provider or options.models)
         self.home = Home.find(env, isolated=options.isolated, peer=options.peer_home)
         self.warnings: list[str] = []
         self._warn = options.warn
@@ -283,6 +286,39 @@ class Agent(AgentKeywords):
         """Load all extensions again and return their names. Raises BadCommand while a run is active, and ExtensionNotLoaded."""
         return await self.extensions.reload()
 
+    async def choose_model(self) -> ModelChoice:
+        """Choose the best model at hand if the session has none: one with a key, else one on this machine.
+
+        Looking for a model server on this machine takes at most 200 ms. It is done only if no key is set and no model is named.
+
+        Returns:
+            The model of the session, and one sentence that says why. Its `model` is None if there is none.
+
+        Raises:
+            ConfigError: `FAIRLEAD_LOCAL_SERVERS` cannot be used.
+        """
+        from fairlead.models.choosing import ModelChoice, choose_model
+
+        if self._base_url is not None:
+            await self._learn_from_server()
+        model = self.session.model
+        if model is not None:
+            why = self.registry.reason_for_default(model, self.settings)
+            return ModelChoice(model, f"{model.provider}/{model.id} answers: {'you named it' if self._names_model else why}.")
+        if self._base_url is not None:
+            return ModelChoice(None, f"The server at {self._base_url} does not list its models. Name one with --model.")
+        choice = await choose_model(self.registry, self.settings, self._env)
+        if choice.model is not None:
+            self.session.models.set_model(choice.model.provider, choice.model.id)
+        return choice
+
+    async def _learn_from_server(self) -> None:
+        """Ask the server of `base_url` for its models: their windows, and which to use if none is named."""
+        model = self.session.model
+        served = await self.registry.learn_from_server(self._http, None if model is None else model.id)
+        if model is None and served is not None:
+            self.session.models.set_model(served.provider, served.id)
+
     @property
     def shutdown_requested(self) -> bool:
         """Whether an extension has asked the process to exit."""
@@ -406,9 +442,12 @@ def _protects(warning: str) -> bool:
 def shared_by_agents(options: AgentOptions, home: Home, settings: Settings) -> Shared:
     """Return what all agents with these options can share."""
     env = os.environ if options.env is None else options.env
+    registry = Registry.load(home, env, api_key=options.api_key, api_key_provider=options.provider)
+    if options.base_url is not None:
+        registry.use_server(options.base_url, options.provider, options.model if isinstance(options.model, str) else None)
     return Shared(
         Http(idle_timeout=settings.http_idle_timeout_ms / 1000 or math.inf, env=env, tap=options.http_tap),
-        Registry.load(home, env, api_key=options.api_key, api_key_provider=options.provider),
+        registry,
     )
 
 

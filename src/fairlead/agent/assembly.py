@@ -303,7 +303,9 @@ class Assembly:
     def _requested_model(self) -> tuple[Model | None, ThinkingLevel | None]:
         options = self._options
         if isinstance(options.model, str) and options.model:
-            return self.extensions.match_model(qualified(options.provider, options.model))
+            return self.extensions.match_model(qualified(options.provider or self._registry.server_name, options.model))
+        if options.base_url is not None:  # which models it has is not known yet: see `Agent.choose_model`
+            return None, None
         if options.provider:
             model = self._registry.default_of(options.provider)
             if model is None:

@@ -55,6 +55,8 @@ class AgentKeywords(ABC):
         model: str | Model | None = None,
         stream: ModelStream | None = None,
         provider: str | None = None,
+        base_url: str | None = None,
+        model_file: str | Path | None = None,
         models: Sequence[str] = (),
         api_key: str | None = None,
         thinking: ThinkingLevel | None = None,
@@ -127,6 +129,8 @@ class AgentKeywords(ABC):
                 None: the default of the settings, or the first one with a key.
             stream: Calls the model yourself; needs a `Model` as `model`.
             provider: The provider of the model.
+            base_url: The address of the provider's server. A provider that is not known speaks OpenAI's Chat Completions API.
+            model_file: A GGUF file whose weights llama.cpp runs on this machine. It is the model, unless `model` names another.
             models: Patterns for the models to cycle through.
             api_key: The key for the provider, instead of one from the environment.
             thinking: How much the model thinks before it answers.

@@ -90,6 +90,10 @@ class AgentOptions(Struct, kw_only=True):
     model: str | Model | None = None
     stream: ModelStream | None = None
     provider: str | None = None
+    #: The address of the provider's server. A provider that is not known speaks OpenAI's Chat Completions API.
+    base_url: str | None = None
+    #: A GGUF file whose weights llama.cpp runs on this machine. It is the model, unless `model` names another.
+    model_file: str | Path | None = None
     #: Patterns for the models to cycle through.
     models: Sequence[str] = ()
     api_key: str | None = None

@@ -67,7 +67,8 @@ def agent_options(arguments: Arguments, profile: Profile | None, program: Progra
         keep=not arguments.no_session,
         resume=arguments.resume or arguments.resume_named == "" or arguments.session == "",
         session_name=arguments.name,
-        **given(arguments, "provider", "model", "api_key", "fork", "session_id", "session_dir", "durability"),
+        **given(arguments, "provider", "base_url", "model_file", "model", "api_key"),
+        **given(arguments, "fork", "session_id", "session_dir", "durability"),
         **given(arguments, "extension_errors"),
         **given(arguments, "sandbox", "provider_session_id"),
         thinking=_level(arguments.thinking),
@@ -146,6 +147,16 @@ def _directories(names: Sequence[str]) -> list[Path]:
         if not folder.is_dir():
             raise ConfigError(f"--add-dir {folder}: there is no such directory.")
     return folders
+
+
+async def choose_model(agent: Agent) -> None:
+    """Choose a model for a person who has not named one, and say on stderr if it runs on this machine. Raises ConfigError.
+
+    Without a model nothing is said: a prompt may be a command of an extension, which needs none.
+    """
+    choice = await agent.choose_model()
+    if choice.is_local:
+        complain(f"fairlead: {choice.why}")
 
 
 def limit_time(agent: Agent, arguments: Arguments) -> None:

@@ -79,6 +79,8 @@ FLAG_SECTIONS: dict[str, tuple[Flag, ...]] = {
     "Model": (
         Flag(("--model",), "model", "value", "provider/id, an id or part of one, with an optional :level", "PATTERN"),
         Flag(("--provider",), "provider", "value", "the provider of the model", "NAME"),
+        Flag(("--base-url",), "base_url", "value", "the address of an OpenAI-compatible server: http://host:8000/v1", "URL"),
+        Flag(("--model-file",), "model_file", "value", "a GGUF file to run on this machine with llama.cpp", "FILE"),
         Flag(("--models",), "models", "value", "models to cycle through: patterns separated by commas", "PATTERNS"),
         Flag(("--api-key",), "api_key", "value", "the key of the provider, instead of the one in the environment", "KEY"),
         Flag(("--thinking",), "thinking", "value", f"how much it thinks: {', '.join(THINKING_LEVELS)}", "LEVEL"),
@@ -248,6 +250,8 @@ class Arguments(Struct):
     dialect: str | None = None
     provider: str | None = None
     model: str | None = None
+    base_url: str | None = None
+    model_file: str | None = None
     models: str | None = None
     api_key: str | None = None
     thinking: str | None = None

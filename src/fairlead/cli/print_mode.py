@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairlead.cli.build import build_agent, limit_time
+from fairlead.cli.build import build_agent, choose_model, limit_time
 from fairlead.cli.console import complain
 from fairlead.cli.flags import Arguments, UsageError
 from fairlead.cli.start import run
@@ -68,6 +68,7 @@ async def _answer(agent: Agent, argv: Sequence[str], arguments: Arguments, profi
         if not piped and not arguments.words:
             raise UsageError(NOTHING_TO_DO)
     await agent.extensions.find_model()
+    await choose_model(agent)
     limit_time(agent, arguments)
     before, prompts, images = _prompts(piped, arguments.words, readable(agent.session.host.workspace.guard))
     await agent.session.additions.prepare()

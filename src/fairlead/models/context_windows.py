@@ -109,7 +109,15 @@ def _window_in(body: bytes, model_id: str) -> int | None:
     from fairlead.models.apis.response_reading import decoded, record, records
 
     listed = list(records(record(decoded(body.decode("utf-8", "replace"))).get("data")))
-    entry = next((each for each in listed if each.get("id") == model_id), listed[0] if len(listed) == 1 else {})
+    only = listed[0] if len(listed) == 1 else None
+    entry = next((each for each in listed if each.get("id") == model_id), only)
+    return None if entry is None else stated_window(entry)
+
+
+def stated_window(entry: dict[str, Any]) -> int | None:
+    """Return the context window that an entry of a server's model list states, in tokens; None if it states none."""
+    from fairlead.models.apis.response_reading import record
+
     sources: list[dict[str, Any]] = [record(entry.get("meta")), entry, record(entry.get("top_provider"))]
     for field in _FIELDS:
         for source in sources:

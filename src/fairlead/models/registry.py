@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -15,8 +16,13 @@ from fairlead.models import model_patterns
 from fairlead.models.catalog import PROVIDERS, catalog_models
 from fairlead.models.context_windows import ContextWindows
 from fairlead.models.credentials import CredentialStore, LoginToken, RequestAuth, needs_no_key, split_login
-from fairlead.models.models_json import OAuthEntry, ProviderEntry, read_models_json
+from fairlead.models.models_json import ModelEntry, OAuthEntry, ProviderEntry, read_models_json
 
+if TYPE_CHECKING:
+    from fairlead.models.http.client import Http
+
+#: The name of the provider at an address that the user gives without one.
+CUSTOM = "custom"
 DEFAULT_LEVEL: ThinkingLevel = "medium"
 
 
@@ -43,6 +49,8 @@ class Registry:
         self._streams: dict[str, Callable[[Model], ModelStream]] = {}
         #: The virtual models that extensions added, and how to ask them, by provider and id.
         self._virtual: dict[tuple[str, str], tuple[Model, ModelStream]] = {}
+        #: The provider of the server that `use_server` has set; None if there is none.
+        self.server_name: str | None = None
         #: Increases whenever keys may have changed. Streams that were opened with an older version are stale.
         self.version = 0
 
@@ -155,6 +163,16 @@ class Registry:
             self._credentials.choose(model.provider)
         return model
 
+    def reason_for_default(self, model: Model, settings: Settings) -> str:
+        """Say in a few words why `default` chose a model."""
+        if settings.default_model or settings.default_provider == model.provider:
+            return "your settings name it"
+        if model in self._own_models():
+            return f"{self.home.models_path.name} describes it"
+        known = PROVIDERS.get(model.provider)
+        variable = next((name for name in known.key_variables if self._env.get(name, "").strip()), None) if known else None
+        return f"{variable} is set" if variable else f"there is a key for {model.provider}"
+
     def default_of(self, provider: str) -> Model | None:
         """Return the model to use when only the provider is named; None if it has no model."""
         for model in self._own_models():
@@ -172,6 +190,57 @@ class Registry:
         if stream is not None:
             self._streams[name] = stream
         self._forget()
+
+    def use_server(self, base_url: str, provider: str | None, model_id: str | None) -> None:
+        """Use a server that no file describes.
+
+        Args:
+            base_url: its address.
+            provider: the provider whose key and API it takes. None: the built-in provider at that address, else one called
+                `custom`, which speaks OpenAI's Chat Completions API, needs no key and takes that of `--api-key` or of the
+                variable `FAIRLEAD_API_KEY`.
+            model_id: the model to add; None if it is not known yet.
+
+        Raises:
+            ConfigError: the address is not that of a web server.
+        """
+        from urllib.parse import urlsplit
+
+        address = urlsplit(base_url)
+        if address.scheme not in ("http", "https") or not address.netloc:
+            raise ConfigError(f"--base-url: expected an address such as http://localhost:11434/v1, got {base_url!r}.")
+        hosts = {urlsplit(known.base_url).hostname: known.name for known in PROVIDERS.values()}
+        name = self.server_name = provider or hosts.get(address.hostname) or CUSTOM
+        entry = structs.replace(self._entry(name), base_url=base_url.rstrip("/"))
+        if name not in PROVIDERS:
+            key = entry.api_key or ("$FAIRLEAD_API_KEY" if self._env.get("FAIRLEAD_API_KEY", "").strip() else None)
+            models = [*(entry.models or ()), *([ModelEntry(id=model_id)] if model_id else ())]
+            api = entry.api or "openai-completions"
+            entry = structs.replace(entry, api=api, api_key=key, auth=entry.auth or "none", models=models)
+        self.add_provider(name, entry)
+
+    async def learn_from_server(self, http: Http, model_id: str | None) -> Model | None:
+        """Ask the server of `use_server` for its models, and remember their windows.
+
+        Returns the model with this id, or the first one if `model_id` is None; None if the server does not list it.
+        """
+        from fairlead.models.local.servers import served_models
+
+        name = self.server_name
+        entry = self._entry(name) if name is not None else None
+        if name is None or entry is None or entry.base_url is None:
+            return None
+        key = self._credentials.key(name, entry.api_key)
+        served = await served_models(http, entry.base_url, [("authorization", f"Bearer {key}")] if key else [])
+        chosen = next((each for each in served if model_id in (None, each.id)), None)
+        if chosen is None:
+            return None
+        if model_id is None and name not in PROVIDERS:
+            self.add_provider(name, structs.replace(entry, models=served))
+        model = self.find_or_describe(name, chosen.id)
+        if model is not None and chosen.context_window:
+            self.windows.learn(model, chosen.context_window)
+        return model
 
     def remove_provider(self, name: str) -> None:
         """Remove a provider that was added."""

@@ -1,0 +1,74 @@
+"""`--base-url`: any OpenAI-compatible server, without a file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.cli.command import Command
+from tests.support.surroundings import surroundings
+
+from fairlead.testing import ProviderServer
+
+SERVED: list[dict[str, Any]] = [{"id": "first", "max_model_len": 4096}, {"id": "second"}]
+
+
+def a_command(server: ProviderServer, tmp_path: Any) -> Command:
+    return Command(server, surroundings(tmp_path, "http://127.0.0.1:9"))
+
+
+def test_a_model_behind_an_address_needs_no_file(tmp_path: Any) -> None:
+    with ProviderServer([{"text": "Hello!"}], models=SERVED) as server:
+        done = a_command(server, tmp_path)("-p", "hi", "--base-url", f"{server.url}/v1", "--model", "second", "--isolated")
+        assert (done.returncode, done.stdout, done.stderr) == (0, "Hello!\n", "")
+        asked = server.requests[-1]
+        assert asked.path == "/v1/chat/completions" and asked.body["model"] == "second"
+        assert "authorization" not in asked.headers
+
+
+def test_without_a_name_the_first_model_of_the_server_answers(tmp_path: Any) -> None:
+    with ProviderServer([{"text": "Hello!"}], models=SERVED) as server:
+        done = a_command(server, tmp_path)("-p", "hi", "--base-url", f"{server.url}/v1")
+        assert (done.returncode, done.stdout) == (0, "Hello!\n")
+        assert server.requests[-1].body["model"] == "first"
+
+
+@pytest.mark.parametrize(
+    ("flags", "env", "key"),
+    [
+        (["--api-key", "sk-flag"], {}, "sk-flag"),
+        ([], {"FAIRLEAD_API_KEY": "sk-own"}, "sk-own"),
+        (["--api-key", "sk-flag"], {"FAIRLEAD_API_KEY": "sk-own"}, "sk-flag"),
+        # The key of another provider stays at home, unless its name is given with the address.
+        ([], {"OPENAI_API_KEY": "sk-openai"}, None),
+        (["--provider", "deepseek"], {"DEEPSEEK_API_KEY": "sk-deep"}, "sk-deep"),
+    ],
+)
+def test_the_key_for_an_address(tmp_path: Any, flags: list[str], env: dict[str, str], key: str | None) -> None:
+    with ProviderServer([{"text": "Hello!"}], models=SERVED) as server:
+        command = a_command(server, tmp_path)
+        done = command("-p", "hi", "--base-url", f"{server.url}/v1", "--model", "second", *flags, env=env)
+        assert (done.returncode, done.stdout) == (0, "Hello!\n"), done.stderr
+        assert server.requests[-1].headers.get("authorization") == (f"Bearer {key}" if key else None)
+
+
+def test_a_wrong_address_is_explained(tmp_path: Any) -> None:
+    with ProviderServer([]) as server:
+        done = a_command(server, tmp_path)("-p", "hi", "--base-url", "localhost:11434", "--model", "m")
+        assert done.returncode == 1 and "expected an address such as http://localhost:11434/v1" in done.stderr
+
+
+def test_a_host_can_use_an_address_too(tmp_path: Any) -> None:
+    with ProviderServer([{"text": "Hello!"}]) as server:
+        command = a_command(server, tmp_path)
+        lines = '{"type":"prompt","message":"hi"}\n'
+        flags = ["--mode", "rpc", "--on-eof", "finish", "--base-url", f"{server.url}/v1", "--model", "m"]
+        assert "Hello!" in command(*flags, input=lines).stdout
+
+
+def test_a_server_that_runs_is_used_and_named_on_stderr(tmp_path: Any) -> None:
+    with ProviderServer([{"text": "Hello!"}], models=SERVED) as server:
+        env = {"FAIRLEAD_LOCAL_SERVERS": f"vllm={server.url}"}
+        done = a_command(server, tmp_path)("-p", "hi", "--isolated", env=env)
+        assert (done.returncode, done.stdout) == (0, "Hello!\n"), done.stderr
+        assert done.stderr == f"fairlead: No key is set: vllm/first answers, at {server.url} on this machine.\n"
