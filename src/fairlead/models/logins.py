@@ -20,7 +20,7 @@ from fairlead.core import lenient
 from fairlead.core.runtime import CancelToken
 from fairlead.core.secrets import learn, redacted
 from fairlead.errors import ConfigError, LoginFailed, NoCredentials, ProviderError
-from fairlead.models.credentials import LoginToken, store_login
+from fairlead.models.credentials import LoginToken, store_key, store_login
 from fairlead.models.http.client import Http, HttpRequest
 from fairlead.models.model_streams import EARLY_MS
 from fairlead.models.models_json import OAuthEntry
@@ -258,6 +258,11 @@ class Logins:
         self._begun.pop(device_code, None)
         self._registry.keys_changed()
         return provider
+
+    def store_key(self, provider: str, key: str) -> None:
+        """Store the key of a provider in auth.json, and use it from now on. Raises ConfigError if it cannot be written."""
+        store_key(self._registry.home, provider, key)
+        self._registry.keys_changed()
 
     def _oauth(self, provider: str) -> OAuthEntry:
         oauth = self._registry.logins().get(provider)

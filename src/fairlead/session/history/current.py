@@ -15,6 +15,7 @@ from fairlead.session.history.sessions import ConversationStore
 from fairlead.session.selection import Selection
 
 if TYPE_CHECKING:
+    from fairlead.core.snapshots import SessionInfo
     from fairlead.session.history.log import Log
     from fairlead.session.history.moves import Moves
 
@@ -150,6 +151,24 @@ class History:
     def last_answer(self) -> AssistantMessage | None:
         """The last message of the model that says something; None if there is none."""
         return self._current.conversation.last_answer()
+
+    def saved(self, *, everywhere: bool = False) -> list[SessionInfo]:
+        """Return the sessions that are saved where this one is, the last changed first. Call it on a thread: it reads files.
+
+        Args:
+            everywhere: Whether to list those of all working directories. A session directory of the user's own has no others.
+
+        Raises:
+            SessionError: The directory cannot be listed.
+        """
+        from fairlead.session.history.listing import list_all_sessions, list_sessions
+
+        folder, root = self.sessions.place(), self.sessions.root
+        if folder is None:
+            return []
+        return (
+            list_all_sessions(root) if everywhere and self.sessions.folder is None and root is not None else list_sessions(folder)
+        )
 
     # Adding
 

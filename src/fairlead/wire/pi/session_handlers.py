@@ -65,17 +65,7 @@ async def _clone(server: PiServer, command: c.Clone) -> c.Switched:
 
 
 async def _list_sessions(server: PiServer, command: c.ListSessions) -> c.SessionList:
-    from fairlead.session.history.listing import list_all_sessions, list_sessions
-
-    sessions = server.session.history.sessions
-    folder = sessions.place()
-    if folder is None:
-        return c.SessionList([])
-    if command.all and sessions.folder is None and sessions.root is not None:
-        found = await asyncio.to_thread(list_all_sessions, sessions.root)
-    else:
-        found = await asyncio.to_thread(list_sessions, folder)
-    return c.SessionList(found)
+    return c.SessionList(await asyncio.to_thread(server.session.history.saved, everywhere=bool(command.all)))
 
 
 def _delete_session(server: PiServer, command: c.DeleteSession) -> None:
