@@ -1,0 +1,161 @@
+"""The text that the user writes: several lines, with long pastes folded. prompt_toolkit's `Buffer` edits it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.document import Document
+
+from fairlead.chat.text import width
+from fairlead.chat.theme import Theme
+
+#: A paste with more lines or characters than this is folded.
+_MOST_LINES, _MOST_CHARACTERS = 10, 1500
+_MARK = re.compile(r"\[paste #(\d+), [^\]\n]*\]")
+_TAB = 4
+_PROMPT = "> "
+
+
+class Editor:
+    """A text in the making.
+
+    Args:
+        changed: Called after each change of the text or of the cursor.
+    """
+
+    def __init__(self, changed: Callable[[], None]) -> None:
+        self.buffer = Buffer(multiline=True, on_text_changed=lambda _: changed(), on_cursor_position_changed=lambda _: changed())
+        self._pastes: dict[int, str] = {}
+        self._columns = 80
+
+    @property
+    def text(self) -> str:
+        """The text as it is shown, with long pastes folded."""
+        return self.buffer.text
+
+    def set_text(self, text: str) -> None:
+        """Replace the text. The cursor goes to its end."""
+        self.buffer.set_document(Document(text, len(text)), bypass_readonly=True)
+
+    def expanded(self) -> str:
+        """Return the text with the pastes in full."""
+        return _MARK.sub(lambda mark: self._pastes.get(int(mark[1]), mark[0]), self.text)
+
+    def take(self) -> str:
+        """Return the text with the pastes in full, and start again with an empty one."""
+        text = self.expanded()
+        self.buffer.reset()
+        self._pastes.clear()
+        return text
+
+    def insert(self, text: str) -> None:
+        self.buffer.insert_text(text)
+
+    def paste(self, data: str) -> None:
+        """Insert a paste: in full if it is short, else a mark that stands for it."""
+        text = data.replace("\r\n", "\n").replace("\r", "\n")
+        count = text.count("\n") + 1
+        if count <= _MOST_LINES and len(text) <= _MOST_CHARACTERS:
+            self.insert(text)
+            return
+        number = max(self._pastes, default=0) + 1
+        self._pastes[number] = text
+        self.insert(f"[paste #{number}, {count} lines]" if count > 1 else f"[paste #{number}, {len(text)} characters]")
+
+    def delete_before(self) -> None:
+        """Delete the character before the cursor, or the whole mark of a paste."""
+        before = self.buffer.document.text_before_cursor
+        mark = next((found for found in _MARK.finditer(before) if found.end() == len(before)), None)
+        folded = mark is not None and int(mark[1]) in self._pastes
+        self.buffer.delete_before_cursor(len(mark[0]) if mark is not None and folded else 1)
+
+    def break_line(self) -> None:
+        """Begin a new line. A backslash before the cursor, which asked for it, goes away."""
+        if self.buffer.document.text_before_cursor.endswith("\\"):
+            self.buffer.delete_before_cursor()
+        self.insert("\n")
+
+    def move_row(self, by: int) -> bool:
+        """Move the cursor up or down by one row of the screen. Returns False if there is no such row."""
+        text, at = self.text, self.buffer.cursor_position
+        rows = _rows(text, self._columns)
+        here = _row_of(rows, at)
+        target = here + by
+        if not 0 <= target < len(rows):
+            return False
+        wanted = _cells(text[rows[here][0] : at])
+        start, end = rows[target]
+        position = start
+        while position < end and _cells(text[start : position + 1]) <= wanted:
+            position += 1
+        # The end of a row that continues below is the beginning of the next one.
+        if position == end and target + 1 < len(rows) and rows[target + 1][0] == end and end > start:
+            position -= 1
+        self.buffer.cursor_position = position
+        return True
+
+    def draw(self, theme: Theme, columns: int, rows: int, hint: str = "") -> tuple[list[str], tuple[int, int]]:
+        """Return the lines to show, at most `rows`, and where the cursor is in them. `hint` stands in an empty editor."""
+        self._columns = max(columns - len(_PROMPT) - 1, 4)
+        text, at = self.text, self.buffer.cursor_position
+        places = _rows(text, self._columns)
+        here = _row_of(places, at)
+        first = min(max(0, here - rows + 1), max(0, len(places) - rows)) if len(places) > rows else 0
+        lines: list[str] = []
+        for number, (start, end) in enumerate(places[first : first + rows], first):
+            lead = theme.paint("accent", _PROMPT) if number == 0 else " " * len(_PROMPT)
+            lines.append(lead + _shown(text[start:end]))
+        if not text and hint:
+            lines[0] += theme.paint("dim", hint[: self._columns])
+        return lines, (here - first, len(_PROMPT) + _cells(text[places[here][0] : at]))
+
+
+def _rows(text: str, columns: int) -> list[tuple[int, int]]:
+    """Where the rows of the screen begin and end in a text. Rows break at spaces, where there are any."""
+    rows: list[tuple[int, int]] = []
+    index = 0
+    for line in text.split("\n"):
+        start, used, space = index, 0, -1
+        for character in line:
+            size = _cell(character)
+            if used + size > columns:
+                cut = space + 1 if space >= start else index
+                rows.append((start, cut))
+                start, used, space = cut, _cells(text[cut:index]), -1
+            if character == " ":
+                space = index
+            used += size
+            index += 1
+        rows.append((start, index))
+        index += 1
+    return rows
+
+
+def _row_of(rows: list[tuple[int, int]], at: int) -> int:
+    return max(number for number, (start, _) in enumerate(rows) if start <= at)
+
+
+def _cell(character: str) -> int:
+    if character == "\t":
+        return _TAB
+    if " " <= character <= "~":
+        return 1
+    return 2 if character < " " or character == "\x7f" else width(character)
+
+
+def _cells(text: str) -> int:
+    return sum(map(_cell, text))
+
+
+def _shown(text: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(map(_glyph, text))
+
+
+def _glyph(character: str) -> str:
+    if character == "\t":
+        return " " * _TAB
+    return f"^{chr(ord(character) ^ 64)}" if character < " " or character == "\x7f" else character

@@ -1,0 +1,141 @@
+"""The lines below the editor: where the chat works, which model answers, what it uses and costs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairlead.chat.text import clip, plain, width
+from fairlead.chat.theme import Theme
+
+SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_SEPARATOR = " · "
+
+
+@dataclass(slots=True)
+class Facts:
+    """What the footer says."""
+
+    folder: str = ""
+    branch: str | None = None
+    name: str | None = None
+    model: str | None = None
+    #: None if the model does not think.
+    thinking: str | None = None
+    percent: float | None = None
+    window: int = 0
+    cost: float = 0.0
+    queued: int = 0
+    #: The approval mode; None if every call may run.
+    approval: str | None = None
+
+
+def footer_lines(facts: Facts, statuses: Mapping[str, str], theme: Theme, columns: int) -> list[str]:
+    """Return the footer. In a narrow terminal, the folder is shortened and the least important parts are left out."""
+    left = facts.folder + (f" ({facts.branch})" if facts.branch else "") + (f"{_SEPARATOR}{facts.name}" if facts.name else "")
+    parts = _parts(facts)
+    right = _SEPARATOR.join(parts)
+    while parts and width(right) > columns - 2:
+        parts.pop()
+        right = _SEPARATOR.join(parts)
+    room = columns - width(right) - 2
+    if room >= min(width(left), 12):
+        shown = _end_of(left, room)
+        lines = [shown + " " * max(2, columns - width(shown) - width(right)) + right]
+    else:
+        lines = [right]
+    texts = [plain(text).replace("\n", " ") for _, text in sorted(statuses.items())]
+    if texts:
+        lines.append(clip(_SEPARATOR.join(texts), columns))
+    return [theme.paint("dim", clip(line, columns)) for line in lines]
+
+
+def _parts(facts: Facts) -> list[str]:
+    """What stands on the right, the most important first."""
+    parts = [facts.model or "no model: /model or /login"]
+    if facts.percent is not None:
+        parts.append(f"{facts.percent:.0f}% of {_count(facts.window)}")
+    elif facts.window:
+        parts.append(f"{_count(facts.window)} context")
+    if facts.queued:
+        parts.append(f"{facts.queued} queued")
+    if facts.cost:
+        parts.append(dollars(facts.cost))
+    if facts.approval is not None:
+        parts.append(f"approval {facts.approval}")
+    if facts.thinking is not None:
+        parts.append(f"thinking {facts.thinking}")
+    return parts
+
+
+def dollars(amount: float) -> str:
+    """Return an amount of money for people: cents, and more digits if it is small."""
+    return f"${amount:.2f}" if amount >= 0.1 or not amount else f"${amount:.4f}"
+
+
+def elapsed(seconds: float) -> str:
+    """Return a time for people: `8s`, `2m 05s`, `1h 02m`."""
+    whole = int(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m {whole % 60:02}s"
+    return f"{whole // 3600}h {whole % 3600 // 60:02}m"
+
+
+def _count(tokens: int) -> str:
+    if tokens >= 1_000_000:
+        return f"{tokens / 1_000_000:.1f}M".replace(".0M", "M")
+    return f"{tokens / 1000:.0f}k" if tokens >= 1000 else str(tokens)
+
+
+def _end_of(text: str, columns: int) -> str:
+    """The end of a text, which says more about a folder than its beginning."""
+    if width(text) <= columns:
+        return text
+    cut = 0
+    while cut < len(text) and width(text[cut:]) > columns - 1:
+        cut += 1
+    return f"…{text[cut:]}" if columns > 1 else ""
+
+
+def short_folder(folder: Path, user: str | None) -> str:
+    """Return a folder with `~` for the user's own directory."""
+    text = str(folder)
+    home = (user or "").rstrip("/")
+    if home and (text == home or text.startswith(f"{home}/")):
+        return f"~{text[len(home) :]}"
+    return text
+
+
+def git_branch(folder: Path) -> str | None:
+    """Return the branch that is checked out in a folder, the beginning of the commit if there is none, or None outside git."""
+    for place in (folder, *folder.parents):
+        marker = place / ".git"
+        try:
+            if marker.is_file():  # a worktree or a submodule: the file names the folder
+                marker = place / marker.read_text("utf-8", "replace").removeprefix("gitdir:").strip()
+            elif not marker.is_dir():
+                continue
+            with open(marker / "HEAD", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+                head = file.read(1000).strip()
+        except OSError:
+            return None
+        branch = head.removeprefix("ref: refs/heads/") if head.startswith("ref:") else head[:8]
+        return branch if branch.isprintable() else None
+    return None
+
+
+def queue_lines(steering: Sequence[str], follow_up: Sequence[str], theme: Theme, columns: int, rows: int) -> list[str]:
+    """Return the messages that wait: those that the model gets next, then those for when it has nothing more to do."""
+    texts = [f"  next: {text}" for text in steering] + [f"  later: {text}" for text in follow_up]
+    shown = [plain(text).replace("\n", " ") for text in texts[:rows]]
+    if len(texts) > rows and shown:
+        shown[-1] = f"  and {len(texts) - rows + 1} more"
+    return [theme.paint("dim", clip(text, columns)) for text in shown]
+
+
+def user_home(env: Mapping[str, str]) -> str | None:
+    return env.get("HOME") or os.path.expanduser("~")  # noqa: PTH111

@@ -1,0 +1,80 @@
+"""Key codes, and replies of the terminal that are not keys."""
+
+from __future__ import annotations
+
+import os
+import pty
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import pytest
+from prompt_toolkit.keys import Keys
+
+from fairlead.chat.keys import NEW_LINE, QUEUE, KeyInput, teach_keys
+from fairlead.chat.terminal import background_in
+
+
+@contextmanager
+def keyboard() -> Generator[tuple[int, KeyInput]]:
+    teach_keys()
+    ours, theirs = pty.openpty()
+    os.set_blocking(theirs, False)
+    file = os.fdopen(theirs, "r")
+    try:
+        yield ours, KeyInput(file)
+    finally:
+        file.close()
+        os.close(ours)
+
+
+def typed(*parts: str) -> list[object]:
+    with keyboard() as (terminal, keys):
+        found: list[object] = []
+        import termios
+        import tty
+
+        tty.setraw(keys.fileno(), termios.TCSANOW)
+        for part in parts:
+            os.write(terminal, part.encode())
+            found += [press.key for press in keys.read_keys()]
+        return [*found, *(press.key for press in keys.flush_keys())]
+
+
+@pytest.mark.parametrize(
+    ("sequence", "key"),
+    [
+        ("\x1b[13;2u", NEW_LINE),
+        ("\x1b[27;2;13~", NEW_LINE),
+        ("\x1b[13;3u", QUEUE),
+        ("\x1b\r", QUEUE),
+        ("\x1b[99;5u", Keys.ControlC),
+        ("\x1b[27u", Keys.Escape),
+        ("\x1b[9;2u", Keys.BackTab),
+        ("\r", Keys.ControlM),
+        ("\n", Keys.ControlJ),
+    ],
+)
+def test_codes_of_terminals_are_understood(sequence: str, key: object) -> None:
+    assert typed(sequence) == [key]
+
+
+def test_alt_and_a_letter_is_escape_and_the_letter() -> None:
+    assert typed("\x1b[98;3u") == [Keys.Escape, "b"]
+
+
+def test_replies_of_the_terminal_are_not_keys() -> None:
+    assert typed("a\x1b]11;rgb:1e1e/1e1e/1e1e\x1b\\b\x1b[?62;4cc") == ["a", "b", "c"]
+    assert typed("a\x1b]11;rgb:1e1e", "/1e1e/1e1e\x07b") == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("reply", "background"),
+    [
+        ("\x1b]11;rgb:0000/0000/0000\x1b\\", "dark"),
+        ("\x1b]11;rgb:ffff/fafa/f0f0\x07", "light"),
+        ("\x1b]11;rgb:fd/f6/e3\x07", "light"),
+        ("\x1b[?62c", None),
+    ],
+)
+def test_the_background_of_the_terminal(reply: str, background: str | None) -> None:
+    assert background_in(reply) == background
