@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tests.models.asking import a_model, a_request, outcome, serving
 
-from fairlead.core.model import StreamEnd, StreamEvent
+from fairlead.core.model import Model, StreamEnd, StreamEvent
 from fairlead.core.runtime import CancelToken
 from fairlead.models.credentials import RequestAuth
 from fairlead.models.http.client import Http
@@ -19,12 +19,15 @@ APIS = ["anthropic-messages", "openai-completions", "openai-responses", "google-
 
 
 class Changes:
-    """Implements `Interceptor`: sends something else, and writes down the head of the answer."""
+    """Implements `Interceptor`: sends something else, and writes down the answer."""
+
+    sees_stream = True
 
     def __init__(self, payload: Any = None, headers: Any = None, error: Exception | None = None) -> None:
         self._payload, self._headers, self._error = payload, headers, error
         self.asked: list[Any] = []
         self.answers: list[tuple[int, Mapping[str, str]]] = []
+        self.events: list[tuple[str, Any]] = []
 
     async def request(self, payload: dict[str, Any], headers: dict[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
         self.asked.append((payload, headers))
@@ -35,6 +38,9 @@ class Changes:
 
     async def response(self, status: int, headers: Mapping[str, str]) -> None:
         self.answers.append((status, headers))
+
+    async def stream_event(self, model: Model, data: Any) -> None:
+        self.events.append((model.api, data))
 
 
 @pytest.mark.parametrize("api", APIS)
@@ -48,6 +54,23 @@ def test_the_body_and_the_headers_of_a_request_can_be_changed(api: str) -> None:
     assert headers["X-Extra"] == "1"
     ((status, answered),) = changes.answers
     assert status == 200 and "event-stream" in answered["content-type"]
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_the_events_of_the_response_are_seen(api: str) -> None:
+    changes = Changes()
+    assert outcome(api, {"text": "Hello."}, a_request(interceptor=changes)).message.text() == "Hello."
+    assert {seen for seen, _ in changes.events} == {api}
+    assert "Hello." in "".join(part for _, data in changes.events for part in texts(data))
+
+
+def texts(value: Any) -> list[str]:
+    """The texts with which an event adds to the answer."""
+    if isinstance(value, dict):
+        fields = cast("dict[str, Any]", value)
+        added = [part for key, part in fields.items() if key in ("text", "content", "delta") and isinstance(part, str)]
+        return added or [text for part in fields.values() for text in texts(part)]
+    return [text for part in cast("list[Any]", value) for text in texts(part)] if isinstance(value, list) else []
 
 
 def test_the_head_of_an_error_is_seen_too() -> None:

@@ -110,6 +110,15 @@ class Interceptor(Protocol):
 
     async def response(self, status: int, headers: Mapping[str, str]) -> None: ...
 
+    @property
+    def sees_stream(self) -> bool:
+        """Whether `stream_event` wants the events of the response."""
+        ...
+
+    async def stream_event(self, model: Model, data: Any) -> None:
+        """See an event of the response, as JSON, before the model's message is built from it."""
+        ...
+
 
 class ModelRequest(Struct):
     """One model call. `messages` are the same objects in every call, so that adapters can cache their encoding."""

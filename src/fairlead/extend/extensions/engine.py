@@ -15,7 +15,7 @@ from fairlead.config.process import on_process_ending
 from fairlead.core.events import ExtensionError
 from fairlead.errors import ExtensionNotLoaded, FairleadError
 from fairlead.extend.extensions.api import Fairlead
-from fairlead.extend.extensions.calling import Deadline, call, error_text, interrupt_soon, without_our_frames
+from fairlead.extend.extensions.calling import Deadline, TooSlow, call, error_text, interrupt_soon, without_our_frames
 from fairlead.extend.extensions.context import CommandContext, Context
 from fairlead.extend.extensions.discovery import (
     FoundExtension,
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 
 
 _log = logging.getLogger("fairlead.extend")
+
+#: Events that come many times in one answer.
+_FREQUENT = ("message_update", "provider_stream_event")
 
 
 class Engine:
@@ -227,6 +230,10 @@ class Engine:
             if handler.is_program:
                 raise
             self.report(handler.owner.path, event, error)
+            if event in _FREQUENT and isinstance(error, TooSlow):
+                # The next one would hold up the answer again.
+                self.unlisten(event, handler)
+                _log.warning("%s is not called for %s any more, because it took too long.", handler.owner.path, event)
             return None
 
     async def call(

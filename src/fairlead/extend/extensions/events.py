@@ -268,6 +268,15 @@ class AfterProviderResponse(Struct):
     headers: dict[str, str]
 
 
+class ProviderStreamEvent(Struct):
+    """A provider sent an event of its response. `data` is its JSON; the model's message has not been built from it yet."""
+
+    provider: str
+    api: str
+    model: str
+    data: Any
+
+
 class ToolCallEvent(Struct):
     """A tool is about to run. Changes to `arguments` are used, after another check against the tool's schema. Return `Block` to
     prevent the call.
@@ -336,6 +345,7 @@ EVENTS: dict[str, Any] = {
     "before_provider_request": BeforeProviderRequest,
     "before_provider_headers": BeforeProviderHeaders,
     "after_provider_response": AfterProviderResponse,
+    "provider_stream_event": ProviderStreamEvent,
     "tool_call": ToolCallEvent,
     "tool_result": ToolResultEvent,
     "agent_before_settle": AgentBeforeSettle,

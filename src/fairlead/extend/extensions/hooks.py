@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from fairlead.core.events import CompactionEnd, CompactionReason, EntryAppended, Event
 from fairlead.core.messages import CustomMessage, ImageContent, Message, ModelMessage, TextContent
-from fairlead.core.model import Interceptor
+from fairlead.core.model import Interceptor, Model
 from fairlead.core.queues import Behavior
 from fairlead.core.tool import ToolResult
 from fairlead.errors import ToolError
@@ -301,7 +301,7 @@ def _split_command(text: str) -> tuple[str, str]:
     return first, " ".join([*rest, arguments]).strip() if rest else arguments.strip()
 
 
-_PROVIDER_EVENTS = ("before_provider_request", "before_provider_headers", "after_provider_response")
+_PROVIDER_EVENTS = ("before_provider_request", "before_provider_headers", "after_provider_response", "provider_stream_event")
 
 
 class ProviderInterceptor:
@@ -323,6 +323,13 @@ class ProviderInterceptor:
 
     async def response(self, status: int, headers: Mapping[str, str]) -> None:
         await self._deliver("after_provider_response", e.AfterProviderResponse(status, dict(headers)))
+
+    @property
+    def sees_stream(self) -> bool:
+        return "provider_stream_event" in self._engine.listeners
+
+    async def stream_event(self, model: Model, data: Any) -> None:
+        await self._deliver("provider_stream_event", e.ProviderStreamEvent(model.provider, model.api, model.id, data))
 
     async def _deliver(self, name: str, event: Any) -> None:
         for handler in self._engine.listeners.get(name, ()):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fairlead.session.session import Session
 
 #: The events of pi that fairlead never emits. A handler can be registered, and is never called.
-NEVER_EMITTED = frozenset(("mcp_servers_change", "provider_stream_event", "cache_warming_decision"))
+NEVER_EMITTED = frozenset(("mcp_servers_change", "cache_warming_decision"))
 
 
 class Events:
@@ -239,6 +239,12 @@ _ENCODERS: dict[str, Callable[[Any], dict[str, Any]]] = {
     "before_provider_request": lambda event: {"payload": event.payload},
     "before_provider_headers": lambda event: {"headers": event.headers},
     "after_provider_response": lambda event: {"status": event.status, "headers": event.headers},
+    "provider_stream_event": lambda event: {
+        "data": event.data,
+        "provider": event.provider,
+        "api": event.api,
+        "model": event.model,
+    },
     "agent_end": _messages,
     "agent_settled": lambda event: {"aborted": event.aborted},
     "agent_before_settle": lambda event: {"entries": [], "continue": False, "outcome": "completed"},

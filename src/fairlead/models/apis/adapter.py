@@ -19,7 +19,7 @@ from fairlead.core.runtime import CancelToken
 from fairlead.core.secrets import redacted
 from fairlead.errors import ProviderError
 from fairlead.models.apis.request_building import PrefixCache
-from fairlead.models.apis.sending import read_error_body, send
+from fairlead.models.apis.sending import read_error_body, send, show
 from fairlead.models.credentials import RequestAuth
 from fairlead.models.http.client import Http, HttpRequest, HttpResponse, RequestAborted
 from fairlead.models.http.framing import SSEDecoder
@@ -116,7 +116,7 @@ async def stream_message(
         partial: the message to build.
         reader: gets each event, and the end of the response.
         cancel: aborts the request when it fires.
-        interceptor: may change the request, and sees the head of the response.
+        interceptor: may change the request, and sees the response.
 
     Yields:
         The message's events, in one batch per network read.
@@ -131,7 +131,10 @@ async def stream_message(
                 async for chunk in response.chunks():
                     if await events.is_json(response, chunk):
                         break
-                    events.feed(chunk)
+                    arrived = events.decoded(chunk)
+                    if interceptor is not None and interceptor.sees_stream:
+                        await show(arrived, partial.model, interceptor, cancel)
+                    events.read(arrived)
                     if partial.finished is not None:
                         response.rest_is_noise = True
                         break
@@ -176,13 +179,13 @@ class _EventFeed:
         self._partial.fail(f"The provider answered with plain JSON instead of a stream of events: {_shown(chunk + rest)}")
         return True
 
-    def feed(self, chunk: bytes) -> None:
-        """Read the events that `chunk` completes."""
-        self._handle(self._decoder.feed(chunk))
+    def decoded(self, chunk: bytes) -> list[tuple[bytes, bytes]]:
+        """Return the events that `chunk` completes, each with its name and its data."""
+        return self._decoder.feed(chunk)
 
     def end(self) -> None:
         """Read the last event. If the message is then not finished, end it with an error."""
-        self._handle(self._decoder.end())
+        self.read(self._decoder.end())
         if self._partial.finished is None and self._understood:
             self._reader.closed()
         if self._partial.finished is not None:
@@ -196,7 +199,8 @@ class _EventFeed:
             text = "The provider's stream ended without a single byte."
         self._partial.fail(text, transient=True)
 
-    def _handle(self, events: list[tuple[bytes, bytes]]) -> None:
+    def read(self, events: list[tuple[bytes, bytes]]) -> None:
+        """Read events, until the message is finished."""
         read, partial = self._reader.read, self._partial
         for name, data in events:
             try:

@@ -21,7 +21,7 @@ from fairlead.errors import ProviderError
 from fairlead.models.http.client import Http, HttpRequest, HttpResponse, RequestAborted
 
 if TYPE_CHECKING:
-    from fairlead.core.model import Interceptor
+    from fairlead.core.model import Interceptor, Model
 
 T = TypeVar("T")
 
@@ -146,6 +146,16 @@ async def _intercepted(request: HttpRequest, interceptor: Interceptor, cancel: C
     except (TypeError, ValueError, RecursionError) as error:
         raise _unusable(str(error)) from None
     return HttpRequest(request.method, request.url, list(cast("dict[str, str]", headers).items()), encoded)
+
+
+async def show(events: list[tuple[bytes, bytes]], model: Model, interceptor: Interceptor, cancel: CancelToken) -> None:
+    """Show the interceptor those events of a response that are JSON."""
+    for _, data in events:
+        try:
+            value = msgspec.json.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            continue
+        await _unless_aborted(interceptor.stream_event(model, value), cancel)
 
 
 async def _unless_aborted(work: Coroutine[Any, Any, T], cancel: CancelToken) -> T:
