@@ -6,11 +6,13 @@ import asyncio
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairlead.cli.console import complain, say
 from fairlead.cli.flags import UsageError
 from fairlead.config.home import Home
+from fairlead.config.process import run_in_thread
 from fairlead.errors import ConfigError, LoginFailed
 from fairlead.models.credentials import forget_stored, store_key, stored_providers
 from fairlead.models.registry import Registry
@@ -25,13 +27,17 @@ def login(words: Sequence[str], program: Program) -> int:
 
     Raises UsageError, and ConfigError if nothing can be stored. Returns the exit code.
     """
+    words, extensions = _without_extensions(words)
     if len(words) > 1 or any(word.startswith("-") for word in words):
-        raise UsageError("usage: fairlead login [PROVIDER]")
+        raise UsageError("usage: fairlead login [PROVIDER] [-e EXTENSION]")
     home = Home.find(os.environ, peer=program.home)
     registry = Registry.load(home, os.environ)
     provider = words[0] if words else _chosen(registry)
     if provider in registry.logins():
         return asyncio.run(_with_code(registry, provider))
+    code = asyncio.run(_with_extension(provider, extensions, program))
+    if code is not None:
+        return code
     known = [name for name, _ in registry.providers()]
     if provider not in known:
         raise ConfigError(f"Unknown provider {provider!r}. The providers are: {', '.join(known)}.")
@@ -61,6 +67,65 @@ def logout(words: Sequence[str], program: Program) -> int:
     forgotten = forget_stored(home, provider)
     say(f"Removed from {home.auth_path}: {', '.join(forgotten)}.")
     return 0
+
+
+def _without_extensions(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Split words into those without `-e EXTENSION`, and the extensions. Raises UsageError if one is missing."""
+    rest, extensions, left = list[str](), list[str](), iter(words)
+    for word in left:
+        if word not in ("-e", "--extension"):
+            rest.append(word)
+        elif (extension := next(left, None)) is None:
+            raise UsageError(f"{word} needs the path of an extension.")
+        else:
+            extensions.append(extension)
+    return rest, extensions
+
+
+async def _with_extension(provider: str, extensions: Sequence[str], program: Program) -> int | None:
+    """Log in at a provider that an extension adds. Returns None if no extension adds it."""
+    from fairlead import Agent
+
+    async with Agent(cwd=Path.cwd(), env=os.environ, extensions=extensions, peer_home=program.home) as agent:
+        if not agent.extensions.exist():
+            return None
+        await agent.extensions.load()
+        try:
+            if not await agent.logins.log_in_with_extension(provider, _Console()):
+                return None
+        except LoginFailed as error:
+            complain(f"Error: {error}")
+            return 1
+    say(f"Logged in at {provider}.")
+    return 0
+
+
+class _Console:
+    """The user at a terminal. Implements `fairlead.models.added_logins.LoginUi`."""
+
+    def open_url(self, url: str, instructions: str | None = None) -> None:
+        say(f"Open {url}")
+        if instructions:
+            say(instructions)
+        sys.stdout.flush()
+
+    def notify(self, message: str) -> None:
+        complain(message)
+
+    async def input(self, title: str, placeholder: str | None = None) -> str | None:
+        hint = f" ({placeholder})" if placeholder else ""
+        sys.stdout.write(f"{title}{hint} ")
+        sys.stdout.flush()
+        line = await run_in_thread(sys.stdin.readline, "fairlead-login-input")
+        return line.rstrip("\r\n") if line else None
+
+    async def select(self, title: str, options: Sequence[str]) -> str | None:
+        for number, option in enumerate(options, 1):
+            say(f"{number:3}  {option}")
+        answer = await self.input(title)
+        if answer is None:
+            return None
+        return options[int(answer) - 1] if answer.isdecimal() and 1 <= int(answer) <= len(options) else answer
 
 
 async def _with_code(registry: Registry, provider: str) -> int:

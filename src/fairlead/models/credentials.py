@@ -159,10 +159,16 @@ class CredentialStore:
         entry = self._auth_entry(provider)
         return entry is not None and not _key_of(entry)
 
+    def login_entry(self, provider: str) -> dict[str, Any] | None:
+        """Return the provider's login as it is in auth.json; None if there is none."""
+        entry = self._auth_entry(provider)
+        fields = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
+        return fields if fields.get("type") == "oauth" and isinstance(fields.get("access"), str) else None
+
     def token(self, provider: str) -> LoginToken | None:
         """Return the token of the provider's login in auth.json; None if there is none."""
-        entry = self._auth_entry(provider)
-        if not isinstance(entry, dict) or cast("dict[str, Any]", entry).get("type") != "oauth":
+        entry = self.login_entry(provider)
+        if entry is None:
             return None
         import msgspec
 
@@ -231,6 +237,11 @@ def store_login(home: Home, provider: str, token: LoginToken) -> None:
     import msgspec
 
     _store(home, provider, {"type": "oauth", **msgspec.to_builtins(token)})
+
+
+def store_login_entry(home: Home, provider: str, entry: Mapping[str, Any]) -> None:
+    """Write what an extension got from a login to auth.json. Raises ConfigError if that fails."""
+    _store(home, provider, dict(entry))
 
 
 def stored_providers(home: Home) -> list[str]:

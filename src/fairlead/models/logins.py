@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import msgspec
 from msgspec import Meta, Struct
@@ -25,6 +25,9 @@ from fairlead.models.http.client import Http, HttpRequest
 from fairlead.models.model_streams import EARLY_MS
 from fairlead.models.models_json import OAuthEntry
 from fairlead.models.registry import Registry
+
+if TYPE_CHECKING:
+    from fairlead.models.added_logins import LoginUi
 
 DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 #: Seconds between two polls, and how long a code is valid, if the provider does not say.
@@ -205,14 +208,26 @@ class Logins:
 
     def possible(self) -> Collection[str]:
         """Return the providers that support login."""
-        return self._registry.logins()
+        return [*self._registry.logins(), *self._registry.added_logins()]
+
+    async def log_in_with_extension(self, provider: str, ui: LoginUi) -> bool:
+        """Log in at a provider of an extension, which asks the user what it needs to know.
+
+        Returns False if it is not a provider of an extension. Raises LoginFailed.
+        """
+        if self._registry.added_login(provider) is None:
+            return False
+        from fairlead.models.added_logins import log_in
+
+        await log_in(self._registry, provider, ui)
+        return True
 
     def provider(self, preferred: str | None = None) -> str:
         """Choose the provider to log in at: the preferred one if it supports login, else the first in models.json that does.
 
         Raises LoginFailed if no provider supports login.
         """
-        possible = self.possible()
+        possible = self._registry.logins()
         if preferred is not None and preferred in possible:
             return preferred
         if possible:

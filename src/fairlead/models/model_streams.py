@@ -114,7 +114,11 @@ class ModelStreams:
         stream = self.known(model)
         if stream is None:
             registry = self._registry
-            if registry.login(model.provider) is not None:
+            if registry.added_login(model.provider) is not None:
+                from fairlead.models.added_logins import prepare_key
+
+                await prepare_key(registry, model.provider)
+            elif registry.login(model.provider) is not None:
                 from fairlead.models.logins import renew_if_due
 
                 await renew_if_due(registry, self._http, model.provider)

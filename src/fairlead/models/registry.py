@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
 from fairlead.config.home import Home
 from fairlead.config.settings import Settings
 from fairlead.core.model import Model, ModelStream, ThinkingLevel
+from fairlead.core.secrets import learn
 from fairlead.errors import ConfigError, ModelNotFound, NoCredentials
 from fairlead.models import model_patterns
 from fairlead.models.catalog import PROVIDERS, catalog_models
@@ -19,6 +20,7 @@ from fairlead.models.credentials import CredentialStore, LoginToken, RequestAuth
 from fairlead.models.models_json import ModelEntry, OAuthEntry, ProviderEntry, read_models_json
 
 if TYPE_CHECKING:
+    from fairlead.models.added_logins import AddedLogin
     from fairlead.models.http.client import Http
 
 #: The name of the provider at an address that the user gives without one.
@@ -47,6 +49,9 @@ class Registry:
         #: Providers that extensions added, and how to ask their models if the extension does that itself.
         self._added: dict[str, ProviderEntry] = {}
         self._streams: dict[str, Callable[[Model], ModelStream]] = {}
+        #: How to log in at providers of extensions, and the keys that their access tokens stand for.
+        self._added_logins: dict[str, AddedLogin] = {}
+        self._login_keys: dict[str, str] = {}
         #: The virtual models that extensions added, and how to ask them, by provider and id.
         self._virtual: dict[tuple[str, str], tuple[Model, ModelStream]] = {}
         #: The provider of the server that `use_server` has set; None if there is none.
@@ -183,10 +188,22 @@ class Registry:
 
     # what extensions add
 
-    def add_provider(self, name: str, entry: ProviderEntry, stream: Callable[[Model], ModelStream] | None = None) -> None:
-        """Add a provider, replacing what models.json says about it. With `stream`, its models are asked through that."""
+    def add_provider(
+        self,
+        name: str,
+        entry: ProviderEntry,
+        stream: Callable[[Model], ModelStream] | None = None,
+        login: AddedLogin | None = None,
+    ) -> None:
+        """Add a provider, replacing what models.json says about it.
+
+        With `stream`, its models are asked through that. With `login`, the user can log in there.
+        """
         self._added[name] = entry
         self._streams.pop(name, None)
+        self._added_logins.pop(name, None)
+        if login is not None:
+            self._added_logins[name] = login
         if stream is not None:
             self._streams[name] = stream
         self._forget()
@@ -246,6 +263,7 @@ class Registry:
         """Remove a provider that was added."""
         self._added.pop(name, None)
         self._streams.pop(name, None)
+        self._added_logins.pop(name, None)
         self._forget()
 
     def add_virtual_model(self, model: Model, stream: ModelStream) -> None:
@@ -295,12 +313,14 @@ class Registry:
             name: self._credentials.resolve(value, f"The header {name} of {model.provider}")
             for name, value in self._headers(model).items()
         }
-        logins = entry.oauth is not None
+        logins = self._supports_login(model.provider)
         token = self._credentials.token(model.provider) if logins else None
         key = self._credentials.key(model.provider, entry.api_key, logins=logins)
         expires = token.expires if token is not None and token.access == key else None
         if expires is not None and expires <= time.time() * 1000:
             raise NoCredentials(f"The login for {model.provider} has expired. Log in again.")
+        if key is not None:
+            key = self._login_keys.get(key, key)
         if key is None:
             if entry.auth != "none" and not needs_no_key(model.base_url, headers) and not self._is_virtual(model.provider):
                 raise self._no_key(model.provider)
@@ -316,7 +336,27 @@ class Registry:
 
     def login(self, provider: str) -> LoginToken | None:
         """Return the token of a login at the provider; None if there is none or the provider does not support login."""
-        return self._credentials.token(provider) if provider in self.logins() else None
+        return self._credentials.token(provider) if self._supports_login(provider) else None
+
+    def added_login(self, provider: str) -> AddedLogin | None:
+        """Return how to log in at a provider of an extension; None if that is not possible."""
+        return self._added_logins.get(provider)
+
+    def added_logins(self) -> list[str]:
+        """Return the providers of extensions that support login."""
+        return list(self._added_logins)
+
+    def login_entry(self, provider: str) -> dict[str, Any] | None:
+        """Return the login at a provider of an extension as it is stored; None if there is none."""
+        return self._credentials.login_entry(provider) if provider in self._added_logins else None
+
+    def set_login_key(self, access: str, key: str) -> None:
+        """Use a key for requests instead of an access token."""
+        learn(key)
+        self._login_keys[access] = key
+
+    def _supports_login(self, provider: str) -> bool:
+        return provider in self._added_logins or self._entry(provider).oauth is not None
 
     def keys_changed(self) -> None:
         """Read auth.json again when it is next needed, because it has changed."""
@@ -425,10 +465,10 @@ class Registry:
         return [model for model in models if keys[model.provider] or self._can_use(model)]
 
     def _has_key(self, provider: str) -> bool:
-        if provider in self._streams or self._is_virtual(provider):
+        if (provider in self._streams and provider not in self._added_logins) or self._is_virtual(provider):
             return True
-        entry = self._entry(provider)
-        return self._credentials.configured(provider, entry.api_key, logins=entry.oauth is not None)
+        logins = self._supports_login(provider)
+        return self._credentials.configured(provider, self._entry(provider).api_key, logins=logins)
 
     def _is_virtual(self, provider: str) -> bool:
         """Whether all models of a provider are virtual. It needs no key then."""

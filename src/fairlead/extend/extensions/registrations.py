@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from fairlead.extend.extensions.engine import Engine
     from fairlead.extend.extensions.providers import ProviderStream
     from fairlead.extend.mcp.config import ServerConfig
+    from fairlead.models.added_logins import AddedLogin
 
 #: A handler gets at most an event, or the arguments of a command, and the context.
 _MAX_ARGUMENTS = 2
@@ -173,7 +174,14 @@ class Registrations:
 
     # Providers
 
-    def add_provider(self, extension: Extension, name: str, config: dict[str, Any], stream: ProviderStream | None) -> None:
+    def add_provider(
+        self,
+        extension: Extension,
+        name: str,
+        config: dict[str, Any],
+        stream: ProviderStream | None,
+        login: AddedLogin | None = None,
+    ) -> None:
         """Add a provider. Raises ConfigError if its description cannot be used, or if another extension has the name."""
         from fairlead.models.models_json import provider_entry
 
@@ -183,11 +191,11 @@ class Registrations:
             raise ConfigError(f"The extension {other.name} has already registered the provider {name}.")
         entry = provider_entry(name, config, complete=stream is None)
         if stream is None:
-            engine.host.registry.add_provider(name, entry)
+            engine.host.registry.add_provider(name, entry, login=login)
         else:
             from fairlead.extend.extensions.providers import model_stream
 
-            engine.host.registry.add_provider(name, entry, model_stream(stream, _stepwise))
+            engine.host.registry.add_provider(name, entry, model_stream(stream, _stepwise), login)
         extension.providers.add(name)
 
     def remove_provider(self, extension: Extension, name: str) -> None:

@@ -13,6 +13,7 @@ from fairlead.errors import FairleadError, ProviderError
 from fairlead.extend.extensions.calling import Deadline
 from fairlead.extend.extensions.context import Context
 from fairlead.extend.extensions.values import converted
+from fairlead.models.added_logins import prepare_key
 
 if TYPE_CHECKING:
     from fairlead.core.messages import AssistantMessage
@@ -62,6 +63,7 @@ def remote_stream(remote: RemoteExtensions, number: int) -> ProviderStream:
         context = StreamContext(remote)
         system = {"role": "system", "content": request.system_prompt, "tools": request.tools, "timestamp": 0}
         transcript = {"systemPrompt": request.system_prompt, "messages": [system, *request.messages], "tools": request.tools}
+        await prepare_key(remote.engine.host.registry, model.provider)
         options = {"reasoning": request.thinking, "maxTokens": request.max_tokens, **_auth(remote, model)}
         with remote.signals.of_call(cancel) as signal:
             given = {"number": number, "model": model, "context": transcript, "signal": signal, "options": options}

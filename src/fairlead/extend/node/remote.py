@@ -73,9 +73,8 @@ class RemoteExtensions:
         """Start the Node process if it does not run. Raises ConfigError or OSError."""
         if self._bridge is None:
             requests, tools = Requests(self.engine, self), ToolRequests(self.engine, self.context_of)
-            bridge = NodeBridge(
-                {**requests.answers(), **self._answers(), **tools.answers()}, {**requests.slow_answers(), **tools.slow_answers()}
-            )
+            at_once = {**requests.answers(), **self._answers(), **tools.answers()}
+            bridge = NodeBridge(at_once, {**requests.slow_answers(), **tools.slow_answers(), "loginAsk": self._ask_login})
             host = self.engine.host
             env = self.engine.session.host.workspace.env
             cache = None if host.home.isolated else host.home.root / "cache" / "node"
@@ -164,6 +163,7 @@ class RemoteExtensions:
             "failed": self._failed,
             "waits": self._waits,
             "streamEvent": self._stream_event,
+            "loginNews": self._login_news,
             "flush": lambda params: self.engine.outbox.send(),
         }
 
@@ -231,7 +231,13 @@ class RemoteExtensions:
 
         stream = remote_stream(self, params["number"]) if params.get("streams") else None
         config = {key: value for key, value in params["config"].items() if value is not None}
-        self.fl(params).register_provider(params["name"], config, stream=stream)
+        _, extension = self._loaded[params["extension"]]
+        login = None
+        if params.get("logsIn"):
+            from fairlead.extend.node.logins import RemoteLogin
+
+            login = RemoteLogin(self, params["number"])
+        self.engine.registrations.add_provider(extension, params["name"], config, stream, login)
 
     def _register_virtual_model(self, params: Params) -> None:
         from fairlead.extend.node.virtual_models import routed_stream, virtual_model
@@ -274,6 +280,19 @@ class RemoteExtensions:
         context = self._contexts.get(params["call"])
         if isinstance(context, StreamContext):
             context.events.put_nowait(params["event"])
+
+    def _login_news(self, params: Params) -> None:
+        from fairlead.extend.node.logins import LoginContext
+
+        context = self._contexts.get(params["call"])
+        if isinstance(context, LoginContext):
+            context.tell(params)
+
+    async def _ask_login(self, params: Params, report: Callable[[Any], None]) -> Any:
+        from fairlead.extend.node.logins import LoginContext
+
+        context = self._contexts.get(params["call"])
+        return await context.ask(params) if isinstance(context, LoginContext) else None
 
     def _failed(self, params: Params) -> None:
         """An extension failed outside any call."""

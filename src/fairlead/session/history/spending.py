@@ -87,9 +87,7 @@ def _spending(text: bytes) -> Spending | None:
     timestamp = _text(line.timestamp)
     read, written, cache_read, cache_write = amounts
     key = (_text(line.id), timestamp, dollars + sum(amounts))
-    return Spending(
-        key, timestamp, _text(source.provider), _text(source.model), read, written, cache_read, cache_write, dollars
-    )
+    return Spending(key, timestamp, _text(source.provider), _text(source.model), read, written, cache_read, cache_write, dollars)
 
 
 def _decode(text: bytes) -> _Line | None:

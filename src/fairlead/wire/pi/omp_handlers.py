@@ -117,6 +117,9 @@ async def _login(server: PiServer, command: c.Login) -> None:
             f"There is no login for {name}. Put its key into the environment or into auth.json; see docs/models.md."
         )
 
+    if await logins.log_in_with_extension(name, ui):
+        return
+
     async def pause(seconds: float) -> None:
         await asyncio.sleep(seconds)
         if not ui.available:

@@ -83,7 +83,8 @@ export function createApi(extension) {
 			const number = keep({ extension, kind: "provider", config: described });
 			const models = described.models ?? described.getModels?.();
 			const streams = typeof described.streamSimple === "function";
-			act("registerProvider", { number, name, config: { ...plainProvider(described), models }, streams });
+			const logsIn = typeof described.oauth?.login === "function";
+			act("registerProvider", { number, name, config: { ...plainProvider(described), models }, streams, logsIn });
 		},
 		unregisterProvider: (name) => void act("unregisterProvider", { name }),
 

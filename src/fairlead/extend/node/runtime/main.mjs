@@ -15,6 +15,7 @@ const { createApi } = await import("./api.mjs");
 const calls = await import("./calls.mjs");
 const { abortSignal } = await import("./context.mjs");
 const { configure } = await import("./shims/agent-facts.mjs");
+const logins = await import("./logins.mjs");
 const { route, streamProvider } = await import("./providers.mjs");
 
 const factories = new Map();
@@ -50,6 +51,9 @@ const methods = {
 	complete: calls.complete,
 	stream: counted(streamProvider),
 	route: counted(route),
+	login: counted(logins.login),
+	renewLogin: counted(logins.renewLogin),
+	loginKey: logins.loginKey,
 	ping: () => busy,
 	abort: ({ signal }) => abortSignal(signal),
 };

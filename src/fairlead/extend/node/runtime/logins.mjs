@@ -1,0 +1,42 @@
+// Logins at providers of extensions. The agent asks the user, and stores what the extension gets.
+
+import { ask, notify } from "./channel.mjs";
+import { registered } from "./api.mjs";
+
+const oauthOf = (number) => registered.get(number).config.oauth;
+
+/** Milliseconds that a provider has to renew a login. */
+const RENEW_MS = 30_000;
+
+function callbacks(call, signal) {
+	const news = (message) => notify("loginNews", { call, ...message });
+	const question = async (params) => {
+		const answer = await ask("loginAsk", { call, ...params }, signal);
+		if (answer === undefined) throw new Error("Login cancelled");
+		return answer;
+	};
+	return {
+		onAuth: ({ url, instructions }) => news({ url, instructions }),
+		onDeviceCode: ({ userCode, verificationUri }) => news({ url: verificationUri, instructions: `Enter the code ${userCode}` }),
+		onProgress: (message) => news({ message }),
+		onPrompt: ({ message, placeholder }) => question({ message, placeholder }),
+		onManualCodeInput: () => question({ message: "Paste the authorization code" }),
+		onSelect: async ({ message, options }) => {
+			const answer = await question({ message, options: options.map((option) => option.label) });
+			return options.find((option) => option.label === answer)?.id;
+		},
+		signal,
+	};
+}
+
+export async function login({ number }, call) {
+	return oauthOf(number).login(callbacks(call, new AbortController().signal));
+}
+
+export async function renewLogin({ number, credentials }) {
+	return oauthOf(number).refreshToken(credentials, AbortSignal.timeout(RENEW_MS));
+}
+
+export async function loginKey({ number, credentials }) {
+	return oauthOf(number).getApiKey(credentials);
+}

@@ -1,0 +1,135 @@
+"""Logins at providers of extensions written for pi: `oauth` of `registerProvider`."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead import Agent
+from fairlead.errors import LoginFailed, NoCredentials, ProviderError
+
+SOURCE = """
+export default async function (pi) {
+  const { createAssistantMessageEventStream } = await import("@earendil-works/pi-ai");
+  const cost = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 };
+  pi.registerProvider("corp", {
+    baseUrl: "http://corp", api: "corp-api",
+    models: [{ id: "m", name: "M", reasoning: false, input: ["text"], cost, contextWindow: 9000, maxTokens: 100 }],
+    oauth: {
+      name: "Corp (SSO)",
+      async login(callbacks) {
+        callbacks.onAuth({ url: "https://corp.example/auth", instructions: "Sign in there." });
+        const account = await callbacks.onSelect({ message: "Account?", options: [{ id: "w", label: "Work" }, { id: "p", label: "Play" }] });
+        callbacks.onProgress("checking");
+        const code = await callbacks.onPrompt({ message: "Code?", placeholder: "abc" });
+        if (code === "nonsense") return 5;
+        if (code === "wrong") throw new Error("That code is wrong.");
+        return { access: `access-${code}`, refresh: "refresh-1", expires: Date.now() + 3600_000, account };
+      },
+      async refreshToken(credentials) {
+        if (credentials.refresh === "revoked") throw new Error("It was revoked.");
+        return { ...credentials, access: "access-new", refresh: "refresh-2", expires: Date.now() + 3600_000 };
+      },
+      getApiKey: (credentials) => `${credentials.account}:${credentials.access}`,
+    },
+    streamSimple(model, context, options) {
+      const stream = createAssistantMessageEventStream();
+      const message = { role: "assistant", content: [{ type: "text", text: `key ${options.apiKey}` }], api: model.api, provider: model.provider,
+        model: model.id, usage: { input: 1, output: 2, cacheRead: 0, cacheWrite: 0, totalTokens: 3, cost: { ...cost, total: 0 } },
+        stopReason: "stop", timestamp: Date.now() };
+      queueMicrotask(() => { stream.push({ type: "done", reason: "stop", message }); stream.end(); });
+      return stream;
+    },
+  });
+}
+"""  # noqa: E501
+
+
+class User:
+    """Answers the questions of a login, and records what it was shown."""
+
+    def __init__(self, code: str | None) -> None:
+        self.code = code
+        self.shown: list[Any] = []
+
+    def open_url(self, url: str, instructions: str | None = None) -> None:
+        self.shown.append((url, instructions))
+
+    def notify(self, message: str) -> None:
+        self.shown.append(message)
+
+    async def input(self, title: str, placeholder: str | None = None) -> str | None:
+        self.shown.append((title, placeholder))
+        return self.code
+
+    async def select(self, title: str, options: Any) -> str | None:
+        self.shown.append((title, list(options)))
+        return "Work"
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> dict[str, str]:
+    (tmp_path / "corp.js").write_text(SOURCE)
+    return {**os.environ, "FAIRLEAD_HOME": str(tmp_path / "home"), "HOME": str(tmp_path)}
+
+
+def agent_of(root: Path, env: dict[str, str]) -> Agent:
+    return Agent(cwd=root, env=env, extensions=[root / "corp.js"], model="corp/m")
+
+
+def stored(root: Path) -> dict[str, Any]:
+    return json.loads((root / "home" / "auth.json").read_text())["corp"]
+
+
+async def test_the_user_logs_in_and_the_login_is_used_and_renewed(tmp_path: Path, env: dict[str, str]) -> None:
+    async with agent_of(tmp_path, env) as agent:
+        await agent.extensions.load()
+        assert list(agent.logins.possible()) == ["corp"] and ("corp", False) in agent.session.models.providers()
+        user = User("xyz")
+        assert await agent.logins.log_in_with_extension("corp", user)
+        assert user.shown == [
+            ("https://corp.example/auth", "Sign in there."),
+            ("Account?", ["Work", "Play"]),
+            "checking",
+            ("Code?", "abc"),
+        ]
+        assert stored(tmp_path).items() >= {"type": "oauth", "access": "access-xyz", "account": "w"}.items()
+        assert ("corp", True) in agent.session.models.providers()
+        assert str(await agent.ask("hi")) == "key w:access-xyz"
+    path = tmp_path / "home" / "auth.json"
+    path.write_text(json.dumps({"corp": {**stored(tmp_path), "expires": int(time.time() * 1000) - 1}}))
+    async with agent_of(tmp_path, env) as agent:
+        assert str(await agent.ask("hi")) == "key w:access-new"
+        assert stored(tmp_path)["refresh"] == "refresh-2"
+    path.write_text(json.dumps({"corp": {**stored(tmp_path), "expires": 1, "refresh": "revoked"}}))
+    async with agent_of(tmp_path, env) as agent:
+        with pytest.raises((ProviderError, NoCredentials), match=r"It was revoked\. Log in again\."):
+            await agent.ask("hi")
+
+
+@pytest.mark.parametrize(
+    ("code", "error"), [("wrong", "That code is wrong."), ("nonsense", "returned no access token"), (None, "Login cancelled")]
+)
+async def test_a_login_that_fails_stores_nothing(tmp_path: Path, env: dict[str, str], code: str | None, error: str) -> None:
+    async with agent_of(tmp_path, env) as agent:
+        await agent.extensions.load()
+        with pytest.raises(LoginFailed, match=error):
+            await agent.logins.log_in_with_extension("corp", User(code))
+    assert not (tmp_path / "home" / "auth.json").exists()
+
+
+def test_the_command_logs_in(tmp_path: Path, env: dict[str, str]) -> None:
+    command = [sys.executable, "-m", "fairlead", "login", "corp", "-e", str(tmp_path / "corp.js")]
+    done = subprocess.run(
+        command, input="1\nxyz\n", capture_output=True, text=True, env=env, cwd=tmp_path, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Open https://corp.example/auth\nSign in there.\n" in done.stdout and "Logged in at corp." in done.stdout
+    assert stored(tmp_path)["access"] == "access-xyz"
