@@ -19,13 +19,76 @@ _LONG = 8
 
 SUBCOMMANDS: tuple[Subcommand, ...] = (
     Subcommand(
+        name="sessions",
+        group="sessions",
+        summary="list, show, rename, delete or export sessions",
+        run="sessions:sessions",
+        usage=(
+            "[list] [--all] [--limit N] [--json]",
+            "show SESSION [--json]",
+            "rename SESSION NAME",
+            "delete SESSION... [--yes]",
+            "export SESSION... [PAGE.html | -] [--force]",
+        ),
+        about="Works on the sessions of this directory. SESSION is an id or its beginning, the short id that the list shows, a\n"
+        "name, a file, or `last` for the session that changed last. Ids and names of other directories work too.",
+        flags=(
+            Flag(("-a", "--all"), "all", "switch", "list the sessions of all directories"),
+            Flag(("-n", "--limit"), "limit", "value", "list at most this many, by default 20; 0 for all", "N"),
+            Flag(("--json",), "json", "switch", "print JSON"),
+            Flag(("-y", "--yes"), "yes", "switch", "delete without asking"),
+            Flag(("-f", "--force"), "force", "switch", "let a page replace a file that no export made"),
+            Flag(("-o", "--output"), "output", "value", "where the page is written; - is standard output", "PAGE|DIR"),
+            Flag(("--session-dir",), "session_dir", "value", "the directory of the sessions", "DIR"),
+        ),
+        words=("list", "show", "rename", "delete", "export"),
+        examples=(
+            "sessions",
+            "sessions --all",
+            "sessions show last",
+            'sessions rename last "the parser"',
+            "sessions delete 4f1c9a2e",
+        ),
+    ),
+    Subcommand(
+        name="usage",
+        group="sessions",
+        summary="show cost and tokens by day, model and project",
+        run="usage:usage",
+        usage=("[--since DATE] [--by day|model|project] [--json] [--html FILE [--force]]",),
+        about="Adds up what the sessions of all directories have used. Each model call counts once, also if forks repeat it.\n"
+        "DATE is 2026-01-31, a time such as 30d or 4w, or today.",
+        flags=(
+            Flag(("--since",), "since", "value", "leave out what was before", "DATE"),
+            Flag(("--by",), "by", "value", "show one table only", "GROUP", choices=("day", "model", "project")),
+            Flag(("--json",), "json", "switch", "print JSON"),
+            Flag(("--html",), "html", "value", "write a page with plots", "FILE"),
+            Flag(("-f", "--force"), "force", "switch", "let the page replace a file that fairlead did not make"),
+            Flag(("--session-dir",), "session_dir", "value", "the directory of the sessions", "DIR"),
+        ),
+        examples=("usage", "usage --since 30d --by model", "usage --html usage.html"),
+    ),
+    Subcommand(
         name="export",
         group="sessions",
-        summary="write a session as an HTML page",
+        summary="write sessions as HTML pages",
         run="export:export",
-        usage=("SESSION.jsonl [PAGE.html]",),
+        usage=("SESSION... [PAGE.html | -] [--output PAGE|DIR] [--force]",),
+        about="Writes each session as one page that needs no other file. SESSION is a file, an id, a name, or `last`. Without a\n"
+        "name, the page is fairlead-session-ID.html in this directory; `-` writes it to standard output. A session file is\n"
+        "never overwritten, and other files that no export made only with --force.",
+        flags=(
+            Flag(("-o", "--output"), "output", "value", "where the page is written; - is standard output", "PAGE|DIR"),
+            Flag(("-f", "--force"), "force", "switch", "replace a file that no export made"),
+            Flag(("--session-dir",), "session_dir", "value", "the directory of the sessions", "DIR"),
+        ),
         words=("<file>",),
-        examples=("export session.jsonl page.html",),
+        examples=(
+            "export last",
+            "export session.jsonl page.html",
+            "export last - > page.html",
+            "export 4f1c9a2e 77b01d3c -o pages/",
+        ),
         for_peers=True,
     ),
     Subcommand(

@@ -136,10 +136,10 @@ FLAG_SECTIONS: dict[str, tuple[Flag, ...]] = {
             ("-r", "--resume"),
             "resume_named",
             "session",
-            "resume the session with this file or id, by default the latest",
-            "FILE|ID",
+            "resume the session with this file, id or name, by default the latest",
+            "SESSION",
         ),
-        Flag(("--session",), "session", "optional", "resume a session: its file or the beginning of its id", "FILE|ID"),
+        Flag(("--session",), "session", "optional", "resume a session: its file, its id or part of it, or its name", "SESSION"),
         Flag(("--session-id",), "session_id", "value", "resume the session with exactly this id, or create it", "ID"),
         Flag(("--fork",), "fork", "value", "start with a copy of a session: its file or the start of its id", "FILE|ID"),
         Flag(("-n", "--name"), "name", "value", "the name of the session", "NAME"),
@@ -237,7 +237,7 @@ IGNORED_VALUES = frozenset(
 )
 
 
-#: A session as the value of `--resume`: a file, or the beginning of an id (a UUID, or sixteen digits in omp).
+#: A session as the value of `--resume`: a file, or the beginning or end of an id (a UUID, or sixteen digits in omp).
 _SESSION = re.compile(r"[^-].*\.jsonl|[0-9a-f]{8}[0-9a-f-]*")
 
 
@@ -280,6 +280,8 @@ class Arguments(Struct):
     resume: bool = False
     #: None if the flag is absent; "" for the latest session.
     resume_named: str | None = None
+    #: The word after `--resume` that does not look like a session. It may be the name of one, or a prompt.
+    after_resume: str | None = None
     fork: str | None = None
     session_id: str | None = None
     provider_session_id: str | None = None
@@ -362,6 +364,8 @@ def _set(arguments: Arguments, flag: Flag, name: str, value: str | None, words: 
             value = words.pop() if words and not words[-1].startswith("-") else ""
         elif flag.kind == "session":
             value = words.pop() if words and _SESSION.fullmatch(words[-1]) else ""
+            if not value and words and not words[-1].startswith(("-", "@")):
+                arguments.after_resume = words[-1]
         elif not words:
             raise UsageError(f"{name} needs a value: {flag.metavar}.")
         else:

@@ -104,6 +104,7 @@ def _run_flags(argv: Sequence[str], program: Program) -> int:
     _change_directory(arguments.cwd)
     _choose_profile(arguments, program)
     _configure_logging(arguments)
+    argv, arguments = _resume_by_name(argv, arguments, program)
     if arguments.login:
         from fairlead.cli.login import login
 
@@ -111,9 +112,9 @@ def _run_flags(argv: Sequence[str], program: Program) -> int:
     for flag in arguments.ignored:
         remark(f"{flag} has no effect here")
     if arguments.export is not None:
-        from fairlead.cli.export import export
+        from fairlead.cli.export import export_as_peers
 
-        return export([arguments.export, *arguments.words[:1]], program)
+        return export_as_peers([arguments.export, *arguments.words[:1]])
     frame_limit = _frame_limit(arguments.max_frame_bytes)
     served = _served(arguments, program)
     is_server = served is not None and served.is_server
@@ -162,6 +163,17 @@ def _choose_profile(arguments: Arguments, program: Program) -> None:
     if name and program.home is not None and program.home.profile_variables:
         os.environ[program.home.profile_variables[0]] = name
         del arguments.ignored["--profile"]
+
+
+def _resume_by_name(argv: Sequence[str], arguments: Arguments, program: Program) -> tuple[Sequence[str], Arguments]:
+    """Return the command line with the file of the session that `--resume NAME` names. Peers have no such names."""
+    if arguments.after_resume is None or arguments.isolated or program.dialect is not None:
+        return argv, arguments
+    from fairlead.cli.session_choice import SessionPlaces, with_resumed_name
+
+    places = SessionPlaces.find(program, os.environ, arguments.session_dir)
+    changed = with_resumed_name(argv, arguments.after_resume, places)
+    return (argv, arguments) if changed is None else (changed, parse(changed))
 
 
 def _list_models(argv: Sequence[str], arguments: Arguments, program: Program) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -62,6 +62,8 @@ class SessionPlaces(Struct, frozen=True):
         found = matching_sessions(word, self.folder, self.root)
         if not found and word == "last":
             return self._last()
+        if not found and Path(word).is_file():
+            return Path(word).absolute()
         if not found:
             raise SessionError(f'No session has the id or the name "{word}". `fairlead sessions --all` lists them all.')
         if len(found) > 1:
@@ -74,6 +76,20 @@ class SessionPlaces(Struct, frozen=True):
             hint = "" if self.root is None else " `fairlead sessions --all` lists those of other directories."
             raise SessionError(f"This directory has no session.{hint}")
         return latest
+
+
+def with_resumed_name(argv: Sequence[str], word: str, places: SessionPlaces) -> Sequence[str] | None:
+    """Return a command line in which `--resume NAME` is `--resume=FILE`; None if no session has the name `word`.
+
+    `--resume` needs no value, so the word after it may also be a prompt. It is a name if a session has it.
+    """
+    from fairlead.session.history.finding import sessions_named
+
+    found = sessions_named(word, places.folder, places.root)
+    if not found:
+        return None
+    at = next(index for index, flag in enumerate(argv) if flag in ("-r", "--resume") and argv[index + 1 : index + 2] == [word])
+    return [*argv[:at], f"--resume={found[0]}", *argv[at + 2 :]]
 
 
 def short_id(id: str) -> str:

@@ -11,6 +11,7 @@ Private: see `fairlead` for the public modules.
 
 from __future__ import annotations
 
-from fairlead.export.page import export_file, export_lines, render
+from fairlead.export.files import export_file, export_lines, render_file
+from fairlead.export.page import render
 
-__all__ = ["export_file", "export_lines", "render"]
+__all__ = ["export_file", "export_lines", "render", "render_file"]

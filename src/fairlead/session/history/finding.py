@@ -72,28 +72,21 @@ def matching_sessions(name: str, folder: Path | None, root: Path | None = None) 
     """
     if not name:
         return []
-    damaged: list[Path] = []
-
-    def search(matches: Callable[[Path], bool]) -> list[Path]:
-        nonlocal damaged
-        others = [other for other in folders_below(root) if other != folder] if root is not None else []
-        for folders in ([folder] if folder is not None else [], others):
-            paths = [path for each in folders for path in _matching_in(each, matches)]
-            paths.sort(key=_changed, reverse=True)
-            usable = [path for path in paths if header_of(path) is not None]
-            if usable:
-                return usable
-            damaged = damaged or paths
-        return []
-
-    found = search(lambda path: _id_of(path).startswith(name))
+    found, damaged = _search(lambda path: _id_of(path).startswith(name), folder, root)
     if exact := [path for path in found if _id_of(path) == name]:
         return exact[:1]
     if not found and len(name) >= _SHORTEST_END:
-        found = search(lambda path: _id_of(path).endswith(name))
-    if not found and not damaged:
-        found = search(lambda path: name_of(path) == name) or search(lambda path: name_of(path).lower() == name.lower())
-    return found or damaged
+        found, _ = _search(lambda path: _id_of(path).endswith(name), folder, root)
+    return found or damaged or sessions_named(name, folder, root)
+
+
+def sessions_named(name: str, folder: Path | None, root: Path | None = None) -> list[Path]:
+    """Return the sessions with a name: those of `folder`, else those of the other folders of `root`.
+
+    Case is ignored if no session has exactly this name.
+    """
+    exact, _ = _search(lambda path: name_of(path) == name, folder, root)
+    return exact or _search(lambda path: name_of(path).lower() == name.lower(), folder, root)[0]
 
 
 def name_of(path: Path) -> str:
@@ -124,6 +117,23 @@ def session_with_id(id: str, folder: Path) -> Path | None:
 
 
 # Inside
+
+
+def _search(matches: Callable[[Path], bool], folder: Path | None, root: Path | None) -> tuple[list[Path], list[Path]]:
+    """Return the matching sessions of `folder`, or if there are none, of the other folders of `root`.
+
+    The last changed comes first. The second list has those that match and cannot be read.
+    """
+    damaged: list[Path] = []
+    others = [other for other in folders_below(root) if other != folder] if root is not None else []
+    for folders in ([folder] if folder is not None else [], others):
+        paths = [path for each in folders for path in _matching_in(each, matches)]
+        paths.sort(key=_changed, reverse=True)
+        usable = [path for path in paths if header_of(path) is not None]
+        if usable:
+            return usable, []
+        damaged = damaged or paths
+    return [], damaged
 
 
 def _matching_in(folder: Path, matches: Callable[[Path], bool]) -> Iterable[Path]:

@@ -101,13 +101,13 @@ def folders_below(root: Path) -> list[Path]:
         return []
 
 
-def describe(path: Path, modified_ns: int) -> SessionInfo:
-    """Describe a session file. If it cannot be read, `problem` says why."""
+def describe(path: Path, modified_ns: int, *, whole: bool = False) -> SessionInfo:
+    """Describe a session file. If it cannot be read, `problem` says why. With `whole`, a long file is read completely too."""
     # A file name may have bytes that are not UTF-8, which no frame can carry.
     info = SessionInfo(scrub_text(str(path)), modified=modified_ns // 1_000_000)
     try:
-        refuse_endless(path)
-        data, whole = _read_bounded(path)
+        refuse_endless(path, whole=whole)
+        data, is_whole = (path.read_bytes(), True) if whole else _read_bounded(path)
     except OSError as error:
         info.problem = f"Cannot read session file {info.path}: {error.strerror or error}."
         return info
@@ -131,7 +131,7 @@ def describe(path: Path, modified_ns: int) -> SessionInfo:
             count += 1
             if not info.first_message and isinstance(message := decode_message(line.message), UserMessage):
                 info.first_message = user_text(message)
-    info.message_count = count if whole else None
+    info.message_count = count if is_whole else None
     return info
 
 

@@ -58,7 +58,7 @@ _decoder = msgspec.json.Decoder(_Line)
 
 
 def spendings(data: bytes) -> Iterator[Spending]:
-    """Yield the model calls that the lines of a session file tell of, in order. Lines that cannot be read are skipped."""
+    """Yield the model calls that the lines of a session file report, in order. Lines that cannot be read are skipped."""
     start = 0
     last: Spending | None = None
     while (at := data.find(_MARK, start)) >= 0:

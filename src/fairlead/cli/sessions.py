@@ -1,0 +1,255 @@
+"""`fairlead sessions`: list, show, rename, delete and export sessions."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from fairlead.cli.commands import find
+from fairlead.cli.console import complain, say
+from fairlead.cli.session_choice import SessionPlaces, age, short_id, title
+from fairlead.cli.subcommand import Options, Subcommand
+from fairlead.cli.tables import table
+from fairlead.core.lenient import visible
+from fairlead.core.snapshots import SessionInfo
+from fairlead.errors import FairleadError, SessionError
+from fairlead.session.history.listing import delete_session, describe
+from fairlead.session.history.reading import refuse_endless
+from fairlead.session.history.spending import Spending, spendings
+from fairlead.wire.dialects import Program
+
+#: How many sessions a table shows unless `--limit` asks for more.
+_SHOWN = 20
+_ACTIONS = ("list", "show", "rename", "delete", "export")
+
+
+class SessionSummary(Struct):
+    """A session with what it used."""
+
+    info: SessionInfo
+    spent: list[Spending]
+
+    @property
+    def cost(self) -> float:
+        return sum(each.cost for each in self.spent)
+
+    @property
+    def tokens(self) -> dict[str, int]:
+        return {
+            "input": sum(each.input for each in self.spent),
+            "output": sum(each.output for each in self.spent),
+            "cacheRead": sum(each.cache_read for each in self.spent),
+            "cacheWrite": sum(each.cache_write for each in self.spent),
+        }
+
+    @property
+    def models(self) -> list[str]:
+        return list(dict.fromkeys("/".join(filter(None, (each.provider, each.model))) for each in self.spent if each.model))
+
+    def plain(self) -> dict[str, Any]:
+        """Return it as a JSON object."""
+        return {
+            **msgspec.to_builtins(self.info),
+            "shortId": short_id(self.info.id),
+            "models": self.models,
+            "tokens": self.tokens,
+            "cost": self.cost,
+        }
+
+
+def sessions(words: Sequence[str], program: Program) -> int:
+    """Run `fairlead sessions ...`. Returns the exit code. Raises UsageError or SessionError."""
+    command = find("sessions", program)
+    assert command is not None
+    options = command.parse(words)
+    action, *rest = options.words or ["list"]
+    if action not in _ACTIONS:
+        from fairlead.cli.subcommand import nearest
+
+        raise command.usage_error(f"fairlead sessions has no action {action!r}.{nearest(action, _ACTIONS)}")
+    places = SessionPlaces.find(program, os.environ, options.text("session_dir"))
+    if action == "list":
+        return _list(command, options, rest, places)
+    if not rest:
+        raise command.usage_error(f"fairlead sessions {action} needs a session: its id, its name, its file, or `last`.")
+    if action == "show":
+        return _show(command, options, rest, places)
+    if action == "rename":
+        return _rename(command, rest, places)
+    if action == "delete":
+        return _delete(options, rest, places)
+    from fairlead.cli.export import export_sessions
+
+    return export_sessions(rest, places, force=options.has("force"), output=options.text("output"))
+
+
+def summarise(path: Path, modified_ns: int) -> SessionSummary:
+    """Read a session file completely. If it cannot be read, `info.problem` says why."""
+    info = describe(path, modified_ns, whole=True)
+    if info.problem is not None:
+        return SessionSummary(info, [])
+    try:
+        refuse_endless(path, whole=True)
+        return SessionSummary(info, list(spendings(path.read_bytes())))
+    except (OSError, SessionError):
+        return SessionSummary(info, [])
+
+
+def _list(command: Subcommand, options: Options, rest: list[str], places: SessionPlaces) -> int:
+    if rest:
+        raise command.usage_error(f"fairlead sessions list takes no other words, got {rest[0]!r}.")
+    everywhere = options.has("all")
+    found = places.files(everywhere=everywhere)
+    limit = _limit(command, options.text("limit"), None if options.has("json") else _SHOWN)
+    shown = [summarise(path, modified) for modified, path in found[:limit]]
+    if options.has("json"):
+        say(msgspec.json.format(msgspec.json.encode([each.plain() for each in shown])).decode())
+        return 0
+    if not found:
+        say(
+            "There are no sessions yet."
+            if everywhere
+            else "This directory has no sessions. `--all` lists those of all directories."
+        )
+        return 0
+    heads = ["ID", "AGE", "MESSAGES", "COST", "TITLE"]
+    rows = [_row(each) for each in shown]
+    if everywhere:
+        heads.insert(4, "DIRECTORY")
+        for row, each in zip(rows, shown, strict=True):
+            row.insert(4, visible(_short_folder(each.info.cwd)))
+    say(table(heads, rows, right="AGE MESSAGES COST", flexible=len(heads) - 1))
+    if len(shown) < len(found):
+        say(f"\n{len(shown)} of {len(found):,} sessions; --limit 0 shows all of them.")
+    return 0
+
+
+def _limit(command: Subcommand, text: str | None, default: int | None) -> int | None:
+    if text is None:
+        return default
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise command.usage_error(f"--limit: expected a whole number, 0 for no limit, got {text!r}.")
+    return int(text) or None
+
+
+def _row(summary: SessionSummary) -> list[str]:
+    info = summary.info
+    if info.problem is not None:
+        return ["-", age(info.modified), "-", "-", f"{visible(Path(info.path).name)}: cannot be read"]
+    return [
+        visible(short_id(info.id)),
+        age(info.modified),
+        "-" if info.message_count is None else f"{info.message_count:,}",
+        dollars(summary.cost),
+        title(info.name, info.first_message) or "(empty)",
+    ]
+
+
+def dollars(amount: float) -> str:
+    """Format a cost for a table: `$1.23`, `$0.0042`, or `-` for nothing."""
+    return "-" if not amount else f"${amount:,.2f}" if amount >= 0.1 else f"${amount:.4f}" if amount >= 0.0001 else "<$0.0001"
+
+
+def _short_folder(folder: str) -> str:
+    home = str(Path.home())
+    return f"~{folder[len(home) :]}" if folder == home or folder.startswith(f"{home}/") else folder
+
+
+def _show(command: Subcommand, options: Options, rest: list[str], places: SessionPlaces) -> int:
+    if len(rest) > 1:
+        raise command.usage_error("fairlead sessions show takes one session.")
+    path = places.choose(rest[0])
+    summary = summarise(path, path.stat().st_mtime_ns)
+    info = summary.info
+    if info.problem is not None:
+        raise SessionError(info.problem)
+    if options.has("json"):
+        say(msgspec.json.format(msgspec.json.encode(summary.plain())).decode())
+        return 0
+    tokens = summary.tokens
+    facts = [
+        ("Name", info.name or ""),
+        ("Id", info.id),
+        ("File", info.path),
+        ("Directory", info.cwd),
+        ("Started", _moment(info.created)),
+        ("Changed", f"{_moment(info.modified)} ({age(info.modified)} ago)"),
+        ("Messages", "" if info.message_count is None else f"{info.message_count:,}"),
+        ("Models", ", ".join(summary.models)),
+        ("Tokens", f"{tokens['input']:,} in, {tokens['output']:,} out, {tokens['cacheRead']:,} from the cache"),
+        ("Cost", dollars(summary.cost)),
+        ("Forked from", info.parent_session or ""),
+        ("First message", title(None, info.first_message, 500)),
+    ]
+    width = max(len(name) for name, value in facts if value) + 2
+    for name, value in facts:
+        if value:
+            say(f"{name:{width}}{visible(value)}")
+    say(f"\nResume it with: fairlead --resume {short_id(info.id)}")
+    return 0
+
+
+def _moment(milliseconds: int) -> str:
+    from datetime import datetime
+
+    try:
+        return datetime.fromtimestamp(milliseconds / 1000).astimezone().strftime("%Y-%m-%d %H:%M")
+    except (ValueError, OverflowError, OSError):
+        return ""
+
+
+def _rename(command: Subcommand, rest: list[str], places: SessionPlaces) -> int:
+    name = " ".join(rest[1:]).strip()
+    if not name:
+        raise command.usage_error("fairlead sessions rename needs a session and its new name.")
+    path = places.choose(rest[0])
+    from fairlead.session.history.store import SessionFile
+
+    status = path.stat()
+    file, log, problems = SessionFile.open(path)
+    try:
+        log.session_info(name)
+    finally:
+        file.close()
+    # A new name does not make it the latest session.
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    for problem in problems:
+        complain(f"fairlead: {problem}")
+    say(f"The session {short_id(log.header.id)} has the name {name}.")
+    return 0
+
+
+def _delete(options: Options, rest: list[str], places: SessionPlaces) -> int:
+    paths = list(dict.fromkeys(places.choose(word) for word in rest))
+    if not options.has("yes") and not _confirm(paths):
+        complain("Nothing was deleted.")
+        return 1
+    code = 0
+    for path in paths:
+        try:
+            delete_session(path)
+            say(f"Deleted {path}")
+        except FairleadError as error:
+            complain(f"Error: {error}")
+            code = 1
+    return code
+
+
+def _confirm(paths: list[Path]) -> bool:
+    """Ask whether to delete sessions. Raises SessionError if there is no terminal to ask at."""
+    if not sys.stdin.isatty() or not sys.stderr.isatty():
+        raise SessionError("Deleting asks first, and there is no terminal to ask at. Add --yes to delete without asking.")
+    for path in paths:
+        info = describe(path, path.stat().st_mtime_ns)
+        about = title(info.name, info.first_message, 60) or path.name
+        complain(f"  {short_id(info.id) or '-':8}  {age(info.modified):>4}  {about}")
+    count = "this session" if len(paths) == 1 else f"these {len(paths)} sessions"
+    sys.stderr.write(f"Delete {count}? It cannot be undone. [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
