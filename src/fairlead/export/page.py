@@ -9,8 +9,9 @@ from typing import Any
 
 from fairlead.core.lenient import scrub_text
 from fairlead.export.ansi import Palette
-from fairlead.export.articles import Articles, EntryTree, OutlineNode, describe
+from fairlead.export.articles import Articles, describe
 from fairlead.export.contents import TokensAndCost, count, mapping, plain_text, snippet, text, total, usage_of, utc_time
+from fairlead.export.tree import EntryTree, OutlineNode
 
 _ASSETS = Path(__file__).with_name("assets")
 _DEEPEST_INDENT = 8
