@@ -27,7 +27,6 @@ _UNUSUAL = re.compile(r"[^\n -~]")
 _CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
 #: What an erased character leaves: each backspace removes the character before it.
 _BACKSPACE = re.compile("[^\x08\n]\x08")
-_TAB = 8
 
 
 def width(text: str) -> int:
@@ -62,11 +61,11 @@ def without_styles(line: str) -> str:
     return _SGR.sub("", line) if "\x1b" in line else line
 
 
-def plain(text: str) -> str:
+def plain(text: str, tab: int = 8) -> str:
     """Return text from a tool, a file or a model without anything that a terminal would obey.
 
-    Escape sequences are removed, tabs are expanded, a carriage return overwrites its line, and characters that reorder or hide
-    text are removed. Line feeds stay.
+    Escape sequences are removed, tabs are expanded to every `tab` columns, a carriage return overwrites its line, and characters
+    that reorder or hide text are removed. Line feeds stay.
     """
     if not _UNUSUAL.search(text):
         return text
@@ -77,7 +76,7 @@ def plain(text: str) -> str:
     while "\x08" in text and (shorter := _BACKSPACE.sub("", text)) != text:
         text = shorter
     if "\t" in text:
-        text = "\n".join(_expanded(line) if "\t" in line else line for line in text.split("\n"))
+        text = "\n".join(_expanded(line, tab) if "\t" in line else line for line in text.split("\n"))
     return _CONTROL.sub(_harmless, text)
 
 
@@ -86,12 +85,12 @@ def _overwritten(line: str) -> str:
     return next((part for part in reversed(line.split("\r")) if part), "")
 
 
-def _expanded(line: str) -> str:
+def _expanded(line: str, tab: int) -> str:
     if line.isascii():
-        return line.expandtabs(_TAB)
+        return line.expandtabs(tab)
     first, *rest = line.split("\t")
     for part in rest:
-        first += " " * (_TAB - width(first) % _TAB) + part
+        first += " " * (tab - width(first) % tab) + part
     return first
 
 
@@ -136,6 +135,29 @@ def _start(text: str, room: int, ellipsis: str) -> str:
 
 _SGR_KEPT = re.compile(r"(\x1b\[[0-9;:]*m)")
 _RESETS = frozenset((RESET, "\x1b[m"))
+
+
+def fold(text: str, columns: int) -> list[str]:
+    """Return one line as lines of at most `columns` cells, broken wherever a line is full. Spaces stay, as code needs them."""
+    columns = max(1, columns)
+    if width(text) <= columns:
+        return [text]
+    lines: list[str] = []
+    line: list[str] = []
+    styles: list[str] = []
+    used = 0
+    for piece in _SGR_KEPT.split(text):
+        if piece.startswith("\x1b"):
+            styles = [] if piece in _RESETS else [*styles, piece]
+            line.append(piece)
+            continue
+        for cluster, cells in clusters(piece):
+            if used + cells > columns and used:
+                lines.append("".join(line) + (RESET if styles else ""))
+                line, used = [*styles], 0
+            line.append(cluster)
+            used += cells
+    return [*lines, "".join(line)]
 
 
 def wrap(text: str, columns: int) -> list[str]:

@@ -1,0 +1,250 @@
+"""Markdown blocks as lines for a terminal: tokens of markdown-it in, styled lines out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from fairlead.chat.code import Code
+from fairlead.chat.tables import Alignment, Row, table_lines
+from fairlead.chat.text import RESET, fold, plain, width, wrap
+from fairlead.chat.theme import Theme
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
+
+#: How far code is indented.
+CODE_INDENT = "  "
+_LONGEST_RULE = 60
+_TASK = re.compile(r"\[([ xX])\] +")
+_BREAK = re.compile(r"<br ?/?>", re.IGNORECASE)
+#: Inline tokens that begin a style, and its role in the theme.
+_INLINE_STYLES = {"strong_open": "strong", "em_open": "emphasis", "s_open": "strike", "link_open": "link"}
+
+
+@dataclass(slots=True)
+class Node:
+    """A block and the blocks in it."""
+
+    token: Token
+    children: list[Node] = field(default_factory=list["Node"])
+
+    @property
+    def kind(self) -> str:
+        return self.token.type.removesuffix("_open")
+
+    @property
+    def start(self) -> int:
+        """The number of the first source line."""
+        return self.token.map[0] if self.token.map else 0
+
+    @property
+    def end(self) -> int:
+        """The number of the line after the last that is not blank."""
+        if self.kind in ("bullet_list", "ordered_list", "list_item", "blockquote") and self.children:
+            return self.children[-1].end
+        return self.token.map[1] if self.token.map else 0
+
+
+def tree(tokens: Sequence[Token]) -> list[Node]:
+    """Return the blocks of a document."""
+    roots: list[Node] = []
+    open_nodes: list[Node] = []
+    for token in tokens:
+        if token.nesting < 0:
+            open_nodes.pop()
+            continue
+        node = Node(token)
+        (open_nodes[-1].children if open_nodes else roots).append(node)
+        if token.nesting > 0:
+            open_nodes.append(node)
+    return roots
+
+
+class Blocks:
+    """Draws blocks in one theme."""
+
+    def __init__(self, theme: Theme) -> None:
+        self._theme = theme
+
+    def lines(self, node: Node, columns: int) -> list[str]:
+        """Return one block as lines of at most `columns` cells."""
+        columns = max(1, columns)
+        match node.kind:
+            case "paragraph":
+                return wrap(self._inline(node.children[0].token), columns)
+            case "heading":
+                return self._heading(node, columns)
+            case "fence" | "code_block":
+                source = node.token.content.split("\n")
+                return self.code(source if source[-1] else source[:-1], node.token.info, columns)
+            case "blockquote":
+                edge = self._theme.paint("border", "▎ ")
+                return [edge + self._theme.paint("quote", line) for line in self._inside(node, columns - 2)]
+            case "bullet_list" | "ordered_list":
+                return self._list(node, columns)
+            case "table":
+                return self._table(node, columns)
+            case "hr":
+                return [self._theme.paint("border", "─" * min(columns, _LONGEST_RULE))]
+            case "html_block":
+                text = plain(node.token.content).rstrip("\n")
+                return [line for source in text.split("\n") for line in fold(source, columns)]
+            case _:
+                return self._inside(node, columns)
+
+    def code(self, source: Sequence[str], info: str, columns: int) -> list[str]:
+        """Return code as indented lines with colours. `info` begins with the language."""
+        code = Code(self._theme, language(info))
+        highlighted = [line for text in source for line in code.add(text)] + code.end()
+        return indented_code(highlighted, columns)
+
+    def item(self, node: Node, number: int | None, columns: int) -> list[str]:
+        """Return an item of a list. `number` is None for a bullet."""
+        mark = "• " if number is None else f"{number}. "
+        task = _task_of(node)
+        if task is not None:
+            mark = "☑ " if task else "☐ "
+        if columns < len(mark) + 4:
+            mark = mark[:2]
+        indent = " " * width(mark)
+        lines = self._inside(node, columns - width(mark), skip_task=task is not None) or [""]
+        first = self._theme.paint("dim" if task is None else "accent", mark.rstrip()) + " "
+        return [first + lines[0], *(indent + line if line else "" for line in lines[1:])]
+
+    def _inside(self, node: Node, columns: int, *, skip_task: bool = False) -> list[str]:
+        """Return the blocks in a block, with a blank line where the source has one."""
+        lines: list[str] = []
+        before: Node | None = None
+        for child in node.children:
+            if before is not None and child.start > before.end:
+                lines.append("")
+            if skip_task and before is None:
+                text = _TASK.sub("", self._inline(child.children[0].token), count=1)
+                lines += wrap(text, max(1, columns))
+            else:
+                lines += self.lines(child, columns)
+            before = child
+        return lines
+
+    def _list(self, node: Node, columns: int) -> list[str]:
+        lines: list[str] = []
+        before: Node | None = None
+        for item, number in zip(node.children, numbers(node), strict=True):
+            if before is not None and item.start > before.end:
+                lines.append("")
+            lines += self.item(item, number, columns)
+            before = item
+        return lines
+
+    def _heading(self, node: Node, columns: int) -> list[str]:
+        text = self._inline(node.children[0].token)
+        role = "heading" if node.token.tag in ("h1", "h2") else "strong"
+        lines = wrap(self._theme.paint(role, text), columns)
+        if node.token.tag == "h1":
+            lines.append(self._theme.paint("border", "─" * min(columns, max(map(width, lines)))))
+        return lines
+
+    def _table(self, node: Node, columns: int) -> list[str]:
+        header: Row = []
+        rows: list[Row] = []
+        alignments: list[Alignment] = []
+        for part in node.children:
+            for row in part.children:
+                cells = [self._inline(cell.children[0].token).replace("\n", " ") for cell in row.children]
+                if part.kind == "thead":
+                    header = cells
+                    alignments = [_alignment(cell.token) for cell in row.children]
+                else:
+                    rows.append(cells)
+        return table_lines(self._theme, header, rows, alignments, columns)
+
+    def _inline(self, token: Token) -> str:
+        """Return text with its styles. Line breaks stay as the model wrote them."""
+        return _Inline(self._theme).text(token.children or [])
+
+
+class _Inline:
+    """Joins inline tokens to styled text."""
+
+    def __init__(self, theme: Theme) -> None:
+        self._theme = theme
+        self._parts: list[str] = []
+        self._styles: list[str] = []
+        #: Where the text of the open link begins, and its address.
+        self._link: tuple[int, str] = (0, "")
+
+    def text(self, tokens: Sequence[Token]) -> str:
+        for token in tokens:
+            self._add(token)
+        return "".join(self._parts)
+
+    def _add(self, token: Token) -> None:
+        kind = token.type
+        if kind == "text":
+            self._put(token.content)
+        elif kind in ("softbreak", "hardbreak"):
+            self._parts.append("\n")
+        elif kind == "code_inline":
+            self._put(token.content if self._theme.code else f"`{token.content}`", self._theme.code)
+        elif kind in _INLINE_STYLES:
+            self._styles.append(getattr(self._theme, _INLINE_STYLES[kind]))
+            if kind == "link_open":
+                self._link = (len(self._parts), str(token.attrs.get("href", "")))
+        elif kind.endswith("_close"):
+            self._styles.pop()
+            if kind == "link_close":
+                self._end_link()
+        elif kind == "image":
+            self._put(f"[image: {token.content or 'without a name'}]", self._theme.link)
+            self._put(f" ({token.attrs.get('src', '')})", self._theme.dim)
+        elif kind == "html_inline" and _BREAK.fullmatch(token.content):
+            self._parts.append("\n")
+        else:
+            self._put(token.content)
+
+    def _put(self, text: str, style: str = "") -> None:
+        text = plain(text)
+        opener = "".join(self._styles) + style
+        self._parts.append(f"{opener}{text}{RESET}" if opener and text else text)
+
+    def _end_link(self) -> None:
+        start, address = self._link
+        said = "".join(self._parts[start:])
+        if plain(address).removeprefix("mailto:") not in said:
+            self._put(f" ({address})", self._theme.dim)
+
+
+def language(info: str) -> str:
+    """Return the language that the first line of a code block names."""
+    words = info.split(maxsplit=1)
+    return words[0].strip("{}.").partition(":")[0] if words else ""
+
+
+def indented_code(lines: Sequence[str], columns: int) -> list[str]:
+    """Return lines of code, indented and broken where they are too long."""
+    room = columns - len(CODE_INDENT)
+    return [CODE_INDENT + part if part else "" for line in lines for part in fold(line, room)]
+
+
+def numbers(node: Node) -> list[int | None]:
+    """Return the numbers of a list's items; None for bullets."""
+    if node.kind == "bullet_list":
+        return [None] * len(node.children)
+    first = int(node.token.attrs.get("start", 1))
+    return [first + index for index in range(len(node.children))]
+
+
+def _task_of(node: Node) -> bool | None:
+    """Whether an item's task is done; None if the item is not a task."""
+    if not node.children or node.children[0].kind != "paragraph":
+        return None
+    match = _TASK.match(node.children[0].children[0].token.content)
+    return None if match is None else match[1] != " "
+
+
+def _alignment(token: Token) -> Alignment:
+    style = str(token.attrs.get("style", ""))
+    return "right" if "right" in style else "center" if "center" in style else "left"
