@@ -78,10 +78,9 @@ async def extended(
         yield Extended(agent, model)
 
 
-@asynccontextmanager
-async def scripted(root: Path, body: str, *, turns: Sequence[Turn] = (), **options: Any) -> AsyncGenerator[Extended]:
-    """An agent with one TypeScript extension, whose factory has this body."""
-    source = f"""
+def script(root: Path, body: str) -> str:
+    """The source of a TypeScript extension whose factory has this body."""
+    return f"""
 import {{ appendFileSync }} from "node:fs";
 import type {{ ExtensionAPI }} from "@earendil-works/pi-coding-agent";
 import {{ Type }} from "typebox";
@@ -90,7 +89,12 @@ export default async function (pi: ExtensionAPI) {{
 {body}
 }}
 """
-    async with extended(root, source, turns=turns, suffix="ts", **options) as it:
+
+
+@asynccontextmanager
+async def scripted(root: Path, body: str, *, turns: Sequence[Turn] = (), **options: Any) -> AsyncGenerator[Extended]:
+    """An agent with one TypeScript extension, whose factory has this body."""
+    async with extended(root, script(root, body), turns=turns, suffix="ts", **options) as it:
         yield it
 
 

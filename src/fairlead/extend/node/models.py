@@ -3,48 +3,136 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from fairlead.core.messages import ThinkingContent, ToolCall, Usage
-from fairlead.core.model import Model, ModelMessage, ModelRequest, StreamEnd, ToolSpec
+from fairlead.core.model import (
+    BlockDelta,
+    BlockEnd,
+    BlockStart,
+    Model,
+    ModelMessage,
+    ModelRequest,
+    StreamEnd,
+    StreamEvent,
+    StreamStart,
+    ToolSpec,
+)
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import FairleadError, ProviderError
 from fairlead.extend.extensions.calling import Deadline
 from fairlead.extend.extensions.context import Context
 from fairlead.extend.extensions.values import converted
+from fairlead.extend.node.bridge import BridgeLost, RemoteError
 from fairlead.models.added_logins import prepare_key
 
 if TYPE_CHECKING:
     from fairlead.core.messages import AssistantMessage
     from fairlead.extend.extensions.providers import Piece, ProviderStream
     from fairlead.extend.node.remote import RemoteExtensions
-    from fairlead.session.session import Session
 
 
-async def complete(session: Session, model: Model, context: Mapping[str, Any], options: Mapping[str, Any]) -> AssistantMessage:
-    """Ask a model and return its answer. `context` has pi's `systemPrompt`, `messages` and `tools`."""
-    messages = [message for message in context.get("messages") or () if message.get("role") != "system"]
-    system = [message for message in context.get("messages") or () if message.get("role") == "system"]
-    prompt = context.get("systemPrompt") or "\n\n".join(str(message.get("content") or "") for message in system)
-    request = ModelRequest(
-        system_prompt=prompt,
-        messages=converted(list[ModelMessage], messages, "messages"),
-        tools=[ToolSpec(tool["name"], tool.get("description", ""), tool["parameters"]) for tool in context.get("tools") or ()],
-        thinking=model.clamp(options.get("reasoning") or "off"),
-        max_tokens=options.get("maxTokens"),
-    )
-    cancel = CancelToken()
-    stream = await session.models.stream(model)
-    try:
-        async for batch in stream(request, cancel):
-            for event in batch:
-                if isinstance(event, StreamEnd):
-                    return event.message
-    except asyncio.CancelledError:
-        cancel.fire()
-        raise
-    raise ProviderError("The model gave no answer.")
+#: Seconds that a model's stream has to end after it was aborted.
+_ABORT_SECONDS = 2.0
+
+
+class ExtensionCall:
+    """A call of a model by an extension. `report` gets the pieces of the answer as they arrive.
+
+    `params` has pi's `context` (`systemPrompt`, `messages`, `tools`) and `options`, and in `wanted` the functions among the
+    options: `payload`, `response` and `event`. It is an `Interceptor` that calls them.
+    """
+
+    def __init__(self, remote: RemoteExtensions, model: Model, params: Mapping[str, Any], report: Callable[[Any], None]) -> None:
+        self._remote = remote
+        self._model = model
+        self._number: int = params["number"]
+        self._given: dict[str, Any] = params.get("context") or {}
+        self._options: dict[str, Any] = params.get("options") or {}
+        self._wanted: list[str] = params.get("wanted") or []
+        self._report = report
+        self._cancel = CancelToken()
+
+    async def answer(self) -> AssistantMessage:
+        """Return the model's message, also one that says that the call failed or was aborted. Raises FairleadError."""
+        reading = asyncio.ensure_future(self._read())
+        try:
+            return await asyncio.shield(reading)
+        except asyncio.CancelledError:  # the extension aborted its signal, or the process has ended
+            self._cancel.fire()
+            async with asyncio.timeout(_ABORT_SECONDS):
+                return await reading
+
+    async def _read(self) -> AssistantMessage:
+        stream = await self._remote.engine.session.models.stream(self._model)
+        async for batch in stream(self._request(), self._cancel):
+            pieces = [piece for event in batch if (piece := _piece(event)) is not None]
+            if pieces:
+                self._report(pieces)
+            if batch and isinstance(batch[-1], StreamEnd):
+                return batch[-1].message
+        raise ProviderError("The model gave no answer.")
+
+    def _request(self) -> ModelRequest:
+        given, options = self._given, self._options
+        messages = [message for message in given.get("messages") or () if message.get("role") != "system"]
+        system = [message for message in given.get("messages") or () if message.get("role") == "system"]
+        prompt = given.get("systemPrompt") or "\n\n".join(str(message.get("content") or "") for message in system)
+        tools = [*(given.get("tools") or ()), *(tool for message in system for tool in message.get("tools") or ())]
+        return ModelRequest(
+            system_prompt=prompt,
+            messages=converted(list[ModelMessage], messages, "messages"),
+            tools=[ToolSpec(tool["name"], tool.get("description", ""), tool["parameters"]) for tool in tools],
+            thinking=self._model.clamp(options.get("reasoning") or "off"),
+            max_tokens=options.get("maxTokens"),
+            interceptor=self if self._wanted or options.get("headers") or options.get("temperature") is not None else None,
+        )
+
+    # As an interceptor
+
+    async def request(self, payload: dict[str, Any], headers: dict[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
+        temperature = self._options.get("temperature")
+        if temperature is not None:
+            part = payload.setdefault("generationConfig", {}) if self._model.api.startswith("google") else payload
+            part["temperature"] = temperature
+        changed = await self._call("payload", payload)
+        return payload if changed is None else changed, {**headers, **(self._options.get("headers") or {})}
+
+    async def response(self, status: int, headers: Mapping[str, str]) -> None:
+        await self._call("response", {"status": status, "headers": headers})
+
+    @property
+    def sees_stream(self) -> bool:
+        return "event" in self._wanted
+
+    async def stream_event(self, model: Model, data: Any) -> None:
+        await self._call("event", data)
+
+    async def _call(self, kind: str, value: Any) -> Any:
+        """Call a function in the options. Raises ProviderError if it fails, so that the call of the model fails."""
+        if kind not in self._wanted:
+            return None
+        context = Context(self._remote.engine, Deadline(None))
+        try:
+            return await self._remote.call("option", {"number": self._number, "kind": kind, "value": value}, context)
+        except (RemoteError, BridgeLost) as error:
+            raise ProviderError(str(error)) from error
+
+
+def _piece(event: StreamEvent) -> dict[str, Any] | None:
+    """Return what an event adds to the answer, for the Node process."""
+    match event:
+        case StreamStart():
+            return {"type": "start", "message": event.message}
+        case BlockStart():
+            return {"type": "block", "index": event.index, "block": event.block}
+        case BlockDelta():
+            return {"type": "delta", "index": event.index, "delta": event.delta}
+        case BlockEnd():
+            return {"type": "end", "index": event.index, "block": event.block}
+        case _:
+            return None
 
 
 class StreamContext(Context):

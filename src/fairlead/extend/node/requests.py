@@ -73,7 +73,7 @@ class Requests:
             "navigateTree": self._navigate,
             "switchSession": self._switch,
             "reload": self._reload,
-            "completeModel": self._complete_model,
+            "streamModel": self._stream_model,
         }
 
     # Looking
@@ -206,12 +206,10 @@ class Requests:
         auth = self._engine.host.registry.auth(model)
         return {"apiKey": auth.api_key, "headers": auth.headers, "baseUrl": model.base_url}
 
-    async def _complete_model(self, params: Params, report: Report) -> Any:
-        from fairlead.extend.node.models import complete
+    async def _stream_model(self, params: Params, report: Report) -> Any:
+        from fairlead.extend.node.models import ExtensionCall
 
-        return await complete(
-            self._session, self._model(params["model"]), params.get("context") or {}, params.get("options") or {}
-        )
+        return await ExtensionCall(self._remote, self._model(params["model"]), params, report).answer()
 
     # Acting
 

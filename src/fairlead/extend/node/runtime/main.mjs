@@ -16,6 +16,7 @@ const calls = await import("./calls.mjs");
 const { abortSignal } = await import("./context.mjs");
 const { configure } = await import("./shims/agent-facts.mjs");
 const logins = await import("./logins.mjs");
+const { callOption } = await import("./models.mjs");
 const { route, streamProvider } = await import("./providers.mjs");
 
 const factories = new Map();
@@ -54,6 +55,7 @@ const methods = {
 	login: counted(logins.login),
 	renewLogin: counted(logins.renewLogin),
 	loginKey: logins.loginKey,
+	option: counted(callOption),
 	ping: () => busy,
 	abort: ({ signal }) => abortSignal(signal),
 };

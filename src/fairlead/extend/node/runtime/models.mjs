@@ -3,15 +3,60 @@
 import { ask, askNow } from "./channel.mjs";
 import { AssistantMessageEventStream } from "./shims/event-stream.mjs";
 
-/** Call a model through the agent. Returns a stream with the events of the answer. */
+/** The options of the calls that are running, whose functions the agent calls. */
+const running = new Map();
+let nextCall = 1;
+
+/** Call a model through the agent. Returns a stream with the events of the answer, as they arrive. */
 export function streamModel(model, context, options = {}) {
 	const stream = new AssistantMessageEventStream();
 	const { signal, onPayload, onResponse, onProviderStreamEvent, ...plain } = options;
-	ask("completeModel", { model, context, options: plain }, signal).then(
-		(message) => stream.replay(message),
-		(error) => stream.fail(error, model),
-	);
+	const number = nextCall++;
+	const hooks = { payload: onPayload, response: onResponse, event: onProviderStreamEvent };
+	const wanted = Object.keys(hooks).filter((kind) => hooks[kind]);
+	running.set(number, { model, hooks });
+	ask("streamModel", { number, model, context, options: plain, wanted }, signal, relay(stream))
+		.then(
+			(message) => stream.finish(message),
+			(error) => stream.fail(error, model, signal?.aborted),
+		)
+		.finally(() => running.delete(number));
 	return stream;
+}
+
+/** Call a function in the options of a call that is running. */
+export async function callOption({ number, kind, value }) {
+	const { model, hooks } = running.get(number);
+	return hooks[kind](value, model);
+}
+
+const KINDS = { text: "text", thinking: "thinking", toolCall: "toolcall" };
+
+/** Turn what the agent reports about an answer into pi's events. */
+function relay(stream) {
+	let partial;
+	return (pieces) => {
+		for (const { type, index: contentIndex, message, block, delta } of pieces) {
+			if (type === "start") {
+				partial = message;
+				stream.push({ type: "start", partial });
+				continue;
+			}
+			const at = { contentIndex, partial };
+			if (type === "block") partial.content[contentIndex] = block;
+			const open = partial.content[contentIndex];
+			const kind = KINDS[open.type];
+			if (type === "block") {
+				stream.push({ type: `${kind}_start`, ...at });
+			} else if (type === "delta") {
+				if (open.type !== "toolCall") open[kind] += delta;
+				stream.push({ type: `${kind}_delta`, delta, ...at });
+			} else {
+				Object.assign(open, block);
+				stream.push({ type: `${kind}_end`, ...(kind === "toolcall" ? { toolCall: open } : { content: open[kind] }), ...at });
+			}
+		}
+	};
 }
 
 export const completeModel = (model, context, options) => streamModel(model, context, options).result();

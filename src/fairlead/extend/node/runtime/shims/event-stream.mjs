@@ -60,26 +60,8 @@ export class AssistantMessageEventStream extends EventStream {
 		);
 	}
 
-	/** Report a finished message as if it arrived now. */
-	replay(message) {
-		const partial = { ...message, content: [] };
-		this.push({ type: "start", partial });
-		message.content.forEach((block, contentIndex) => {
-			partial.content.push(block);
-			const at = { contentIndex, partial };
-			if (block.type === "text") {
-				this.push({ type: "text_start", ...at });
-				this.push({ type: "text_delta", delta: block.text, ...at });
-				this.push({ type: "text_end", content: block.text, ...at });
-			} else if (block.type === "thinking") {
-				this.push({ type: "thinking_start", ...at });
-				this.push({ type: "thinking_delta", delta: block.thinking, ...at });
-				this.push({ type: "thinking_end", content: block.thinking, ...at });
-			} else {
-				this.push({ type: "toolcall_start", ...at });
-				this.push({ type: "toolcall_end", toolCall: block, ...at });
-			}
-		});
+	/** Report the end of an answer. */
+	finish(message) {
 		if (message.stopReason === "error" || message.stopReason === "aborted") {
 			this.push({ type: "error", reason: message.stopReason, error: message });
 		} else {
@@ -88,17 +70,17 @@ export class AssistantMessageEventStream extends EventStream {
 		this.end();
 	}
 
-	/** Report that a call of a model failed. */
-	fail(error, model) {
-		this.replay({
+	/** Report that a call of a model failed before there was an answer. */
+	fail(error, model, aborted = false) {
+		this.finish({
 			role: "assistant",
 			content: [],
 			api: model?.api ?? "unknown",
 			provider: model?.provider ?? "unknown",
 			model: model?.id ?? "unknown",
 			usage: emptyUsage(),
-			stopReason: "error",
-			errorMessage: error.message,
+			stopReason: aborted ? "aborted" : "error",
+			errorMessage: aborted ? "Request was aborted" : error.message,
 			timestamp: Date.now(),
 		});
 	}

@@ -1,0 +1,169 @@
+"""Extensions written for pi that call models, and see what providers send."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.extend.extended import notes, script, scripted
+from tests.models.asking import Answer, serving
+
+from fairlead import Agent
+from fairlead.core.messages import ToolCall
+from fairlead.core.model import ModelRequest, StreamEvent
+from fairlead.core.partial_message import PartialMessage
+from fairlead.core.runtime import CancelToken
+from fairlead.testing import SCRIPTED_MODEL, ProviderServer, Turn
+
+HELLO = '{ messages: [{ role: "user", content: "psst", timestamp: 1 }] }'
+
+
+@asynccontextmanager
+async def served(root: Path, body: str, *answers: Answer, settings: str = "{}") -> AsyncGenerator[tuple[Agent, ProviderServer]]:
+    """An agent with one TypeScript extension, and a model behind HTTP."""
+    async with serving(*answers) as server:
+        (root / "one.ts").write_text(script(root, body))
+        model = {"baseUrl": server.url, "api": "anthropic-messages", "apiKey": "sk", "models": [{"id": "m"}]}
+        (root / "home").mkdir()
+        (root / "home" / "settings.json").write_text(settings)
+        (root / "home" / "models.json").write_text(json.dumps({"providers": {"fake": model}}))
+        env = {**os.environ, "FAIRLEAD_HOME": str(root / "home"), "HOME": str(root)}
+        async with Agent(model="fake/m", cwd=root, env=env, extensions=[root / "one.ts"]) as agent, asyncio.timeout(30):
+            yield agent, server
+
+
+async def test_the_events_of_a_response_are_seen_before_the_message(tmp_path: Path) -> None:
+    body = """
+  pi.on("provider_stream_event", (event) => note([event.provider, event.api, event.model, (event.data as any).type]));
+  pi.on("message_update", () => note("update"));
+  pi.on("message_end", (event) => note(event.message.role));
+"""
+    async with served(tmp_path, body, {"text": "Hello."}) as (agent, _):
+        assert str(await agent.ask("hi")) == "Hello."
+    said = notes(tmp_path)
+    events = [each for each in said if isinstance(each, list)]
+    assert events[0] == ["fake", "anthropic-messages", "m", "message_start"]
+    assert [event[3] for event in events][-2:] == ["message_delta", "message_stop"]
+    assert said.index(events[0]) < said.index("update") < said.index("assistant")
+
+
+async def test_a_handler_of_raw_events_that_hangs_is_not_called_again(tmp_path: Path) -> None:
+    body = 'pi.on("provider_stream_event", () => { note("called"); return new Promise(() => {}); });'
+    async with served(tmp_path, body, {"text": "Hello."}, settings='{"extensionTimeoutSeconds": 1}') as (agent, _):
+        assert str(await agent.ask("hi")) == "Hello."
+    assert notes(tmp_path) == ["called"]
+
+
+async def test_an_answer_arrives_piece_by_piece_and_can_be_aborted(tmp_path: Path) -> None:
+    body = f"""
+  pi.registerCommand("ask", {{ handler: async (args, ctx) => {{
+    const stop = new AbortController();
+    const stream = ctx.modelRegistry.streamSimple(ctx.model!, {HELLO}, {{ signal: stop.signal }});
+    for await (const event of stream) {{
+      note(event.type === "text_delta" ? [event.delta, (event.partial.content[0] as any).text] : event.type);
+      if (event.type === "text_delta") stop.abort();
+    }}
+    const message = await stream.result();
+    note([message.stopReason, (message.content[0] as any).text]);
+  }} }});
+"""
+
+    async def half(request: ModelRequest, cancel: CancelToken) -> AsyncIterator[list[StreamEvent]]:
+        """Answers the first half, and the rest never."""
+        partial = PartialMessage(SCRIPTED_MODEL, 1)
+        partial.start_text(1)
+        partial.add(1, "half")
+        yield partial.take()
+        fired = asyncio.Event()
+        cancel.on_fire(fired.set)
+        await fired.wait()
+        partial.abort()
+        yield partial.take()
+
+    (tmp_path / "one.ts").write_text(script(tmp_path, body))
+    env = {**os.environ, "FAIRLEAD_HOME": str(tmp_path), "HOME": str(tmp_path)}
+    options: dict[str, Any] = {"cwd": tmp_path, "env": env, "extensions": [tmp_path / "one.ts"]}
+    async with Agent(model=SCRIPTED_MODEL, stream=half, **options) as agent, asyncio.timeout(30):
+        await agent.ask("/ask")
+    assert notes(tmp_path) == ["start", "text_start", ["half", "half"], "error", ["aborted", "half"]]
+
+
+async def test_all_kinds_of_blocks_are_streamed(tmp_path: Path) -> None:
+    body = f"""
+  pi.registerCommand("ask", {{ handler: async (args, ctx) => {{
+    for await (const event of ctx.modelRegistry.streamSimple(ctx.model!, {HELLO})) {{
+      const {{ type, delta, content, toolCall }} = event as any;
+      note([type, delta ?? content ?? toolCall?.arguments ?? null]);
+    }}
+  }} }});
+"""
+    turn = Turn(thinking="hm", text="ok", tool_calls=[ToolCall("c1", "bash", {"command": "x"})])
+    async with scripted(tmp_path, body, turns=[turn]) as it:
+        await it.command("/ask")
+        assert it.errors == []
+    said = notes(tmp_path)
+    assert [type for type, _ in said if not type.endswith("_delta")] == [
+        *("start", "thinking_start", "thinking_end", "text_start", "text_end", "toolcall_start", "toolcall_end", "done"),
+    ]
+    assert ["thinking_end", "hm"] in said and ["text_end", "ok"] in said and ["toolcall_end", {"command": "x"}] in said
+
+
+async def test_the_options_of_a_call_see_and_change_the_request(tmp_path: Path) -> None:
+    body = f"""
+  pi.registerCommand("ask", {{ handler: async (args, ctx) => {{
+    const message = await ctx.modelRegistry.complete(ctx.model!, {HELLO}, {{
+      temperature: 0.5, maxTokens: 7, headers: {{ "x-mine": "yes" }},
+      onPayload: (payload: any, model: any) => {{ note(model.id); return {{ ...payload, top_k: 3 }}; }},
+      onResponse: ({{ status }}: any) => note(status),
+      onProviderStreamEvent: (data: any) => note(data.type),
+    }} as any);
+    note((message.content[0] as any).text);
+  }} }});
+"""
+    async with served(tmp_path, body, {"text": "Hello."}) as (agent, server):
+        await agent.ask("/ask")
+        asked = server.requests[0]
+        assert (asked.body["temperature"], asked.body["max_tokens"], asked.body["top_k"]) == (0.5, 7, 3)
+        assert asked.headers["x-mine"] == "yes"
+    said = notes(tmp_path)
+    assert said[:3] == ["m", 200, "message_start"] and said[-1] == "Hello."
+
+
+async def test_a_call_that_fails_is_an_error_event(tmp_path: Path) -> None:
+    body = f"""
+  pi.registerCommand("ask", {{ handler: async (args, ctx) => {{
+    const ask = async (model: any, options: any) => {{
+      const types = [];
+      const stream = ctx.modelRegistry.streamSimple(model, {HELLO}, options);
+      for await (const event of stream) types.push(event.type);
+      const {{ stopReason, errorMessage }} = await stream.result();
+      note([types, stopReason, errorMessage]);
+    }};
+    await ask({{ ...ctx.model!, provider: "nowhere" }}, {{}});
+    await ask(ctx.model, {{ onPayload: () => {{ throw new Error("not that"); }} }});
+    await ask(ctx.model, {{ signal: AbortSignal.abort() }});
+  }} }});
+"""
+    async with served(tmp_path, body, {"text": "Hello."}) as (agent, server):
+        await agent.ask("/ask")
+        assert server.requests == []
+    unknown, thrown, aborted = notes(tmp_path)
+    assert unknown[:2] == [["error"], "error"] and "Model not found" in unknown[2]
+    assert thrown[1:] == ["error", "not that"]
+    assert aborted[1:] == ["aborted", "Request was aborted"]
+
+
+async def test_calls_that_an_extension_floods_do_not_hold_up_the_run(tmp_path: Path) -> None:
+    body = f"""
+  pi.on("agent_start", (event, ctx) => {{
+    for (let n = 0; n < 200; n++) ctx.modelRegistry.complete(ctx.model!, {HELLO}).then((m) => {{ if (n === 199) note(m.stopReason); }});
+  }});
+"""  # noqa: E501
+    async with scripted(tmp_path, body, turns=[Turn(text="ok")] * 201) as it:
+        assert str(await it.agent.ask("hi")) == "ok"
+        assert it.errors == []
