@@ -46,7 +46,7 @@ async def test_the_events_of_a_response_are_seen_before_the_message(tmp_path: Pa
     async with served(tmp_path, body, {"text": "Hello."}) as (agent, _):
         assert str(await agent.ask("hi")) == "Hello."
     said = notes(tmp_path)
-    events = [each for each in said if isinstance(each, list)]
+    events: list[Any] = [each for each in said if isinstance(each, list)]
     assert events[0] == ["fake", "anthropic-messages", "m", "message_start"]
     assert [event[3] for event in events][-2:] == ["message_delta", "message_stop"]
     assert said.index(events[0]) < said.index("update") < said.index("assistant")
@@ -54,7 +54,7 @@ async def test_the_events_of_a_response_are_seen_before_the_message(tmp_path: Pa
 
 async def test_a_handler_of_raw_events_that_hangs_is_not_called_again(tmp_path: Path) -> None:
     body = 'pi.on("provider_stream_event", () => { note("called"); return new Promise(() => {}); });'
-    async with served(tmp_path, body, {"text": "Hello."}, settings='{"extensionTimeoutSeconds": 1}') as (agent, _):
+    async with served(tmp_path, body, {"text": "Hello."}, settings='{"extensionTimeoutSeconds": 3}') as (agent, _):
         assert str(await agent.ask("hi")) == "Hello."
     assert notes(tmp_path) == ["called"]
 

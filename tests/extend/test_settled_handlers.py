@@ -11,7 +11,7 @@ from tests.extend.extended import Extended, calling, extended, notes, scripted, 
 from fairlead.core import events as e
 from fairlead.testing import Turn
 
-QUICK = json.dumps({"extensionTimeoutSeconds": 1})
+QUICK = json.dumps({"extensionTimeoutSeconds": 3})
 
 
 def kinds(it: Extended, *wanted: type[e.Event]) -> list[str]:
@@ -101,7 +101,7 @@ async def test_a_handler_that_hangs_is_stopped_after_its_time(tmp_path: Path) ->
         await it.agent.ask("one")
         await it.agent.ask("two")
         assert kinds(it, e.AgentStart, e.AgentSettled) == ["AgentStart", "AgentSettled"] * 2
-        assert it.errors == [("one.ts", "agent_settled", "Stopped because it was not done after 1 seconds.")] * 2
+        assert it.errors == [("one.ts", "agent_settled", "Stopped because it was not done after 3 seconds.")] * 2
 
 
 async def test_a_handler_that_ends_the_process_does_not_hold_the_event_back(tmp_path: Path) -> None:
