@@ -119,3 +119,49 @@ def test_what_cannot_be_done_is_said(fairlead: Command, words: list[str], error:
     put(fairlead.around.cwd, {"empty/themes/x.json": "{}"})
     done = fairlead(*words)
     assert done.returncode in (1, 2) and error in done.stderr
+
+
+def test_a_package_is_installed_for_one_run(fairlead: Command) -> None:
+    package(npm(fairlead) / "greeter")
+    for _ in range(2):
+        assert commands(fairlead, "-e", "npm:greeter") == ["hi", "review"]
+    assert commands(fairlead) == [] and fairlead("list").stdout == ""
+    log = Path(fairlead.around.env["HOME"], "npm.log").read_text().splitlines()
+    assert [line.split()[:2] for line in log] == [["install", "greeter@latest"]] * 2
+    (npm(fairlead) / "greeter").rename(npm(fairlead) / "gone")
+    assert commands(fairlead, "-e", "npm:greeter") == ["hi", "review"]
+
+
+def test_a_package_that_cannot_be_installed_for_a_run_is_an_error_unless_errors_do_not_matter(fairlead: Command) -> None:
+    npm(fairlead)
+    done = fairlead("--mode", "rpc", "-e", "npm:nothing", input="")
+    assert done.returncode == 1 and 'Failed to load extension "npm:nothing": ' in done.stderr
+    assert commands(fairlead, "-e", "npm:nothing", "--extension-errors", "continue") == []
+
+
+def test_a_repository_is_cloned_for_one_run(fairlead: Command, tmp_path: Path) -> None:
+    origin = package(tmp_path / "origin")
+    git = ["git", "-C", str(origin), "-c", "user.name=x", "-c", "user.email=x@x"]
+    for arguments in (["init", "-q", "-b", "main"], ["add", "-A"], ["commit", "-qm", "one"], ["tag", "v1"]):
+        subprocess.run([*git, *arguments], check=True)
+    npm(fairlead)
+    assert commands(fairlead, "-e", f"git:file://{origin}") == ["hi", "review"]
+    (origin / "src/index.ts").write_text(EXTENSION.replace('"hi"', '"hello"'))
+    subprocess.run([*git, "commit", "-qam", "two"], check=True)
+    assert commands(fairlead, "-e", f"git:file://{origin}") == ["hello", "review"]
+    assert commands(fairlead, "-e", f"git:file://{origin}@v1") == ["hi", "review"]
+
+
+def test_an_interrupted_clone_is_cloned_again(fairlead: Command, tmp_path: Path) -> None:
+    origin = package(tmp_path / "origin")
+    git = ["git", "-C", str(origin), "-c", "user.name=x", "-c", "user.email=x@x"]
+    for arguments in (["init", "-q", "-b", "main"], ["add", "-A"], ["commit", "-qm", "one"]):
+        subprocess.run([*git, *arguments], check=True)
+    npm(fairlead)
+    bin = fairlead.around.home.parent / "bin"
+    put(bin, {"git": '#!/bin/sh\nfor last in "$@"; do :; done\nmkdir -p "$last/.git"\nexit 1\n'})
+    (bin / "git").chmod(0o755)
+    assert fairlead("install", f"git:file://{origin}").returncode == 1
+    (bin / "git").unlink()
+    assert fairlead("install", f"git:file://{origin}").returncode == 0
+    assert commands(fairlead) == ["hi", "review"]

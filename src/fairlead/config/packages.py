@@ -64,6 +64,11 @@ def parse_source(text: str) -> PackageSource:
     return PackageSource(text, "local", text)
 
 
+def is_package(text: str | Path) -> bool:
+    """Whether a word names a package that has to be installed, not a path."""
+    return isinstance(text, str) and ":" in text and parse_source(text).kind != "local"
+
+
 def with_packages(values: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Return settings with the resources of their packages among the paths that they list. `folder` holds their file."""
     packages = values.get("packages")

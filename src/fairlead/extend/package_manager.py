@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal, cast
 
 from msgspec import Struct
@@ -34,8 +36,8 @@ class PackageManager:
     """The packages that one settings file lists: the user's, or with `project` those of the project in that directory."""
 
     def __init__(self, home: Home, env: Mapping[str, str], project: Path | None = None) -> None:
-        self._env = env
         self._base = home.root if project is None else project / home.project_names[0]
+        self._fetcher = PackageFetcher(self._base, env)
         self._settings = self._base / "settings.json"
         self._scope: Literal["user", "project"] = "user" if project is None else "project"
         if project is None and home.has_omp_layout:
@@ -59,11 +61,11 @@ class PackageManager:
                 raise ConfigError(f"{path} does not exist.")
             source = parse_source(os.path.relpath(path.resolve(), self._base.resolve()))
             source = PackageSource(source.text, "local", source.text)
-        self._fetch(source)
+        self._fetcher.fetch(source)
         folder = source.folder(self._base)
         if not any(package_paths(source, folder, kind) for kind in ("extensions", "skills", "prompts")):
             if source.kind != "local":
-                self._delete(source)
+                self._fetcher.delete(source)
             raise ConfigError(f"{text} brings no extensions, skills or prompts.")
         self._list(source)
         return folder
@@ -79,7 +81,7 @@ class PackageManager:
             raise ConfigError(f"{text} is not installed. `fairlead list` shows what is.")
         for source in sources:
             if source.kind != "local":
-                self._fetch(source)
+                self._fetcher.fetch(source)
         return sources
 
     def remove(self, text: str) -> bool:
@@ -91,7 +93,7 @@ class PackageManager:
             return False
         source = next(each.source for each in self.packages() if each.source.identity == wanted)
         if source.kind != "local":
-            self._delete(source)
+            self._fetcher.delete(source)
         json_files.change_object(self._settings, "packages", kept)
         return True
 
@@ -124,7 +126,16 @@ class PackageManager:
         self._base.mkdir(parents=True, exist_ok=True)
         json_files.change_object(self._settings, "packages", entries)
 
-    def _fetch(self, source: PackageSource) -> None:
+
+class PackageFetcher:
+    """Installs packages in a folder."""
+
+    def __init__(self, base: Path, env: Mapping[str, str]) -> None:
+        self._base = base
+        self._env = env
+
+    def fetch(self, source: PackageSource) -> None:
+        """Install a package, or bring it up to date. Raises ConfigError if that fails."""
         if source.kind == "npm":
             root = self._base / "npm"
             root.mkdir(parents=True, exist_ok=True)
@@ -138,8 +149,12 @@ class PackageManager:
     def _clone(self, source: PackageSource) -> None:
         folder = source.folder(self._base)
         if not (folder / ".git").exists():
+            shutil.rmtree(folder, ignore_errors=True)
             folder.parent.mkdir(parents=True, exist_ok=True)
-            self._run(["git", "clone", "-q", source.url, str(folder)], folder.parent)
+            # A clone that is interrupted leaves nothing at the place where packages are loaded from.
+            with TemporaryDirectory(prefix=".", dir=folder.parent) as begun:
+                self._run(["git", "clone", "-q", "--", source.url, f"{begun}/clone"], folder.parent)
+                Path(begun, "clone").rename(folder)
         else:
             self._run(["git", "fetch", "-q", "--tags", "origin"], folder)
         target = source.ref or "origin/HEAD"
@@ -149,7 +164,8 @@ class PackageManager:
         if (folder / "package.json").exists():
             self._npm("install", "--omit=dev", *_NPM_FLAGS, cwd=folder)
 
-    def _delete(self, source: PackageSource) -> None:
+    def delete(self, source: PackageSource) -> None:
+        """Delete a package. Raises ConfigError if npm fails."""
         if source.kind == "npm":
             root = self._base / "npm"
             self._npm("uninstall", source.identity, "--prefix", str(root.resolve()), *_NPM_FLAGS, cwd=root)
@@ -172,6 +188,23 @@ class PackageManager:
 
     def _succeeds(self, command: Sequence[str], cwd: Path) -> bool:
         return subprocess.run(command, cwd=cwd, env=dict(self._env), capture_output=True, check=False).returncode == 0
+
+
+def fetch_temporarily(source: PackageSource, home: Home, env: Mapping[str, str]) -> Path:
+    """Install a package for one run, as `-e npm:NAME` does, and return where it is. Raises ConfigError if that fails.
+
+    What an earlier run installed is brought up to date, unless a version pins it. If that fails, it is used as it is.
+    """
+    if home.isolated:
+        raise ConfigError("Packages cannot be installed in an isolated run.")
+    base = home.root / "tmp" / "extensions" / (source.ref or "newest").replace("/", "-")
+    fetcher, folder = PackageFetcher(base, env), source.folder(base)
+    if not folder.exists():
+        fetcher.fetch(source)
+    elif source.ref is None and env.get("PI_OFFLINE", "") not in ("1", "true", "yes"):
+        with contextlib.suppress(ConfigError):
+            fetcher.fetch(source)
+    return folder
 
 
 def _source_of(entry: Any) -> str:

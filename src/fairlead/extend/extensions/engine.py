@@ -99,6 +99,7 @@ class Engine:
         if not self._has_required:
             self._has_required = True
             try:
+                await self.host.fetch_packages()
                 await self._load_all(find_required_extensions(self.host))
             except ExtensionNotLoaded as error:
                 self._failure = error

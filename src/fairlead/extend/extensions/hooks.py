@@ -123,15 +123,16 @@ class ExtensionHooks:
 
     async def _discover(self, reason: Literal["startup", "reload"]) -> None:
         """Ask extensions for skills and templates."""
-        if "resources_discover" not in self.engine.listeners:
+        brought = self.engine.host.brought
+        if "resources_discover" not in self.engine.listeners and not any(brought):
             return
         workspace, additions = self._session.host.workspace, self.engine.host.additions
         found: list[e.Resources] = [
             each async for each in self._ask_each("resources_discover", e.ResourcesDiscover(workspace.cwd, reason))
         ]
         additions.discover(
-            [workspace.resolve(str(path)) for each in found for path in each.skills],
-            [workspace.resolve(str(path)) for each in found for path in each.prompts],
+            [*brought.skills, *(workspace.resolve(str(path)) for each in found for path in each.skills)],
+            [*brought.prompts, *(workspace.resolve(str(path)) for each in found for path in each.prompts)],
         )
 
     # Commands

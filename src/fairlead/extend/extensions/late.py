@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from fairlead.config.home import Home
@@ -25,6 +25,13 @@ Mode: TypeAlias = Literal["rpc", "print", "json", "library"]
 OnError: TypeAlias = Literal["exit", "continue"]
 
 
+class Resources(NamedTuple):
+    """Paths of skills and prompts."""
+
+    skills: list[Path]
+    prompts: list[Path]
+
+
 class ExtensionHost:
     """What extensions need from the agent: where to look for them, and what they may use."""
 
@@ -35,6 +42,7 @@ class ExtensionHost:
         user: Path,
         cwd: Path,
         named: Sequence[Path],
+        sources: Sequence[str],
         listed: Sequence[str],
         find: bool,
         timeout: float,
@@ -53,7 +61,10 @@ class ExtensionHost:
         self.user = user
         self.cwd = cwd
         #: Paths from the command line or the program that uses the library, and those from the user's settings.
-        self.named = named
+        self.named = list(named)
+        #: Packages from there, which are installed when they are first needed, and the skills and prompts that they bring.
+        self.sources = list(sources)
+        self.brought = Resources([], [])
         self.listed = listed
         #: Whether to look anywhere besides `named`.
         self.find = find
@@ -86,6 +97,14 @@ class ExtensionHost:
         """The session that the extensions belong to."""
         assert self._session is not None, "extensions are part of a session"
         return self._session
+
+    async def fetch_packages(self) -> None:
+        """Install the packages that were named. Raises ExtensionNotLoaded."""
+        while self.sources:
+            from fairlead.extend.extensions.packages import fetch_named
+
+            await fetch_named(self, self.sources[0])
+            del self.sources[0]
 
     def attach(self, session: Session) -> None:
         """Set the session that the extensions belong to."""
@@ -131,7 +150,7 @@ class LateExtensions:
 
     async def load_required(self) -> None:
         """Load the extensions that were named explicitly, if there are any. Raises ExtensionNotLoaded."""
-        if self.host.named or (self.host.find and self.host.listed):
+        if self.host.named or self.host.sources or (self.host.find and self.host.listed):
             await self._get_hooks().engine.load_required()
 
     async def load_without_asking(self) -> None:

@@ -19,7 +19,7 @@ _MAX_ENTRY_POINTS_BYTES = 1 << 20
 
 def may_have_extensions(host: ExtensionHost) -> bool:
     """Whether there may be any extension. Cheap, and loads none of them: usually there are none."""
-    if host.named:
+    if host.named or host.sources:
         return True
     if not host.find:
         return False
