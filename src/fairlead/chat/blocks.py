@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 #: How far code is indented.
 CODE_INDENT = "  "
 _LONGEST_RULE = 60
+#: Marks and indentation leave at least this many columns for text, or are left out: a wide character needs two.
+_NARROWEST = 2
 _TASK = re.compile(r"\[([ xX])\] +")
 _BREAK = re.compile(r"<br ?/?>", re.IGNORECASE)
 #: Inline tokens that begin a style, and its role in the theme.
@@ -81,8 +83,9 @@ class Blocks:
                 source = node.token.content.split("\n")
                 return self.code(source if source[-1] else source[:-1], node.token.info, columns)
             case "blockquote":
-                edge = self._theme.paint("border", "▎ ")
-                return [edge + self._theme.paint("quote", line) for line in self._inside(node, columns - 2)]
+                edge = "▎ " if columns >= 2 + _NARROWEST else ""
+                lines = self._inside(node, columns - len(edge))
+                return [self._theme.paint("border", edge) + self._theme.paint("quote", line) for line in lines]
             case "bullet_list" | "ordered_list":
                 return self._list(node, columns)
             case "table":
@@ -107,12 +110,12 @@ class Blocks:
         task = _task_of(node)
         if task is not None:
             mark = "☑ " if task else "☐ "
-        if columns < len(mark) + 4:
-            mark = mark[:2]
-        indent = " " * width(mark)
-        lines = self._inside(node, columns - width(mark), skip_task=task is not None) or [""]
-        first = self._theme.paint("dim" if task is None else "accent", mark.rstrip()) + " "
-        return [first + lines[0], *(indent + line if line else "" for line in lines[1:])]
+        if columns < len(mark) + _NARROWEST:
+            mark = ""
+        indent = " " * len(mark)
+        lines = self._inside(node, columns - len(mark), skip_task=task is not None) or [""]
+        first = self._theme.paint("dim" if task is None else "accent", mark)
+        return [(first + lines[0]).rstrip(), *(indent + line if line else "" for line in lines[1:])]
 
     def _inside(self, node: Node, columns: int, *, skip_task: bool = False) -> list[str]:
         """Return the blocks in a block, with a blank line where the source has one."""
@@ -225,8 +228,9 @@ def language(info: str) -> str:
 
 def indented_code(lines: Sequence[str], columns: int) -> list[str]:
     """Return lines of code, indented and broken where they are too long."""
-    room = columns - len(CODE_INDENT)
-    return [CODE_INDENT + part if part else "" for line in lines for part in fold(line, room)]
+    indent = CODE_INDENT if columns >= len(CODE_INDENT) + _NARROWEST else ""
+    room = columns - len(indent)
+    return [indent + part if part else "" for line in lines for part in fold(line, room)]
 
 
 def numbers(node: Node) -> list[int | None]:

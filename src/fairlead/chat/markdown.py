@@ -171,7 +171,7 @@ class MarkdownStream:
 
     def _ends_with(self, node: Node) -> bool:
         """Whether a blank line has ended the last block."""
-        may_continue = node.kind in (*_LISTS, "code_block")
+        may_continue = node.kind in (*_LISTS, "code_block", "html_block")
         return not may_continue and node.end < len(self._lines) and not self._lines[-1].strip()
 
     def _can_start_with(self, item: Node) -> bool:

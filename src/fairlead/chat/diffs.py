@@ -1,0 +1,113 @@
+"""Changes of files as coloured lines with line numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from fairlead.chat.text import clip, fold, plain
+from fairlead.chat.theme import Theme
+
+#: How a line of a diff is meant: added, removed, unchanged, a gap between hunks, the name of a file, or a remark.
+Kind: TypeAlias = Literal["+", "-", " ", "gap", "file", "remark"]
+
+_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+#: A line of the diff in the result of the edit tool, which has line numbers.
+_NUMBERED = re.compile(r"([+\- ])( *\d+) (.*)")
+
+
+@dataclass(frozen=True, slots=True)
+class DiffLine:
+    """One line of a diff. `number` is the line's number in the new file, or in the old one if it was removed."""
+
+    kind: Kind
+    text: str = ""
+    number: int = 0
+
+
+def unified(diff: str) -> list[DiffLine]:
+    """Read a unified diff of one file or more."""
+    return list(_read_unified(plain(diff, 4).split("\n")))
+
+
+def _read_unified(lines: Sequence[str]) -> Iterator[DiffLine]:
+    old = new = 0
+    #: How many lines of the old and the new file the hunk still has. A removed line may look like the name of a file.
+    old_left = new_left = 0
+    is_first = True
+    for line in lines:
+        kind = line[:1] or " "
+        if (old_left and kind in "- ") or (new_left and kind in "+ "):
+            yield DiffLine("+" if kind == "+" else "-" if kind == "-" else " ", line[1:], old if kind == "-" else new)
+            is_old, is_new = kind != "+", kind != "-"
+            old, old_left, new, new_left = old + is_old, old_left - is_old, new + is_new, new_left - is_new
+        elif match := _HUNK.match(line):
+            if not is_first:
+                yield DiffLine("gap")
+            old, new = int(match[1]), int(match[3])
+            old_left, new_left = int(match[2] or 1), int(match[4] or 1)
+            is_first = False
+        elif line.startswith("+++ "):
+            yield DiffLine("file", line[4:])
+            is_first = True
+        elif kind == "\\":
+            yield DiffLine("remark", line[1:].strip())
+
+
+def numbered(diff: str) -> list[DiffLine]:
+    """Read a diff whose lines have numbers, as in the result of the edit tool."""
+    lines: list[DiffLine] = []
+    for line in plain(diff, 4).split("\n"):
+        if match := _NUMBERED.match(line):
+            kind: Kind = "+" if match[1] == "+" else "-" if match[1] == "-" else " "
+            lines.append(DiffLine(kind, match[3], int(match[2])))
+        elif lines and line.strip() == "...":
+            lines.append(DiffLine("gap"))
+    while lines and lines[-1].kind == "gap":
+        lines.pop()
+    return lines
+
+
+def of_details(details: Mapping[str, Any]) -> list[DiffLine]:
+    """Read the diff in the details of a tool's result. Empty if there is none."""
+    if isinstance(patch := details.get("patch"), str):
+        return unified(patch)
+    return numbered(diff) if isinstance(diff := details.get("diff"), str) else []
+
+
+def counts(lines: Sequence[DiffLine]) -> tuple[int, int]:
+    """Return how many lines are added and removed."""
+    return sum(line.kind == "+" for line in lines), sum(line.kind == "-" for line in lines)
+
+
+def diff_lines(diff: str, theme: Theme, columns: int) -> list[str]:
+    """Return a unified diff as lines of at most `columns` cells, with the names of its files."""
+    return draw(unified(diff), theme, columns, names=True)
+
+
+def draw(lines: Sequence[DiffLine], theme: Theme, columns: int, *, names: bool = False) -> list[str]:
+    """Return a diff as lines of at most `columns` cells. The names of files are left out without `names`."""
+    digits = len(str(max((line.number for line in lines), default=0)))
+    is_narrow = columns < digits + 20
+    drawn: list[str] = []
+    for line in lines:
+        if line.kind == "file":
+            if names:
+                drawn.append(theme.paint("strong", clip(line.text, columns)))
+        elif line.kind == "gap":
+            drawn.append(theme.paint("dim", " " * (0 if is_narrow else digits + 1) + "⋮"))
+        elif line.kind == "remark":
+            drawn.append(theme.paint("dim", clip(line.text, columns)))
+        else:
+            drawn += _changed(line, theme, columns, 0 if is_narrow else digits)
+    return drawn
+
+
+def _changed(line: DiffLine, theme: Theme, columns: int, digits: int) -> list[str]:
+    role = {"+": "added", "-": "removed"}.get(line.kind, "text")
+    gutter = f"{line.number:{digits}} " if digits else ""
+    parts = fold(line.text, columns - len(gutter) - 2)
+    lines = [theme.paint("dim", gutter) + theme.paint(role, f"{line.kind} {parts[0]}".rstrip())]
+    return lines + [" " * (len(gutter) + 2) + theme.paint(role, part) for part in parts[1:]]

@@ -1,0 +1,263 @@
+"""The panel of a tool call: what it does, the end of its output while it runs, how it ended, and what it changed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+from fairlead import FileChange
+from fairlead.chat import diffs
+from fairlead.chat.text import clip, fold, plain, wrap
+from fairlead.chat.theme import Theme
+from fairlead.chat.titles import call_title, elapsed, partial_title, short, size
+from fairlead.messages import ImageContent, TextContent, UserBlock
+
+SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+#: How many lines of output a running call shows, and how many lines of results and changes a finished one shows: short, long.
+_TAIL = 5
+_RESULT = (8, 400)
+_CHANGES = (24, 600)
+_TITLE = (3, 40)
+#: A running call shows its time after this many seconds, a finished one if it took as long.
+_NOTEWORTHY = 1.0
+#: Tools whose result is for the model: people see how long it is, and all of it only on demand.
+_QUIET = ("read", "grep", "find", "ls")
+_EDGE = "  │ "
+_EXIT = re.compile(r"\n*Command exited with code (\d+)\s*$")
+_TODO = {"completed": ("☑", "dim"), "in_progress": ("▸", "accent"), "abandoned": ("☒", "dim"), "pending": ("☐", "text")}
+_AGENT = {"completed": ("●", "success"), "failed": ("●", "error"), "aborted": ("●", "warning"), "running": ("◐", "accent")}
+
+
+class ToolPanel:
+    """One tool call, from its first argument to its result."""
+
+    kind = "tool"
+
+    def __init__(self, theme: Theme, name: str, now: Callable[[], float], arguments: Mapping[str, Any] | None = None) -> None:
+        self._theme = theme
+        self._now = now
+        self.name = name
+        self.arguments = arguments
+        #: The start of the arguments' JSON and its length, while it arrives.
+        self._json = ""
+        self._json_length = 0
+        self._started: float | None = None
+        self.waits_for_approval = False
+        self._content: Sequence[UserBlock] = ()
+        self._details: Mapping[str, Any] = {}
+        self._changes: Sequence[FileChange] = ()
+        self._seconds: float | None = None
+        self.done = False
+        self.failed = False
+        #: Whether the call ended without a result.
+        self.dropped = False
+
+    # What happens to the call
+
+    def add_json(self, piece: str) -> None:
+        """Note a piece of the arguments."""
+        self._json_length += len(piece)
+        if len(self._json) < 4000:
+            self._json += piece
+
+    def start(self, arguments: Mapping[str, Any]) -> None:
+        """The call may run, and runs now."""
+        self.arguments = arguments
+        self.waits_for_approval = False
+        self._started = self._now()
+
+    def update(self, content: Sequence[UserBlock], details: Mapping[str, Any] | None) -> None:
+        """Set all output so far."""
+        self._content = content
+        self._details = details or {}
+
+    def end(
+        self,
+        content: Sequence[UserBlock],
+        details: Mapping[str, Any] | None,
+        *,
+        failed: bool,
+        changes: Sequence[FileChange] = (),
+        duration_ms: int | None = None,
+    ) -> None:
+        """Set the result."""
+        self.update(content, details)
+        self._changes = changes
+        self._seconds = None if duration_ms is None else duration_ms / 1000
+        self.done, self.failed = True, failed
+
+    def drop(self) -> None:
+        """End the call without a result."""
+        self.done = self.dropped = True
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether the panel changes with time alone."""
+        return not self.done
+
+    # How it looks
+
+    def open(self, columns: int, tail: int = _TAIL) -> list[str]:
+        """Return the panel of a call that has not ended, with at most `tail` lines of its output."""
+        theme = self._theme
+        if self.done:
+            return self.finished(columns, is_long=False)
+        if self.arguments is None:
+            verb, about = partial_title(self.name, self._json)
+            return self._head(self._picture(), verb, about, theme.paint("dim", size(self._json_length)), columns, 1)
+        if self.waits_for_approval:
+            return self._head(theme.paint("warning", "○"), *self._title(), theme.paint("warning", "needs approval"), columns, 1)
+        seconds = 0.0 if self._started is None else self._now() - self._started
+        meta = (
+            theme.paint("dim", elapsed(int(seconds)) if seconds >= 10 else f"{int(seconds)}s") if seconds >= _NOTEWORTHY else ""
+        )
+        lines = self._head(self._picture(), *self._title(), meta, columns, _TITLE[0])
+        return lines + self._body(self._live_body(columns - len(_EDGE), tail))
+
+    def finished(self, columns: int, is_long: bool) -> list[str]:
+        """Return the panel of a call that has ended. With `is_long`, it shows much more of its output."""
+        theme = self._theme
+        role = "warning" if self.dropped else "error" if self.failed else "success"
+        body, facts = self._result(columns - len(_EDGE), int(is_long))
+        if self._seconds is not None and self._seconds >= _NOTEWORTHY:
+            facts.append(theme.paint("dim", elapsed(self._seconds)))
+        if self.dropped:
+            facts.append(theme.paint("warning", "did not run"))
+        lines = self._head(theme.paint(role, "●"), *self._title(), " · ".join(facts), columns, _TITLE[is_long])
+        return lines + self._body(body)
+
+    def _picture(self) -> str:
+        return self._theme.paint("accent", SPINNER[int(self._now() * 10) % len(SPINNER)])
+
+    def _title(self) -> tuple[str, str]:
+        return call_title(self.name, self.arguments or {})
+
+    def _head(self, mark: str, verb: str, about: str, meta: str, columns: int, most: int) -> list[str]:
+        """Return the title, wrapped under itself, with `meta` behind it."""
+        text = f"{self._theme.paint('tool', verb)} {about}".rstrip()
+        lines = wrap(text, columns - 2)
+        if len(lines) > most:
+            lines = [*lines[: most - 1], clip(lines[most - 1], columns - 4) + " …"]
+        if meta:
+            lines = [*lines[:-1], *wrap(f"{lines[-1]}  {meta}", columns - 2)]
+        return [f"{mark} {lines[0]}", *(f"  {line}" for line in lines[1:])]
+
+    def _body(self, lines: Sequence[str]) -> list[str]:
+        edge = self._theme.paint("border", _EDGE.rstrip())
+        return [f"{edge} {line}".rstrip() for line in lines]
+
+    def _live_body(self, columns: int, tail: int) -> list[str]:
+        if not tail:
+            return []
+        if self.name == "task" and self._details.get("progress"):
+            return self._agents(self._details["progress"], columns)[-max(tail, 8) :]
+        text = "".join(block.text for block in self._content if isinstance(block, TextContent))
+        lines = plain(text[-200 * columns :]).rstrip("\n").split("\n")[-tail:] if text.strip() else []
+        return [self._theme.paint("dim", clip(line, columns)) for line in lines]
+
+    def _result(self, columns: int, is_long: int) -> tuple[list[str], list[str]]:
+        """Return the lines of the result, and facts that stand behind the title."""
+        theme = self._theme
+        if self.failed:
+            return self._failure(columns, is_long)
+        if changed := self._changed_lines():
+            added, removed = diffs.counts(changed)
+            facts = [theme.paint("added", f"+{added}")] * bool(added) + [theme.paint("removed", f"-{removed}")] * bool(removed)
+            return _cut(diffs.draw(changed, theme, columns), _CHANGES[is_long], theme), [" ".join(facts)] if facts else []
+        if self.name == "todo_write" and isinstance(self._details.get("phases"), list):
+            return self._todos(self._details["phases"], columns), []
+        if self.name == "task" and isinstance(self._details.get("results"), list):
+            return self._agents(self._details["results"], columns), []
+        lines, images = self._texts(), [image_text(block) for block in self._content if isinstance(block, ImageContent)]
+        if self.name in ("edit", "write") and not is_long:
+            return [], []
+        if self.name in _QUIET and not is_long:
+            count = [f"{len(lines):,} line{'s' * (len(lines) != 1)}"] if lines and not images else []
+            return [], [theme.paint("dim", fact) for fact in (*count, *images)]
+        drawn = [theme.paint("dim", part) for line in lines for part in fold(line, columns)]
+        return _cut(drawn, _RESULT[is_long], theme), [theme.paint("dim", image) for image in images]
+
+    def _failure(self, columns: int, is_long: int) -> tuple[list[str], list[str]]:
+        theme, text = self._theme, "\n".join(self._texts())
+        facts: list[str] = []
+        if self.name == "bash" and (match := _EXIT.search(text)):
+            text = text[: match.start()]
+            facts.append(theme.paint("error", f"exit {match[1]}"))
+        role, broken = ("dim", fold) if facts else ("error", wrap)
+        lines = [theme.paint(role, part) for line in text.split("\n") for part in broken(line, columns)] if text.strip() else []
+        return _cut(lines, _RESULT[is_long], theme), facts
+
+    def _texts(self) -> list[str]:
+        text = "\n".join(block.text for block in self._content if isinstance(block, TextContent))
+        text = plain(text).strip("\n")
+        return [line.rstrip() for line in text.split("\n")] if text and text != "(no output)" else []
+
+    def _changed_lines(self) -> list[diffs.DiffLine]:
+        if self._changes:
+            return diffs.unified("".join(change.diff() for change in self._changes))
+        return diffs.of_details(self._details)
+
+    def _todos(self, phases: Sequence[Any], columns: int) -> list[str]:
+        theme = self._theme
+        lines: list[str] = []
+        for phase in _objects(phases):
+            tasks = _objects(phase.get("tasks") or ())
+            if len(phases) > 1:
+                lines += wrap(theme.paint("strong", _word(phase, "name")), columns)
+            for task in tasks:
+                mark, role = _TODO.get(str(task.get("status")), _TODO["pending"])
+                first, *rest = wrap(theme.paint(role, _word(task, "content")), columns - 2)
+                lines += (f"{theme.paint(role, mark)} {first}", *(f"  {line}" for line in rest))
+        return lines
+
+    def _agents(self, agents: Sequence[Any], columns: int) -> list[str]:
+        theme = self._theme
+        lines: list[str] = []
+        for agent in _objects(agents):
+            mark, role = _AGENT.get(str(agent.get("status")), ("○", "dim"))
+            facts = [_word(agent, "description") or _word(agent, "id")]
+            facts += [f"{count} tool calls"] if (count := agent.get("toolCount")) else []
+            facts += [f"{short(tokens)} tokens"] if isinstance(tokens := agent.get("tokens"), int | float) and tokens else []
+            facts += [elapsed(spent / 1000)] if isinstance(spent := agent.get("durationMs"), int | float) and spent else []
+            lines.append(f"{theme.paint(role, mark)} {clip(' · '.join(facts), columns - 2)}")
+            recent = _objects(agent.get("recentTools") or ()) if agent.get("status") == "running" else []
+            if recent:
+                doing = f"{_word(recent[-1], 'tool')} {_word(recent[-1], 'args')}".replace("\n", " ")
+                lines.append(theme.paint("dim", clip(f"  {doing}", columns)))
+            if error := _word(agent, "stderr"):
+                lines.append(theme.paint("error", clip(f"  {error}", columns)))
+        return lines
+
+
+def command_lines(command: str, theme: Theme, columns: int) -> list[str]:
+    """Return a shell command as lines of at most `columns` cells, with a prompt before it."""
+    lines = [part for line in plain(command).strip("\n").split("\n") for part in fold(line, columns - 4)]
+    prompt = theme.paint("accent", "$")
+    return [f"  {prompt} {lines[0]}", *(f"    {line}" for line in lines[1:])]
+
+
+def _cut(lines: list[str], most: int, theme: Theme) -> list[str]:
+    """Return at most `most` lines: the first and the last, with a remark about those between."""
+    if len(lines) <= most + 1:
+        return lines
+    first = most // 3
+    last = most - first
+    return [*lines[:first], theme.paint("dim", f"… {len(lines) - most:,} more lines"), *lines[-last:]]
+
+
+def image_text(block: ImageContent) -> str:
+    """Return one line about an image."""
+    return f"▣ {plain(block.mime_type)}, {size(len(block.data) * 3 // 4)}"
+
+
+def _objects(values: Any) -> list[Mapping[str, Any]]:
+    """Return the objects in a list that came from JSON."""
+    if not isinstance(values, Sequence):
+        return []
+    return [cast("Mapping[str, Any]", value) for value in cast("Sequence[Any]", values) if isinstance(value, Mapping)]
+
+
+def _word(values: Mapping[str, Any], name: str) -> str:
+    value = values.get(name)
+    return " ".join(plain(value).split()) if isinstance(value, str) else ""

@@ -1,0 +1,179 @@
+"""The parts of a conversation as the chat shows them: answers, thinking, prompts and remarks. Panels of tools are elsewhere.
+
+A part gives its lines in order: `finished` those that are final since the last call, `open` those that may still change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from fairlead.chat.markdown import MarkdownStream
+from fairlead.chat.panels import SPINNER, image_text
+from fairlead.chat.text import clip, plain, wrap
+from fairlead.chat.theme import Theme
+from fairlead.chat.titles import elapsed
+from fairlead.messages import ImageContent
+
+#: How many lines of a prompt are shown, and how many lines of folded thinking while it arrives.
+_LONGEST_PROMPT = 30
+_THINKING_TAIL = 3
+
+
+class Part(Protocol):
+    """Something in the conversation."""
+
+    #: What it is. Remarks and panels stand closer together than others.
+    kind: str
+    #: Whether nothing will be added to it.
+    done: bool
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether it changes with time alone."""
+        ...
+
+    def finished(self, columns: int, is_long: bool) -> list[str]: ...
+
+    def open(self, columns: int, tail: int) -> list[str]: ...
+
+
+class Answer:
+    """Text of the model, as Markdown."""
+
+    kind = "answer"
+    is_moving = False
+
+    def __init__(self, theme: Theme) -> None:
+        self._stream = MarkdownStream(theme)
+        self.done = False
+
+    def add(self, text: str) -> None:
+        self._stream.feed(text)
+
+    def end(self) -> None:
+        self.done = True
+        self._stream.close()
+
+    def finished(self, columns: int, is_long: bool) -> list[str]:
+        return self._stream.finished(columns)
+
+    def open(self, columns: int, tail: int) -> list[str]:
+        return self._stream.open(columns)
+
+
+class Thinking:
+    """The model's reasoning: one line with the time it took, or all of it if the user wants to read it."""
+
+    kind = "thinking"
+
+    def __init__(self, theme: Theme, now: Callable[[], float], is_folded: Callable[[], bool]) -> None:
+        self._theme = theme
+        self._now = now
+        self._is_folded = is_folded
+        self._began = now()
+        self._seconds = 0.0
+        #: Complete lines that were not shown, the line that is arriving, and whether anything was shown.
+        self._lines: list[str] = []
+        self._partial = ""
+        self._shown = False
+        self.done = False
+
+    @property
+    def is_moving(self) -> bool:
+        return not self.done
+
+    def add(self, text: str) -> None:
+        *complete, self._partial = (self._partial + text).split("\n")
+        self._lines += complete
+
+    def end(self) -> None:
+        if not self.done:
+            self.done = True
+            self._seconds = self._now() - self._began
+
+    def finished(self, columns: int, is_long: bool) -> list[str]:
+        if self._is_folded() and not self._shown:
+            spent = f" for {elapsed(self._seconds, 1)}" if self._seconds >= 1 else ""
+            return [self._theme.paint("thinking", f"✻ Thought{spent}")] if self.done else []
+        lines, self._lines = self._lines, []
+        if self.done and self._partial.strip():
+            lines.append(self._partial)
+        drawn = self._drawn(lines, columns)
+        self._shown = self._shown or bool(drawn)
+        return drawn
+
+    def open(self, columns: int, tail: int) -> list[str]:
+        if not self._is_folded() or self._shown:
+            return self._drawn([self._partial], columns) if self._partial.strip() else []
+        theme, now = self._theme, self._now()
+        picture = theme.paint("accent", SPINNER[int(now * 10) % len(SPINNER)])
+        head = f"{picture} {theme.paint('thinking', f'Thinking {elapsed(now - self._began, 1)}')}"
+        recent = [line for line in (*self._lines[-_THINKING_TAIL:], self._partial) if line.strip()]
+        lines = [line for text in recent for line in wrap(plain(text[-2000:]), columns - 2)]
+        return [head, *(self._theme.paint("thinking", f"  {line}") for line in lines[-min(tail, _THINKING_TAIL) :] if tail)]
+
+    def _drawn(self, lines: Sequence[str], columns: int) -> list[str]:
+        text = [plain(line).rstrip() for line in lines]
+        if not self._shown:
+            while text and not text[0]:
+                text.pop(0)
+        wrapped = [part for line in text for part in wrap(line, columns - 2)]
+        mark = "  " if self._shown or not wrapped else "✻ "
+        return [
+            self._theme.paint("thinking", f"{mark if number == 0 else '  '}{line}".rstrip())
+            for number, line in enumerate(wrapped)
+        ]
+
+
+class Fixed:
+    """Something that is complete at once. It is drawn when it is shown."""
+
+    is_moving = False
+    done = True
+
+    def __init__(self, kind: str, draw: Callable[[int, bool], list[str]]) -> None:
+        self.kind = kind
+        self._draw = draw
+
+    def finished(self, columns: int, is_long: bool) -> list[str]:
+        return self._draw(columns, is_long)
+
+    def open(self, columns: int, tail: int) -> list[str]:
+        return self._draw(columns, False)
+
+
+def remark(theme: Theme, text: str, role: str, mark: str = "") -> Fixed:
+    """Return a remark of the program."""
+
+    def draw(columns: int, is_long: bool) -> list[str]:
+        indent = " " * (len(mark) + 1 if mark else 0)
+        lines = [part for line in plain(text).split("\n") for part in wrap(line, columns - len(indent))]
+        first = f"{mark} " if mark else ""
+        return [theme.paint(role, (first if number == 0 else indent) + line) for number, line in enumerate(lines)]
+
+    return Fixed("note", draw)
+
+
+def prompt(theme: Theme, text: str, images: Sequence[ImageContent], mark: str = ">", role: str = "user") -> Fixed:
+    """Return a message of the user."""
+
+    def draw(columns: int, is_long: bool) -> list[str]:
+        lines = [part for line in plain(text, 4).strip("\n").split("\n") for part in wrap(line, columns - 2)]
+        if len(lines) > _LONGEST_PROMPT and not is_long:
+            left_out = len(lines) - _LONGEST_PROMPT
+            lines = [*lines[:_LONGEST_PROMPT], theme.paint("dim", f"… {left_out:,} more lines")]
+        painted = [theme.paint(role, line) for line in lines] if any(lines) else []
+        painted += [theme.paint("dim", clip(image_text(image), columns - 2)) for image in images]
+        first = theme.paint("accent", mark)
+        return [f"{first if number == 0 else ' '} {line}".rstrip() for number, line in enumerate(painted or [""])]
+
+    return Fixed("prompt", draw)
+
+
+def text_of(theme: Theme, text: str) -> Answer:
+    """Return a whole text of the model."""
+    answer = Answer(theme)
+    answer.add(text)
+    answer.end()
+    return answer

@@ -1,0 +1,270 @@
+"""What people see of a conversation: events and messages in, lines out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.chat.terminal import Terminal
+
+from fairlead import Agent, ToolResult, events
+from fairlead.chat.text import width, without_styles
+from fairlead.chat.theme import DARK, PLAIN
+from fairlead.chat.transcript import Transcript
+from fairlead.messages import (
+    AssistantMessage,
+    BashExecutionMessage,
+    CompactionSummaryMessage,
+    CustomMessage,
+    ImageContent,
+    TextContent,
+    ThinkingContent,
+    ToolCall,
+    ToolResultMessage,
+    Usage,
+    UserMessage,
+)
+from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
+
+
+class Viewer:
+    """A transcript, the clock that it sees, and the final lines so far."""
+
+    def __init__(self) -> None:
+        self.time = 100.0
+        self.transcript = Transcript(PLAIN, now=lambda: self.time)
+        self.lines: list[str] = []
+
+    def handle(self, *happened: events.Event) -> None:
+        for event in happened:
+            self.transcript.handle(event)
+            self.look()
+
+    def look(self) -> list[str]:
+        self.lines += bare(self.transcript.take_finished(60))
+        return self.lines
+
+    def live(self, rows: int = 30) -> list[str]:
+        return bare(self.transcript.live(60, rows))
+
+
+def bare(lines: list[str]) -> list[str]:
+    return [without_styles(line) for line in lines]
+
+
+def answer(*content: TextContent | ThinkingContent | ToolCall, stop: str = "stop", error: str | None = None) -> AssistantMessage:
+    return AssistantMessage(list(content), "api", "provider", "model", Usage(), stop, 0, error_message=error)  # pyright: ignore
+
+
+async def played(tmp_path: Path, *turns: Turn, prompt: str = "go") -> tuple[Viewer, list[events.Event]]:
+    """Run a scripted agent, and show its events."""
+    viewer, seen = Viewer(), list[events.Event]()
+    async with Agent(model=SCRIPTED_MODEL, stream=Scripted(list(turns)), cwd=tmp_path, approval="auto") as agent:
+        async for event in agent.run(prompt):
+            seen.append(event)
+            viewer.handle(event)
+            viewer.live()
+    return viewer, seen
+
+
+async def test_a_run_is_shown_in_order_with_blank_lines_between(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\n")
+    edit = ToolCall("2", "edit", {"path": "a.txt", "edits": [{"oldText": "one", "newText": "two"}]})
+    viewer, _ = await played(
+        tmp_path,
+        Turn(thinking="Hm.", text="I will look.", tool_calls=[ToolCall("1", "read", {"path": "a.txt"}), edit]),
+        Turn(text="Done:\n\n- changed `a.txt`"),
+        prompt="change it",
+    )
+    assert viewer.lines == [
+        "> change it",
+        "",
+        "✻ Thought",
+        "",
+        "I will look.",
+        "",
+        "● Read a.txt  1 line",
+        "● Edit a.txt  +1 -1",
+        "  │ 1 - one",
+        "  │ 1 + two",
+        "",
+        "Done:",
+        "",
+        "• changed `a.txt`",
+    ]
+    assert viewer.live() == []
+
+
+async def test_the_lines_are_the_same_however_often_they_are_taken(tmp_path: Path) -> None:
+    text = "# Title\n\nSome *words*.\n\n```py\nx = 1\n```\n\n1. a\n2. b\n"
+    viewer, seen = await played(tmp_path, Turn(text=text, tool_calls=[ToolCall("1", "ls", {})]), Turn(text="End"))
+    once = Viewer()
+    for event in seen:
+        once.transcript.handle(event)
+    assert once.look() == viewer.lines
+
+
+def test_an_open_answer_is_live_and_its_finished_blocks_are_final() -> None:
+    viewer = Viewer()
+    viewer.transcript.note("hello")
+    deltas(viewer, "First.\n\nSecond")
+    assert viewer.lines == ["hello", "", "First."]
+    assert viewer.live() == ["", "Second"]
+
+
+def deltas(viewer: Viewer, *texts: str, block: TextContent | ThinkingContent | None = None) -> None:
+    """Let a message begin with one block."""
+    from fairlead import PartialMessage
+
+    partial = PartialMessage(SCRIPTED_MODEL, 0)
+    partial.open()
+    kind = block or TextContent("")
+    delta = events.ThinkingDelta if isinstance(kind, ThinkingContent) else events.TextDelta
+    viewer.handle(events.MessageStart(partial.shell()), events.BlockStarted(events.BlockStart(0, kind), partial))
+    viewer.handle(*(delta(events.BlockDelta(0, text), partial) for text in texts))
+
+
+def test_thinking_is_folded_to_one_line() -> None:
+    viewer = Viewer()
+    deltas(viewer, "First thought\n", "second thought", block=ThinkingContent(""))
+    viewer.time += 12
+    assert viewer.live() == ["⠋ Thinking 12s", "  First thought", "  second thought"]
+    viewer.handle(events.AgentSettled())
+    assert viewer.lines == ["✻ Thought for 12s"]
+
+
+def test_thinking_can_be_shown() -> None:
+    viewer = Viewer()
+    viewer.transcript.toggle_thinking()
+    deltas(viewer, "First thought\n", "second thought", block=ThinkingContent(""))
+    assert viewer.lines == ["✻ First thought"]
+    assert viewer.live() == ["  second thought"]
+    viewer.handle(events.AgentSettled())
+    assert viewer.lines == ["✻ First thought", "  second thought"]
+
+
+def test_parallel_tools_stay_in_order() -> None:
+    viewer = Viewer()
+    for number in "12":
+        arguments = {"command": f"run {number}"}
+        viewer.handle(events.ToolStart(number, "bash", arguments), events.ToolRunning(number, "bash", arguments))
+    viewer.handle(events.ToolEnd("2", "bash", ToolResult.text("two"), False))
+    assert viewer.lines == []
+    assert viewer.live() == ["⠋ $ run 1", "● $ run 2", "  │ two"]
+    viewer.handle(events.ToolEnd("1", "bash", ToolResult.text("one"), False))
+    assert viewer.lines == ["● $ run 1", "  │ one", "", "● $ run 2", "  │ two"]
+
+
+def test_a_low_terminal_shows_less_output_of_running_tools() -> None:
+    viewer = Viewer()
+    viewer.handle(events.ToolStart("1", "bash", {"command": "x"}), events.ToolRunning("1", "bash", {"command": "x"}))
+    output = ToolResult.text("\n".join("abcdefgh"))
+    viewer.handle(events.ToolUpdate("1", "bash", {"command": "x"}, output))
+    assert len(viewer.live(30)) == 6
+    assert viewer.live(4) == ["⠋ $ x", "  │ g", "  │ h"]
+    assert viewer.live(2) == ["⠋ $ x"]
+
+
+def test_a_call_that_waits_for_approval_says_so() -> None:
+    viewer = Viewer()
+    call = ("1", "bash", {"command": "rm x"})
+    viewer.handle(events.ToolStart(*call), events.ToolApprovalRequested(*call, message="Allow bash?"))
+    assert viewer.live() == ["○ $ rm x  needs approval"]
+
+
+def test_an_abort_drops_calls_that_did_not_run() -> None:
+    viewer = Viewer()
+    deltas(viewer, "Let me")
+    viewer.handle(events.BlockStarted(events.BlockStart(1, ToolCall("1", "bash", {})), None))  # pyright: ignore
+    call = ToolCall("1", "bash", {"command": "ls"})
+    viewer.handle(events.MessageEnd(answer(TextContent("Let me"), call, stop="aborted")), events.AgentSettled(aborted=True))
+    assert viewer.lines == ["Let me", "", "● $ ls  did not run", "", "■ Interrupted"]
+    assert viewer.live() == []
+
+
+def test_an_error_is_shown_once_and_a_retry_replaces_it() -> None:
+    viewer = Viewer()
+    failed = events.MessageEnd(answer(stop="error", error="Overloaded"))
+    viewer.handle(failed, events.AgentEnd([], will_retry=True), events.RetryStart(1, 3, 2000, "Overloaded"))
+    assert viewer.lines == ["↻ Overloaded", "  Trying again in 2.0s (attempt 1 of 3)"]
+    viewer.handle(failed, events.AgentEnd([]), events.AgentSettled())
+    assert viewer.lines[2:] == ["✗ Overloaded"]
+
+
+def test_a_cut_answer_is_marked() -> None:
+    viewer = Viewer()
+    viewer.transcript.message(answer(TextContent("Long"), stop="length"))
+    assert viewer.look() == ["Long", "", "▲ The answer is cut off at the model's output limit."]
+
+
+def test_a_compaction_is_one_line() -> None:
+    viewer = Viewer()
+    result = events.CompactionResult("the summary", "id", 45000, None, 9000)
+    viewer.handle(events.CompactionStart("threshold"), events.CompactionEnd("threshold", result))
+    viewer.handle(events.CompactionEnd("manual", error="no model"))
+    assert viewer.lines == ["◇ Compacted the conversation: 45,000 → 9,000 tokens", "◇ The compaction failed: no model"]
+
+
+def test_a_past_conversation_is_shown_as_it_was() -> None:
+    viewer = Viewer()
+    call = ToolCall("1", "bash", {"command": "ls"})
+    for message in (
+        UserMessage([TextContent("look"), ImageContent("A" * 4000, "image/png")], 0),
+        answer(ThinkingContent("hm"), TextContent("**Yes**"), call, ToolCall("2", "ls", {})),
+        ToolResultMessage("1", "bash", [TextContent("a.txt")], False, 0),
+        BashExecutionMessage("false", "", False, False, 0, exit_code=1),
+        CustomMessage("hint", "from an extension", True, 0),
+        CustomMessage("hidden", "not shown", False, 0),
+        CompactionSummaryMessage("summary", 1200, 0),
+    ):
+        viewer.transcript.message(message)
+    assert viewer.look() == [
+        "> look",
+        "  ▣ image/png, 3.0 kB",
+        "",
+        "Yes",
+        "",
+        "● $ ls",
+        "  │ a.txt",
+        "",
+        "● List .  did not run",
+        "● $ false  exit 1",
+        "",
+        "◆ from an extension",
+        "",
+        "◇ Compacted 1,200 tokens of earlier conversation",
+    ]
+
+
+def test_long_prompts_are_folded() -> None:
+    viewer = Viewer()
+    viewer.transcript.message(UserMessage("\n".join(map(str, range(100))), 0))
+    assert len(viewer.look()) == 31
+    assert viewer.lines[-1] == "  … 70 more lines"
+
+
+def test_it_changes_with_time_only_while_something_runs() -> None:
+    viewer = Viewer()
+    viewer.transcript.note("hello")
+    assert viewer.transcript.changed
+    viewer.look()
+    viewer.live()
+    viewer.time += 1
+    assert not viewer.transcript.changed
+    viewer.handle(events.ToolStart("1", "bash", {"command": "x"}))
+    viewer.live()
+    assert not viewer.transcript.changed
+    viewer.time += 1
+    assert viewer.transcript.changed
+
+
+def test_all_lines_fit_a_narrow_terminal() -> None:
+    transcript = Transcript(DARK, now=lambda: 0.0)
+    text = "# A long heading of many words\n\n> " + "words " * 30 + "\n\n| a | b |\n|---|---|\n| " + "x" * 50 + " | 你好 |\n"
+    transcript.message(UserMessage("a prompt of many words that does not fit", 0))
+    transcript.message(answer(TextContent(text), ToolCall("1", "bash", {"command": "x" * 100})))
+    transcript.handle(events.RetryStart(1, 3, 100, "an error of many words"))
+    lines = transcript.take_finished(19)
+    assert all(width(line) <= 19 for line in lines)
+    terminal = Terminal(20, 100)
+    terminal.write("\r\n".join(lines))
+    assert len(terminal.visible) == len(lines)
