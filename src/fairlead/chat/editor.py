@@ -46,7 +46,8 @@ class Editor:
     def take(self) -> str:
         """Return the text with the pastes in full, and start again with an empty one."""
         text = self.expanded()
-        self.buffer.reset()
+        self.set_text("")
+        self.buffer.reset()  # what was sent cannot be undone
         self._pastes.clear()
         return text
 

@@ -12,6 +12,8 @@ from fairlead.chat.theme import Theme
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _SEPARATOR = " · "
+#: A folder in fewer columns than this says nothing.
+_NARROWEST = 8
 
 
 @dataclass(slots=True)
@@ -33,22 +35,21 @@ class Facts:
 
 
 def footer_lines(facts: Facts, statuses: Mapping[str, str], theme: Theme, columns: int) -> list[str]:
-    """Return the footer. In a narrow terminal, the folder is shortened and the least important parts are left out."""
-    left = facts.folder + (f" ({facts.branch})" if facts.branch else "") + (f"{_SEPARATOR}{facts.name}" if facts.name else "")
+    """Return the footer. In a narrow terminal, the folder is shortened and the least important parts are left out.
+
+    It is not wider than it has to be: when a terminal gets narrower, it wraps wide lines, and what was drawn moves.
+    """
+    place = facts.folder + (f" ({facts.branch})" if facts.branch else "")
+    left = [facts.name, place] if facts.name else [place]
     parts = _parts(facts)
-    right = _SEPARATOR.join(parts)
-    while parts and width(right) > columns - 2:
+    while len(parts) > 1 and width(_SEPARATOR.join(parts)) > columns:
         parts.pop()
-        right = _SEPARATOR.join(parts)
-    room = columns - width(right) - 2
-    if room >= min(width(left), 12):
-        shown = _end_of(left, room)
-        lines = [shown + " " * max(2, columns - width(shown) - width(right)) + right]
-    else:
-        lines = [right]
+    room = columns - width(_SEPARATOR.join(parts)) - len(_SEPARATOR)
+    shown = _end_of(_SEPARATOR.join(left), room) if room >= _NARROWEST else ""
+    lines = [_SEPARATOR.join([shown, *parts] if shown else parts)]
     texts = [plain(text).replace("\n", " ") for _, text in sorted(statuses.items())]
     if texts:
-        lines.append(clip(_SEPARATOR.join(texts), columns))
+        lines.append(_SEPARATOR.join(texts))
     return [theme.paint("dim", clip(line, columns)) for line in lines]
 
 

@@ -71,8 +71,18 @@ class Keyboard:
         self._application.ttimeoutlen = _PARSER_PATIENCE
         self._application.timeoutlen = _BINDING_PATIENCE
 
-    async def run(self) -> None:
-        """Read keys until `stop`. Raises EOFError when the terminal goes away."""
+    async def run(self, ready: Callable[[], None]) -> None:
+        """Read keys until `stop`. Raises EOFError when the terminal goes away.
+
+        Args:
+            ready: Called once it reads keys. prompt_toolkit has set its signal handlers by then, so that others can replace them.
+        """
+
+        def is_ready(_: object) -> None:
+            self._application.after_render -= is_ready
+            ready()
+
+        self._application.after_render += is_ready
         await self._application.run_async(handle_sigint=False, set_exception_handler=False)
 
     def stop(self) -> None:

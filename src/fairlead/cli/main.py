@@ -127,6 +127,10 @@ def _run_flags(argv: Sequence[str], program: Program) -> int:
     if served is not None:
         return _serve(argv, arguments, program, served, frame_limit)
     gc.enable()
+    if arguments.mode is None and not arguments.print and sys.stdin.isatty() and sys.stdout.isatty():
+        from fairlead.cli.chat import run_chat
+
+        return run_chat(argv, arguments, _profile(arguments, program), program)
     from fairlead.cli.print_mode import run_prompts
 
     return run_prompts(argv, arguments, _profile(arguments, program), program)

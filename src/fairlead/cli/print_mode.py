@@ -70,7 +70,7 @@ async def _answer(agent: Agent, argv: Sequence[str], arguments: Arguments, profi
     await agent.extensions.find_model()
     await choose_model(agent)
     limit_time(agent, arguments)
-    before, prompts, images = _prompts(piped, arguments.words, readable(agent.session.host.workspace.guard))
+    before, prompts, images = read_prompts(piped, arguments.words, agent)
     await agent.session.additions.prepare()
     return await _Invocation(agent, arguments, profile, stdout).run(_expanded(agent, before, prompts), images)
 
@@ -224,11 +224,15 @@ class _Stdout(io.FileIO):
         return size
 
 
-def _prompts(piped: str, words: list[str], check: Check | None) -> tuple[str, list[str], list[ImageContent]]:
+def read_prompts(piped: str, words: list[str], agent: Agent) -> tuple[str, list[str], list[ImageContent]]:
     """Return the text before the first prompt (piped input, then files), the prompts, and the images of the first one.
 
     Arguments and file names may contain bytes that are not text. Models and hosts get U+FFFD for them.
+
+    Raises:
+        ConfigError: A file cannot be read.
     """
+    check = readable(agent.session.host.workspace.guard)
     before = [piped]
     images: list[ImageContent] = []
     for word in words:

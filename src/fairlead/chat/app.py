@@ -1,0 +1,473 @@
+"""The chat: an agent, a terminal, and the loop that draws what happens."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Any, TypeVar
+
+from fairlead import Agent, FairleadError, events
+from fairlead.chat.commands import Commands
+from fairlead.chat.completion import FileIndex
+from fairlead.chat.dialogs import Dialog
+from fairlead.chat.editor import Editor
+from fairlead.chat.editor_dialog import EditorDialog
+from fairlead.chat.editor_keys import EditorKeys
+from fairlead.chat.footer import Facts, git_branch, short_folder, user_home
+from fairlead.chat.frame import Frame, compose
+from fairlead.chat.history import PromptHistory
+from fairlead.chat.keyboard import Keyboard
+from fairlead.chat.outside import edit_text, suspend
+from fairlead.chat.screen import Screen
+from fairlead.chat.sending import Sender
+from fairlead.chat.terminal import Terminal
+from fairlead.chat.text import plain
+from fairlead.chat.theme import Theme
+from fairlead.chat.transcript import Transcript
+from fairlead.chat.ui import ChatUi
+from fairlead.errors import CompactionCancelled, RunAborted
+from fairlead.messages import AssistantMessage, ImageContent
+
+T = TypeVar("T")
+
+#: The shortest time between two frames, between two pictures of the spinner, and for a second Ctrl+C, in seconds.
+_FRAME, _SPIN, _TWICE = 1 / 30, 0.1, 1.5
+#: How long the size of the terminal has to stay the same before the chat is drawn again, in seconds.
+_STEADY = 0.06
+#: How long leaving may take before the process exits anyway.
+_LONGEST_END = 5.0
+#: What a chat begins with, in a terminal with more rows than this.
+_GREETING_ROWS = 12
+_GREETING = """\
+fairlead {}
+
+Enter sends, Esc interrupts, Ctrl+D leaves.
+/help lists commands and keys. @ names a file, ! runs a shell command.
+"""
+#: How many messages of a resumed session are shown.
+_SHOWN_MESSAGES = 100
+#: How many characters of a running command's output are kept to be shown.
+_TAIL = 4000
+#: A session with more entries than this is not added up again after each run.
+_MANY_ENTRIES = 3000
+
+
+@dataclass(slots=True)
+class ChatOptions:
+    """How a chat begins."""
+
+    #: Prompts to send at once, and images for the first.
+    prompts: Sequence[str] = ()
+    images: Sequence[ImageContent] = ()
+    #: Whether to ask first which session to resume.
+    pick_session: bool = False
+    #: Remarks to show at the start: which model was chosen and why, for example.
+    remarks: Sequence[str] = ()
+    env: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    version: str = ""
+
+
+class Chat:
+    """One chat. `run` returns the exit code."""
+
+    def __init__(self, agent: Agent, terminal: Terminal, theme: Theme, options: ChatOptions, typed: str = "") -> None:
+        self.agent = agent
+        self.session = agent.session
+        self.theme = theme
+        self.terminal = terminal
+        self.options = options
+        self.editor = Editor(self._edited)
+        self.history = PromptHistory(None if agent.home.isolated else agent.home.root / "chat-history.jsonl")
+        self.transcript = Transcript(theme)
+        self.ui = ChatUi(self, self.session.host.notify)
+        self.facts = Facts()
+        #: What keeps the session busy, for the spinner; None: nothing.
+        self.activity: str | None = None
+        self.hint = ""
+        #: The end of what a shell command of the user has printed so far.
+        self.command_tail = ""
+        self._screen = Screen(terminal.write, terminal.size)
+        self._keys = EditorKeys(self, FileIndex(self.session.host.workspace.cwd, self._program))
+        self._keyboard = Keyboard(terminal.input, self.editor, self._keys, typed)
+        self.commands = Commands(self)
+        self.sender = Sender(self)
+        self._dialogs: list[Dialog[Any]] = []
+        self._wake = asyncio.Event()
+        self._done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._paused = False
+        self._steady_at = 0.0
+        self._busy_since = 0.0
+        self._queued: tuple[list[str], list[str]] = ([], [])
+        self._interrupted_at = -_TWICE
+        self._ticking: asyncio.TimerHandle | None = None
+        self._own_title: str | None = None
+
+    # Life
+
+    async def run(self) -> int:
+        """Show the chat until the user leaves. Returns the exit code."""
+        self.session.host.make_ui = lambda: self.ui
+        forget = self.session.subscribe(self._on_event)
+        self.agent.extensions.on_shutdown = lambda: self.leave(0)
+        self._refresh_facts(totals=True)
+        self._greet()
+        keys = self.start(self._read_keys())
+        drawing = self.start(self._draw_forever())
+        self.touch()
+        self.start(self._begin())
+        try:
+            return await self._done
+        finally:
+            forget()
+            await self._end(keys, drawing)
+
+    def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Run something beside the chat. What it raises on purpose is shown; anything else ends the chat."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def leave(self, code: int = 0) -> None:
+        """End the chat."""
+        if not self._done.done():
+            self._done.set_result(code)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if task.cancelled() or (error := task.exception()) is None:
+            return
+        if isinstance(error, RunAborted | CompactionCancelled):
+            return
+        if isinstance(error, FairleadError | OSError):
+            self.note(str(error), "error")
+        elif not self._done.done():
+            self._done.set_exception(error)
+
+    async def _begin(self) -> None:
+        """Load what takes time, while the user can type already. Then send the prompts of the command line."""
+        self.agent.warm_up()
+        try:
+            await self.agent.extensions.load_required()
+            await self.agent.extensions.find_model()
+        finally:
+            self._refresh_facts()
+        if self.options.pick_session:
+            await self.commands.run("/resume")
+        for number, prompt in enumerate(self.options.prompts):
+            await self.sender.send(prompt, list(self.options.images) if number == 0 else None, queued=number > 0)
+
+    async def _read_keys(self) -> None:
+        try:
+            await self._keyboard.run(self._catch_signals)
+        except EOFError:
+            self.leave(129)
+
+    async def _end(self, keys: asyncio.Task[None], drawing: asyncio.Task[None]) -> None:
+        self._keyboard.stop()
+        for dialog in list(self._dialogs):
+            dialog.finish(None)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LONGEST_END):
+                await self.agent.close()
+        self.activity = None
+        drawing.cancel()
+        with suppress(Exception):
+            self._paused = False
+            self._screen.commit(self.transcript.take_finished(self._columns))
+            self._screen.show([], None)
+            self._screen.flush()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, keys, return_exceptions=True)
+
+    def _catch_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for name, action in (
+            (signal.SIGTERM, lambda: self.leave(143)),
+            (signal.SIGHUP, lambda: self.leave(129)),
+            (signal.SIGINT, self.interrupt),
+            (signal.SIGWINCH, self._resized),
+        ):
+            loop.add_signal_handler(name, action)
+
+    def _resized(self) -> None:
+        # A window that is being dragged changes its size many times. Only the last one can be drawn for.
+        self._steady_at = monotonic() + _STEADY
+        self._screen.resized()
+        self.touch()
+
+    def _greet(self) -> None:
+        model = self.session.model
+        if self.terminal.size()[1] > _GREETING_ROWS:
+            self.note(_GREETING.format(self.options.version), "dim")
+        for remark in (*self.options.remarks, *self.agent.warnings):
+            self.note(remark, "warning")
+        if model is None:
+            self.note(self.commands.no_model(), "warning")
+        self.show_past()
+
+    # Showing
+
+    @property
+    def _columns(self) -> int:
+        return max(10, self.terminal.size()[0] - 1)
+
+    def touch(self) -> None:
+        """Draw again soon."""
+        self._wake.set()
+
+    def note(self, text: str, role: str = "dim") -> None:
+        """Show a remark of the program above the editor."""
+        self.transcript.note(plain(text), role)
+        self.touch()
+
+    def show_past(self) -> None:
+        """Show the last messages of a session that has begun before."""
+        messages = self.session.messages
+        if len(messages) > _SHOWN_MESSAGES:
+            self.note(f"{len(messages) - _SHOWN_MESSAGES} earlier messages are not shown.")
+        for message in messages[-_SHOWN_MESSAGES:]:
+            self.transcript.message(message)
+        self.touch()
+
+    async def _draw_forever(self) -> None:
+        while True:
+            await self._wake.wait()
+            if (left := self._steady_at - monotonic()) > 0:
+                await asyncio.sleep(left)
+                continue
+            self._wake.clear()
+            if not self._paused:
+                self._draw()
+            await asyncio.sleep(_FRAME)
+
+    def _draw(self) -> None:
+        columns, rows = self._columns, self.terminal.size()[1]
+        busy = self.activity
+        frame = Frame(
+            theme=self.theme,
+            columns=columns,
+            rows=rows,
+            editor=self.editor,
+            dialog=self._dialogs[0] if self._dialogs else None,
+            menu=self._keys.menu,
+            facts=self.facts,
+            ui=self.ui,
+            queued=self._queued,
+            activity=None if busy is None else ("Waiting for you" if self._dialogs else busy, monotonic() - self._busy_since),
+            hint=self.hint,
+            command_tail=self.command_tail,
+        )
+        self._screen.commit(self.transcript.take_finished(columns))
+        lines, cursor = compose(frame, self.transcript)
+        self._screen.show(lines, cursor)
+        self._screen.flush()
+        if busy is not None and self._ticking is None:
+            self._ticking = asyncio.get_running_loop().call_later(_SPIN, self._tick)
+
+    def _tick(self) -> None:
+        self._ticking = None
+        self.touch()
+
+    # Events of the session
+
+    def _on_event(self, event: events.Event) -> None:
+        self.transcript.handle(event)
+        match event:
+            case events.AgentStart():
+                self._set_activity("Working")
+            case events.AgentSettled():
+                self._settled()
+            case events.RetryStart():
+                self._set_activity(f"Attempt {event.attempt + 1} of {event.max_attempts + 1} follows: {event.error[:60]}")
+            case events.CompactionStart():
+                self._set_activity("Compacting")
+            case events.CompactionEnd() | events.RetryEnd():
+                self._set_activity("Working" if self.session.activity.is_streaming else None)
+            case events.MessageEnd(message=AssistantMessage() as message):
+                self.facts.cost += message.usage.cost.total
+                self._refresh_facts()
+            case events.QueueUpdate():
+                self._queued = list(event.steering), list(event.follow_up)
+                self.facts.queued = sum(map(len, self._queued))
+            case events.SessionReplaced():
+                self._refresh_facts(totals=True)
+            case (
+                events.ModelSelected()
+                | events.ThinkingLevelChanged()
+                | events.SessionInfoChanged()
+                | events.ApprovalModeChanged()
+            ):
+                self._refresh_facts()
+            case _:
+                pass
+        self.touch()
+
+    def _settled(self) -> None:
+        self._set_activity(None)
+        self._refresh_facts(totals=len(self.session.history.log) < _MANY_ENTRIES)
+
+    def _set_activity(self, text: str | None) -> None:
+        if self.activity is None and text is not None:
+            self._busy_since = monotonic()
+        self.activity = text
+        self._show_title()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the agent works."""
+        return self.session.activity.is_streaming or self.session.activity.is_compacting
+
+    def _refresh_facts(self, *, totals: bool = False) -> None:
+        session, facts = self.session, self.facts
+        cwd = session.host.workspace.cwd
+        facts.folder = short_folder(cwd, user_home(self.options.env))
+        facts.branch = git_branch(cwd)
+        facts.name = session.history.name
+        model = session.model
+        facts.model = None if model is None else model.id
+        facts.thinking = session.thinking if model is not None and model.reasoning else None
+        context = session.usage.context
+        facts.percent = None if context is None else context.percent
+        facts.window = 0 if context is None else context.window
+        mode = session.approvals.mode
+        facts.approval = None if mode == "auto" else mode
+        if totals:
+            facts.cost = session.usage.totals.cost
+        self._show_title()
+        self.touch()
+
+    def _show_title(self) -> None:
+        name = self._own_title or self.facts.name or self.facts.folder.rpartition("/")[2] or "/"
+        self.terminal.set_title(f"{'* ' if self.activity is not None else ''}fairlead · {name}")
+
+    # Shell commands of the user
+
+    def command_began(self, command: str) -> None:
+        self.command_tail = ""
+        self._set_activity(f"$ {command}")
+
+    def command_said(self, text: str) -> None:
+        self.command_tail = (self.command_tail + text)[-_TAIL:]
+        self.touch()
+
+    def command_ended(self) -> None:
+        self.command_tail = ""
+        self._set_activity("Working" if self.is_busy else None)
+        self.touch()
+
+    # Dialogs
+
+    async def ask(self, dialog: Dialog[T]) -> T | None:
+        """Show a dialog in place of the editor, after those that wait already, and return the answer."""
+        if self._done.done():
+            return None
+        dialog.changed = self.touch
+        self._dialogs.append(dialog)
+        self._focus()
+        try:
+            return await dialog.answer
+        finally:
+            self._dialogs.remove(dialog)
+            self._focus()
+
+    def _focus(self) -> None:
+        first = self._dialogs[0] if self._dialogs else None
+        if first is None:
+            self._keyboard.focus_editor()
+        elif isinstance(first, EditorDialog):
+            self._keyboard.focus_other(first.editor)
+        else:
+            self._keyboard.focus_dialog()
+        self.touch()
+
+    @property
+    def dialog(self) -> Dialog[Any] | None:
+        """The question that is shown, if there is one."""
+        return self._dialogs[0] if self._dialogs else None
+
+    def set_title(self, title: str) -> None:
+        self._own_title = title or None
+        self._show_title()
+
+    def set_editor_text(self, text: str) -> None:
+        self.editor.set_text(text)
+
+    # What the user does
+
+    def _edited(self) -> None:
+        self._keys.edited()
+        self.touch()
+
+    def stop(self) -> None:
+        """Abort the run. Messages that wait come back into the editor."""
+        self.start(self._abort())
+
+    async def _abort(self) -> None:
+        if self.facts.queued:
+            steering, follow_up = self.session.queue.clear()
+            texts = [*steering, *follow_up, *([self.editor.text] if self.editor.text else [])]
+            self.editor.set_text("\n\n".join(texts))
+        await self.session.abort()
+
+    def interrupt(self) -> None:
+        """Ctrl+C: clear the editor, or stop the agent. Twice in a row, leave."""
+        if self.editor.text:
+            self.editor.take()
+            return
+        if monotonic() - self._interrupted_at < _TWICE:
+            self.leave(0)
+            return
+        self._interrupted_at = monotonic()
+        if self.is_busy:
+            self.stop()
+        self.hint = "Ctrl+C again leaves"
+        asyncio.get_running_loop().call_later(_TWICE, self._forget_hint)
+        self.touch()
+
+    def _forget_hint(self) -> None:
+        self.hint = ""
+        self.touch()
+
+    def redraw(self) -> None:
+        self._screen.resized()
+        self.touch()
+
+    # Other programs
+
+    async def edit_outside(self, editor: Editor) -> None:
+        """Edit the text in the user's own editor."""
+        await self._outside(lambda: edit_text(self, editor))
+
+    async def suspend(self) -> None:
+        """Stop the process, as Ctrl+Z does for other programs, until the user continues it."""
+        await self._outside(suspend)
+
+    async def _outside(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Let another program have the terminal."""
+        self._paused = True
+        self._screen.show([], None)
+        self._screen.flush()
+        self.terminal.leave()
+        try:
+            async with self._keyboard.paused():
+                await work()
+        finally:
+            self.terminal.enter()
+            self._screen.forget()
+            self._paused = False
+            self.touch()
+
+    def _program(self, name: str) -> str | None:
+        from shutil import which
+
+        beside = os.path.join(os.path.dirname(sys.executable), name)  # noqa: PTH118, PTH120
+        return which(name, path=self.options.env.get("PATH")) or (beside if os.access(beside, os.X_OK) else None)

@@ -1,0 +1,259 @@
+"""The commands of the chat: `/model`, `/resume` and the like."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fairlead import export_file
+from fairlead.chat.completion import Item
+from fairlead.chat.dialogs import Choice, Picker
+from fairlead.chat.footer import dollars
+from fairlead.chat.login import log_in
+from fairlead.chat.places import pick_fork, pick_place, pick_session
+from fairlead.errors import FairleadError, ModelNotFound, NothingToCompact
+
+if TYPE_CHECKING:
+    from fairlead import Model
+    from fairlead.chat.app import Chat
+
+_MODES = {
+    "auto": "run every tool call without a question",
+    "write": "ask before commands, not before changes of files in the workspace",
+    "ask": "ask before every call that changes something",
+    "deny": "refuse every call that changes something",
+}
+_KEYS = """\
+Enter sends; while the agent works, it gets the message at the next opportunity. Alt+Enter sends it when the agent is done.
+Shift+Enter, Ctrl+J, or \\ then Enter: new line. Esc stops the agent. Ctrl+C clears; twice leaves. Ctrl+D leaves.
+Up and Down: earlier prompts. Ctrl+R searches them. @ completes files, / commands. Tab accepts.
+Ctrl+G opens $VISUAL or $EDITOR. Ctrl+T unfolds thinking, Ctrl+O tool output, for what comes. Shift+Tab: thinking level.
+!command runs a shell command, and the model sees its output. !!command keeps it from the model.
+Drag an image here, or name it as @image.png, to send it along."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command: what follows its name, what it does, and the function that does it."""
+
+    argument: str
+    summary: str
+    run: Callable[[str], Awaitable[None]]
+
+
+class Commands:
+    """The commands of one chat, and those that users add."""
+
+    def __init__(self, chat: Chat) -> None:
+        self._chat = chat
+        self._session = chat.session
+        self._own = {
+            "model": Command("[NAME]", "choose the model that answers", self._model),
+            "thinking": Command("[LEVEL]", "choose how much the model thinks", self._thinking),
+            "resume": Command("", "continue an earlier session", self._resume),
+            "tree": Command("", "go to another place in this session", self._tree),
+            "fork": Command("", "start a new session from an earlier message", self._fork),
+            "new": Command("", "start a new session", self._new),
+            "compact": Command("[FOCUS]", "replace older messages by a summary", self._compact),
+            "name": Command("NAME", "name this session", self._name),
+            "cost": Command("", "show tokens, cost and context", self._cost),
+            "export": Command("[FILE]", "write this session as an HTML page", self._export),
+            "login": Command("[PROVIDER]", "log in, or store a key", self._login),
+            "approval": Command("[MODE]", "choose which tool calls need your consent", self._approval),
+            "reload": Command("", "load extensions, skills and templates again", self._reload),
+            "help": Command("", "show commands and keys", self._help),
+            "quit": Command("", "leave", self._quit),
+        }
+
+    # For the editor
+
+    def listed(self) -> list[Item]:
+        """Return all commands with a leading slash, those of users too."""
+        items = {f"/{name}": Item(f"/{name}", command.summary) for name, command in self._own.items()}
+        for command in self._session.additions.slash_commands():
+            items.setdefault(f"/{command.name}", Item(f"/{command.name}", f"{command.description} ({command.source})".strip()))
+        return list(items.values())
+
+    def is_own(self, name: str) -> bool:
+        """Whether the chat itself has this command, and can run it without an argument."""
+        command = self._own.get(name.removeprefix("/"))
+        return command is not None and (not command.argument or command.argument.startswith("["))
+
+    def arguments(self, name: str) -> list[Item]:
+        """Return suggestions for the argument of a command."""
+        match name:
+            case "model":
+                return [Item(_full_name(model), model.name) for model in self._session.models.available()]
+            case "thinking":
+                return [Item(level) for level in self._session.models.levels()]
+            case "approval":
+                return [Item(mode, summary) for mode, summary in _MODES.items()]
+            case "login":
+                return [Item(name) for name, _ in self._session.models.providers()]
+            case _:
+                return []
+
+    def knows(self, text: str) -> bool:
+        """Whether a text is a command of the chat."""
+        return _split(text)[0] in self._own
+
+    async def run(self, text: str) -> None:
+        """Run a command of the chat. What goes wrong is shown."""
+        name, argument = _split(text)
+        try:
+            await self._own[name].run(argument)
+        except (FairleadError, OSError) as error:
+            self._chat.note(str(error), "error")
+
+    # Models
+
+    async def _model(self, argument: str) -> None:
+        models = self._session.models.available()
+        if argument:
+            self._use_model(argument, models)
+            return
+        if not models:
+            self._chat.note(self.no_model(), "warning")
+            return
+        here = self._session.model
+        choices = [Choice(_full_name(model), model, model.name, model.name) for model in models]
+        selected = next((number for number, model in enumerate(models) if model == here), 0)
+        picked: Model | None = await self._chat.ask(Picker("Model", choices, selected=selected))
+        if picked is not None:
+            self._session.models.set_model(picked.provider, picked.id)
+            self._chat.note(f"{_full_name(picked)} answers from now on.")
+
+    def _use_model(self, pattern: str, models: list[Model]) -> None:
+        exact = next((model for model in models if pattern in (model.id, _full_name(model))), None)
+        if exact is not None:
+            model, level = self._session.models.set_model(exact.provider, exact.id), None
+        else:
+            model, level = self._chat.agent.registry.match(pattern)
+            if self._session.models.find(model.provider, model.id) is None:
+                raise ModelNotFound(f"No model matches {pattern!r}. /model lists those that can be used.")
+            self._session.models.set_model(model.provider, model.id)
+        if level is not None:
+            self._session.models.set_thinking(level)
+        self._chat.note(f"{_full_name(model)} answers from now on.")
+
+    def no_model(self) -> str:
+        """Return what the user can do about a missing model."""
+        return (
+            "No model can be used yet. Any of these helps:\n"
+            "  /login stores a key, or logs in at a provider.\n"
+            "  A key in the environment, such as ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, then start again.\n"
+            "  A model server on this machine, such as Ollama, LM Studio or llama.cpp. docs/models.md says how to name it."
+        )
+
+    async def _thinking(self, argument: str) -> None:
+        levels = self._session.models.levels()
+        if not argument:
+            here = self._session.thinking
+            choices = [Choice(level, level) for level in levels]
+            selected = levels.index(here) if here in levels else 0
+            argument = await self._chat.ask(Picker("Thinking level", choices, filtered=False, selected=selected)) or ""
+        if argument in levels:
+            self._session.models.set_thinking(argument)  # pyright: ignore[reportArgumentType]
+            self._chat.note(f"The thinking level is {self._session.thinking}.")
+        elif argument:
+            self._chat.note(f"This model has no thinking level {argument!r}. Its levels are: {', '.join(levels)}.", "error")
+
+    def cycle_thinking(self) -> None:
+        """Choose the next thinking level."""
+        level = self._session.models.cycle_thinking()
+        self._chat.note("This model has one thinking level only." if level is None else f"The thinking level is {level}.")
+
+    async def _login(self, argument: str) -> None:
+        await log_in(self._chat, argument)
+
+    # Sessions
+
+    async def _resume(self, argument: str) -> None:
+        await pick_session(self._chat)
+
+    async def _tree(self, argument: str) -> None:
+        await pick_place(self._chat)
+
+    async def _fork(self, argument: str) -> None:
+        await pick_fork(self._chat)
+
+    async def _new(self, argument: str) -> None:
+        await self._session.history.new()
+        self._chat.note("A new session.", "accent")
+
+    async def _compact(self, argument: str) -> None:
+        try:
+            await self._session.compact(argument or None)
+        except NothingToCompact as error:
+            self._chat.note(str(error))
+
+    async def _name(self, argument: str) -> None:
+        if not argument:
+            name = self._session.history.name
+            self._chat.note(f"This session is called {name}." if name else "This session has no name: /name NAME gives it one.")
+            return
+        self._session.history.set_name(argument)
+        self._chat.note(f"This session is called {self._session.history.name}.")
+
+    async def _cost(self, argument: str) -> None:
+        totals, context = self._session.usage.totals, self._session.usage.context
+        tokens = totals.tokens
+        lines = [
+            f"{dollars(totals.cost)} in this session: {tokens.input:,} tokens in, {tokens.output:,} out,"
+            f" {tokens.cache_read:,} read from the cache, {tokens.cache_write:,} written to it.",
+            f"{totals.user_messages} prompts, {totals.assistant_messages} answers, {totals.tool_calls} tool calls.",
+        ]
+        if context is not None and context.tokens is not None and context.window:
+            lines.append(f"Context: {context.tokens:,} of {context.window:,} tokens ({context.percent:.0f}%).")
+        self._chat.note("\n".join(lines))
+
+    async def _export(self, argument: str) -> None:
+        source = self._session.history.path
+        if source is None or not source.exists():
+            self._chat.note("There is nothing to export: this session is not saved in a file.", "warning")
+            return
+        workspace = self._session.host.workspace
+        target = workspace.resolve(argument) if argument else workspace.cwd / f"{source.stem}.html"
+        written = await asyncio.to_thread(export_file, source, target)
+        self._chat.note(f"Written to {written}.")
+
+    # Other things
+
+    async def _approval(self, argument: str) -> None:
+        if not argument:
+            choices = [Choice(mode, mode, summary) for mode, summary in _MODES.items()]
+            selected = list(_MODES).index(self._session.approvals.mode)
+            argument = await self._chat.ask(Picker("Tool calls", choices, filtered=False, selected=selected)) or ""
+        if argument in _MODES:
+            self._session.approvals.set_mode(argument)  # pyright: ignore[reportArgumentType]
+            self._chat.note(f"Approval mode {argument}: {_MODES[argument]}.")
+        elif argument:
+            self._chat.note(f"There is no approval mode {argument!r}. The modes are: {', '.join(_MODES)}.", "error")
+
+    async def _reload(self, argument: str) -> None:
+        self._session.additions.reload()
+        names = await self._chat.agent.reload_extensions()
+        self._chat.note(f"Loaded again. Extensions: {', '.join(names) or 'none'}.")
+
+    async def _help(self, argument: str) -> None:
+        lines = [
+            f"  {('/' + name + ' ' + command.argument).strip():<22} {command.summary}" for name, command in self._own.items()
+        ]
+        self._chat.note("\n".join(["Commands", *lines, "", "Keys", _KEYS]), "text")
+
+    async def _quit(self, argument: str) -> None:
+        self._chat.leave(0)
+
+
+def _split(text: str) -> tuple[str, str]:
+    """Return the name and the argument of a command; an empty name if the text is not one."""
+    if not text.startswith("/"):
+        return "", ""
+    name, _, argument = text[1:].partition(" ")
+    return name.strip(), argument.strip()
+
+
+def _full_name(model: Model) -> str:
+    return f"{model.provider}/{model.id}"

@@ -1,0 +1,225 @@
+"""What the keys of the editor do, and the menu of suggestions below it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from fairlead.chat.completion import MOST_ITEMS, FileIndex, Item, Menu, Wanted, mention, ranked, wanted
+from fairlead.chat.dialogs import Choice, Picker
+from fairlead.chat.editor import Editor
+from fairlead.chat.editor_dialog import EditorDialog
+
+if TYPE_CHECKING:
+    from fairlead.chat.app import Chat
+
+
+class EditorKeys:
+    """Implements `fairlead.chat.keyboard.Actions` for a chat.
+
+    Attributes:
+        menu: The suggestions that are shown; None: there are none.
+    """
+
+    def __init__(self, chat: Chat, files: FileIndex) -> None:
+        self._chat = chat
+        self._files = files
+        self.menu: Menu | None = None
+        #: The text whose menu the user has closed, and the one that was looked up last.
+        self._closed_at: str | None = None
+        self._looked_up: str | None = None
+
+    # Suggestions
+
+    def edited(self) -> None:
+        """Offer suggestions for the text before the cursor."""
+        before = self._chat.editor.buffer.document.text_before_cursor
+        if before == self._looked_up:
+            return
+        self._looked_up = before
+        asked = wanted(before) if before != self._closed_at else None
+        if asked is None:
+            self.menu = None
+        elif asked.kind == "file":
+            if self.menu is not None and self.menu.kind != "file":
+                self.menu = None
+            self._chat.start(self._find_files(before, asked))
+        elif asked.kind == "command":
+            self._offer(asked, self._commands(asked.typed))
+        else:
+            values = self._chat.commands.arguments(asked.command)
+            found = ranked(asked.typed, [item.text for item in values])
+            by_text = {item.text: item for item in values}
+            self._offer(asked, [by_text[text] for text in found if text != asked.typed])
+
+    def _offer(self, asked: Wanted, items: list[Item]) -> None:
+        self.menu = Menu(asked.kind, asked.replaces, items) if items else None
+        self._chat.touch()
+
+    def _commands(self, typed: str) -> list[Item]:
+        known = self._chat.commands.listed()
+        by_name = {item.text: item for item in known}
+        names = sorted(by_name)
+        starting = [name for name in names if name[1:].lower().startswith(typed.lower())]
+        others = [name for name in ranked(typed, names, MOST_ITEMS) if name not in starting] if len(typed) > 1 else []
+        return [by_name[name] for name in (*starting, *others)]
+
+    async def _find_files(self, before: str, asked: Wanted) -> None:
+        self._files.folder = self._chat.session.host.workspace.cwd
+        found = await asyncio.to_thread(self._files.search, asked.typed)
+        if self._looked_up == before:  # otherwise the user has typed on
+            self._offer(asked, [Item(path) for path in found])
+
+    def _accept(self) -> None:
+        """Put the chosen suggestion into the text."""
+        assert self.menu is not None
+        menu, self.menu = self.menu, None
+        text = menu.chosen.text
+        if menu.kind == "file":
+            # A directory stays open, so that the user can go on into it.
+            text = f"@{text}" if text.endswith("/") else f"{mention(text)} "
+        elif menu.kind == "command":
+            text += " "
+        buffer = self._chat.editor.buffer
+        buffer.delete_before_cursor(menu.replaces)
+        buffer.insert_text(text)
+
+    # Keys
+
+    def editor_with_focus(self) -> Editor:
+        dialog = self._chat.dialog
+        return dialog.editor if isinstance(dialog, EditorDialog) else self._chat.editor
+
+    def enter(self) -> None:
+        dialog, editor = self._chat.dialog, self.editor_with_focus()
+        if editor.buffer.document.text_before_cursor.endswith("\\"):
+            editor.break_line()
+        elif isinstance(dialog, EditorDialog):
+            dialog.send()
+        elif self.menu is None:
+            self._send(queued=False)
+        else:
+            incomplete = self._needs_more(self.menu)
+            self._accept()
+            if not incomplete:
+                self._send(queued=False)
+
+    def _needs_more(self, menu: Menu) -> bool:
+        """Whether there may be more to type after the suggestion: words after a file, arguments of a template."""
+        if menu.kind == "command":
+            return not self._chat.commands.is_own(menu.chosen.text) and menu.chosen.text != self._chat.editor.text
+        return menu.kind == "file"
+
+    def queue(self) -> None:
+        dialog = self._chat.dialog
+        if isinstance(dialog, EditorDialog):
+            dialog.editor.break_line()
+        else:
+            self._send(queued=True)
+
+    def _send(self, *, queued: bool) -> None:
+        if not self._chat.editor.text.strip():
+            return
+        text = self._chat.editor.take().strip()
+        self._chat.history.add(text)
+        self._chat.start(self._chat.sender.send(text, queued=queued))
+
+    def escape(self) -> None:
+        chat = self._chat
+        if chat.dialog is not None:
+            chat.dialog.finish(None)
+        elif self.menu is not None:
+            self._closed_at = chat.editor.buffer.document.text_before_cursor
+            self.menu = None
+            chat.touch()
+        elif chat.sender.is_running_command:
+            chat.session.host.abort_bash()
+        elif chat.is_busy:
+            chat.stop()
+
+    def interrupt(self) -> None:
+        dialog = self._chat.dialog
+        if isinstance(dialog, EditorDialog):
+            dialog.finish(None)
+        else:
+            self._chat.interrupt()
+
+    def end_of_input(self) -> None:
+        editor = self.editor_with_focus()
+        if editor.text:
+            editor.buffer.delete()
+        elif self._chat.dialog is not None:
+            self._chat.dialog.finish(None)
+        else:
+            self._chat.leave(0)
+
+    def tab(self) -> None:
+        if self.menu is not None:
+            self._accept()
+
+    def back_tab(self) -> None:
+        if self.menu is not None:
+            self._move(-1)
+        elif self._chat.dialog is None:
+            self._chat.commands.cycle_thinking()
+
+    def up(self) -> None:
+        if self.menu is not None:
+            self._move(-1)
+        elif not self.editor_with_focus().move_row(-1) and self._chat.dialog is None:
+            self._recall(self._chat.history.older(self._chat.editor.text))
+
+    def down(self) -> None:
+        if self.menu is not None:
+            self._move(1)
+        elif not self.editor_with_focus().move_row(1) and self._chat.dialog is None:
+            self._recall(self._chat.history.newer(self._chat.editor.text))
+
+    def _move(self, by: int) -> None:
+        assert self.menu is not None
+        self.menu.move(by)
+        self._chat.touch()
+
+    def _recall(self, text: str | None) -> None:
+        if text is not None:
+            self._closed_at = self._looked_up = text
+            self._chat.editor.set_text(text)
+            self.menu = None
+
+    def search(self) -> None:
+        if self._chat.dialog is None:
+            self._chat.start(self._search())
+
+    async def _search(self) -> None:
+        prompts = list(dict.fromkeys(reversed(self._chat.history.prompts)))
+        choices = [Choice(" ".join(prompt.split())[:300], prompt) for prompt in prompts]
+        picked = await self._chat.ask(Picker("Earlier prompts", choices, empty="No earlier prompt matches."))
+        if picked is not None:
+            self._recall(picked)
+
+    def open_editor(self) -> None:
+        self._chat.start(self._chat.edit_outside(self.editor_with_focus()))
+
+    def suspend(self) -> None:
+        self._chat.start(self._chat.suspend())
+
+    def toggle_thinking(self) -> None:
+        self._chat.transcript.toggle_thinking()
+        self._chat.touch()
+
+    def toggle_details(self) -> None:
+        self._chat.transcript.toggle_details()
+        self._chat.touch()
+
+    def redraw(self) -> None:
+        self._chat.redraw()
+
+    def dialog_key(self, name: str, data: str) -> None:
+        dialog = self._chat.dialog
+        if dialog is None:
+            return
+        if name == "c-z":
+            self.suspend()
+        else:
+            dialog.key(name, data)
+        self._chat.touch()

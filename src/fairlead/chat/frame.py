@@ -1,0 +1,114 @@
+"""Puts one frame together: the open part of the conversation, the editor or a dialog, and the footer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from fairlead.chat.completion import Menu
+from fairlead.chat.dialogs import Cursor, Dialog
+from fairlead.chat.editor import Editor
+from fairlead.chat.footer import SPINNER, Facts, elapsed, footer_lines, queue_lines
+from fairlead.chat.text import clip, plain, width
+from fairlead.chat.theme import Theme
+
+#: A terminal with fewer rows has no empty lines around the editor.
+_LOW = 16
+_EMPTY_HINT = "Ask for a change, or /help"
+
+
+class Live(Protocol):
+    """The open part of the conversation."""
+
+    def live(self, columns: int, rows: int) -> list[str]: ...
+
+
+class Additions(Protocol):
+    """What extensions show."""
+
+    statuses: dict[str, str]
+    above: dict[str, list[str]]
+    below: dict[str, list[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Everything that a frame shows. `columns` is less than the terminal has."""
+
+    theme: Theme
+    columns: int
+    rows: int
+    editor: Editor
+    dialog: Dialog[Any] | None
+    menu: Menu | None
+    facts: Facts
+    ui: Additions
+    queued: tuple[list[str], list[str]]
+    #: What keeps the agent busy, and for how many seconds.
+    activity: tuple[str, float] | None
+    hint: str
+    #: The end of what a shell command of the user has printed so far.
+    command_tail: str = ""
+
+
+def compose(frame: Frame, transcript: Live) -> tuple[list[str], Cursor]:
+    """Return the lines of the live region, fewer than the terminal has, and the cursor."""
+    theme, columns, rows = frame.theme, frame.columns, frame.rows
+    gap = [] if rows < _LOW else [""]
+    below = footer_lines(frame.facts, frame.ui.statuses, theme, columns)
+    if frame.hint:
+        below = [theme.paint("warning", clip(frame.hint, columns)), *below[1:]]
+    above = _above(frame)
+    if frame.dialog is not None:
+        room = max(3, rows - len(above) - len(below) - 2)
+        middle, cursor = frame.dialog.draw(theme, columns, min(room, max(8, rows * 2 // 3)))
+    else:
+        middle, cursor = frame.editor.draw(theme, columns, max(1, min(12, rows // 3)), _EMPTY_HINT)
+        below = [*(_menu_lines(frame) or _widgets(frame.ui.below, columns, rows)), *gap, *below]
+    top = [*above, *gap] if above else []
+    rest = rows - len(gap) - len(top) - len(middle) - len(below) - 1
+    live = transcript.live(columns, rest) if rest > 0 else []
+    if cursor is not None:
+        cursor = (len(live) + len(gap) + len(top) + cursor[0], cursor[1])
+    return [*live, *gap, *top, *middle, *below], cursor
+
+
+def _above(frame: Frame) -> list[str]:
+    theme, columns, rows = frame.theme, frame.columns, frame.rows
+    tail = plain(frame.command_tail).rstrip("\n").split("\n")[-max(1, rows // 4) :] if frame.command_tail else []
+    lines = [theme.paint("dim", clip(f"  {line}", columns)) for line in tail]
+    if frame.activity is not None:
+        text, seconds = frame.activity
+        picture = SPINNER[int(seconds * 10) % len(SPINNER)]
+        said = clip(f" {plain(text)} {elapsed(seconds)}", columns - 1)
+        room = columns - width(said) - 1
+        lines.append(theme.paint("accent", picture) + said + theme.paint("dim", clip(" · Esc stops", room) if room > 12 else ""))
+    lines += queue_lines(*frame.queued, theme, columns, 1 if rows < _LOW else 3)
+    return lines + _widgets(frame.ui.above, columns, rows)
+
+
+def _widgets(widgets: Mapping[str, list[str]], columns: int, rows: int) -> list[str]:
+    lines = [clip(plain(line), columns) for key in sorted(widgets) for line in widgets[key]]
+    return lines[: max(1, rows // 4)]
+
+
+def _menu_lines(frame: Frame) -> list[str]:
+    menu, theme, columns = frame.menu, frame.theme, frame.columns
+    if menu is None:
+        return []
+    page = max(1, min(8, frame.rows // 3))
+    first = max(0, min(menu.selected - page // 2, len(menu.items) - page))
+    names = [clip(item.text, columns - 4) for item in menu.items[first : first + page]]
+    aligned = min(max(map(width, names), default=0), columns // 2)
+    lines: list[str] = []
+    for number, (name, item) in enumerate(zip(names, menu.items[first : first + page], strict=True), first):
+        chosen = number == menu.selected
+        shown = f"{'▸ ' if chosen else '  '}{name}"
+        room = columns - max(width(shown), aligned + 2) - 2
+        gap = " " * max(2, aligned + 4 - width(shown))
+        detail = theme.paint("dim", gap + clip(plain(item.detail).replace("\n", " "), room)) if item.detail and room > 6 else ""
+        lines.append((theme.paint("selected", shown) if chosen else shown) + detail)
+    if len(menu.items) > page:
+        lines.append(theme.paint("dim", f"  {menu.selected + 1} of {len(menu.items)}"))
+    return lines

@@ -1,0 +1,161 @@
+"""The commands of the chat. Real keys in a real terminal."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.support.tmux import ChatInTmux, chat_in_tmux
+
+pytestmark = pytest.mark.system
+
+DONE = {"text": "All done."}
+
+
+def talk(chat: ChatInTmux, text: str) -> None:
+    """Send a prompt and wait for the end of the answer."""
+    count = len(chat.server.requests)
+    chat.send(text)
+    chat.wait_until(lambda: len(chat.server.requests), lambda now: now > count, "a request")
+    chat.wait_for(lambda screen: "Esc stops" not in screen)
+
+
+def test_models_and_thinking_levels_are_picked(tmp_path: Path) -> None:
+    with chat_in_tmux(tmp_path, [DONE]) as chat:
+        chat.start()
+        chat.command("/model")
+        chat.wait_for("Enter pick")
+        chat.type("haiku-4-5")
+        chat.wait_for("▸ anthropic/claude-haiku-4-5")
+        chat.press("Enter")
+        chat.wait_for("anthropic/claude-haiku-4-5 answers from now on.")
+        chat.command("/model sonnet-4-5")
+        chat.wait_for("anthropic/claude-sonnet-4-5 answers from now on.")
+        chat.command("/thinking")
+        chat.wait_for("Thinking level")
+        chat.press("1")
+        chat.wait_for("The thinking level is off.")
+        chat.press("BTab")
+        chat.wait_for("The thinking level is minimal.")
+        assert "claude-sonnet-4-5" in chat.screen().splitlines()[-1]
+        talk(chat, "hello")
+        assert chat.server.requests[0].body["model"].startswith("claude-sonnet-4-5")
+
+
+def test_sessions_are_named_left_and_resumed(tmp_path: Path) -> None:
+    with chat_in_tmux(tmp_path, [{"text": "The first answer."}, {"text": "The second answer."}, DONE]) as chat:
+        chat.start()
+        talk(chat, "the first question")
+        chat.command("/name my errand")
+        chat.wait_for("This session is called my errand.")
+        assert chat.title() == "fairlead · my errand"
+        chat.command("/new")
+        chat.wait_for("A new session.")
+        talk(chat, "the second question")
+        chat.command("/resume")
+        chat.wait_for("▸ my errand")
+        chat.press("Tab")
+        chat.wait_for("Sessions of all folders")
+        chat.wait_for("~/project")
+        chat.type("errand")
+        chat.press("Enter")
+        chat.wait_for("Resumed: my errand")
+        talk(chat, "and now?")
+        sent = json.dumps(chat.server.requests[-1].body["messages"])
+        assert "the first question" in sent and "the second question" not in sent
+
+
+def test_the_flag_resume_asks_which_session(tmp_path: Path) -> None:
+    with chat_in_tmux(tmp_path, [DONE]) as chat:
+        chat.start("an old question")
+        chat.wait_for("All done.")
+        chat.leave()
+        chat.start("--resume")
+        chat.wait_for("▸ an old question")
+        chat.press("Enter")
+        chat.wait_for("Resumed")
+        chat.wait_for("All done.")
+
+
+def test_the_tree_and_forks(tmp_path: Path) -> None:
+    with chat_in_tmux(tmp_path, [{"text": "Blue."}, {"text": "Red."}, DONE]) as chat:
+        chat.start()
+        talk(chat, "first colour")
+        talk(chat, "second colour")
+        chat.command("/tree")
+        chat.wait_for("Continue where?")
+        chat.type("second")
+        chat.press("Enter")
+        chat.wait_for("Summarise the branch")
+        chat.press("1")
+        chat.wait_for("> second colour")
+        chat.press("C-c")
+        talk(chat, "another colour")
+        sent = json.dumps(chat.server.requests[-1].body["messages"])
+        assert "Blue." in sent and "second colour" not in sent
+        chat.command("/fork")
+        chat.wait_for("Fork before which message?")
+        chat.type("first")
+        chat.press("Enter")
+        chat.wait_for("> first colour")
+        assert len(list((chat.home / "sessions").rglob("*.jsonl"))) >= 1
+
+
+def test_compaction_cost_and_export(tmp_path: Path) -> None:
+    usage = {"input": 1000, "output": 200}
+    turns = [{"text": "A long story. " * 50, "usage": usage}, {"text": "More. " * 50, "usage": usage}, {"text": "Summary."}]
+    with chat_in_tmux(tmp_path, turns, rows=40) as chat:
+        (chat.home / "settings.json").write_text(json.dumps({"compaction": {"keepRecentTokens": 20}}))
+        chat.start()
+        talk(chat, "tell me a story")
+        talk(chat, "go on")
+        chat.command("/cost")
+        screen = chat.wait_for("2 prompts, 2 answers")
+        assert "2,000 tokens in, 400 out" in screen
+        chat.command("/compact the plot")
+        chat.wait_until(lambda: len(chat.server.requests), lambda count: count >= 3, "a request for a summary")
+        chat.wait_for(lambda screen: "Esc stops" not in screen)
+        assert "the plot" in json.dumps([request.body for request in chat.server.requests[2:]])
+        chat.command("/export story.html")
+        chat.wait_for("Written to")
+        assert "tell me a story" in (chat.folder / "story.html").read_text()
+
+
+def test_a_key_is_typed_without_being_shown_and_a_model_answers_then(tmp_path: Path) -> None:
+    with chat_in_tmux(tmp_path, [DONE], key=False) as chat:
+        chat.start()
+        chat.command("/login anthropic")
+        chat.wait_for("Key for anthropic")
+        chat.type("sk-secret-key")
+        screen = chat.wait_for("•••")
+        assert "sk-secret" not in screen
+        chat.press("Enter")
+        chat.wait_for("anthropic can be used now.")
+        chat.wait_for("claude")
+        assert "sk-secret-key" in (chat.home / "auth.json").read_text()
+        assert "sk-secret" not in chat.screen(history=True)
+
+
+def test_help_and_quit(tmp_path: Path) -> None:
+    with chat_in_tmux(tmp_path, [DONE], columns=100, rows=50) as chat:
+        chat.start()
+        chat.command("/help")
+        screen = chat.wait_for("Alt+Enter")
+        for name in (
+            "model",
+            "thinking",
+            "resume",
+            "tree",
+            "fork",
+            "new",
+            "compact",
+            "name",
+            "cost",
+            "export",
+            "login",
+            "approval",
+        ):
+            assert f"/{name} " in screen
+        chat.command("/quit")
+        assert chat.wait_for_end() == "0"
