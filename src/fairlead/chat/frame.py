@@ -14,7 +14,7 @@ from fairlead.chat.text import clip, plain, width
 from fairlead.chat.theme import Theme
 
 #: A terminal with fewer rows has no empty lines around the editor.
-_LOW = 16
+_LOW = 10
 _EMPTY_HINT = "Ask for a change, or /help"
 
 
@@ -84,7 +84,7 @@ def _above(frame: Frame) -> list[str]:
         said = clip(f" {plain(text)} {elapsed(seconds)}", columns - 1)
         room = columns - width(said) - 1
         lines.append(theme.paint("accent", picture) + said + theme.paint("dim", clip(" · Esc stops", room) if room > 12 else ""))
-    lines += queue_lines(*frame.queued, theme, columns, 1 if rows < _LOW else 3)
+    lines += queue_lines(*frame.queued, theme, columns, 1 if rows < 2 * _LOW else 3)
     return lines + _widgets(frame.ui.above, columns, rows)
 
 
