@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import json
 import re
@@ -145,7 +146,7 @@ def test_the_leaf_decides_which_branch_is_shown() -> None:
 
 def test_the_outline_names_prompts_labels_and_branches() -> None:
     outline = page(pleasant()).split('<nav id="outline"')[1].split("</nav>")[0]
-    rows = [re.sub(r"<[^>]+>", "", row).strip() for row in re.findall(r"<li.*?</li>", outline)]
+    rows = [re.sub(r"<[^>]+>", "", row).strip() for row in re.findall(r"<li [^>]*k-user.*?</li>", outline)]
     assert rows[1].startswith("the cause The tide table is read twice")
     assert "Branch 1 of 2: Good. Fix it." in rows and "Branch 2 of 2: Summary of another branch" in rows
     assert rows[-1] == "Now commit."
@@ -251,3 +252,61 @@ def test_the_data_for_the_script_is_numbers_alone() -> None:
     data = json.loads(html.partition('id="session">')[2].partition("</script>")[0])
     assert len(data["parents"]) == len(hostile().entries)
     assert all(isinstance(parent, int) for parent in data["parents"])
+
+
+def test_a_call_and_its_result_are_one_card() -> None:
+    script = Script()
+    asked = script.assistant(text("Two at once."), call("c", "bash", command="ls", timeout=5), call("d", "read", path="a.py"))
+    ran = script.result("c", "bash", "a.py")
+    script.result("d", "read", "x = 1")
+    silent = script.assistant(call("c", "bash", command="pwd"))  # the id is used again
+    again = script.result("c", "bash", "/work")
+    left = script.assistant(call("e", "bash", command="sleep 9"), stop="aborted")
+    html = page(script)
+    assert "timeout" not in article(html, asked) and "Two at once." in article(html, asked)
+    card = article(html, ran)
+    assert "<code>ls</code>" in card and '<span class="name">timeout</span>' in card and "a.py" in card
+    assert "<code>pwd</code>" in article(html, again) and "<code>ls</code>" not in article(html, again)
+    assert f'Calls <a href="#entry-{again}">bash</a>' in article(html, silent) and "calls-only" in article(html, silent)
+    assert "sleep 9" in article(html, left), "it has no result"
+
+
+def test_an_edit_is_shown_once() -> None:
+    script = Script()
+    script.assistant(call("c", "edit", path="a.py", oldText="old line", newText="new line"))
+    done = script.result("c", "edit", "Done.", details={"diff": "-1 old line\n+1 new line"})
+    script.assistant(call("d", "edit", path="a.py", oldText="old line", newText="new line"))
+    failed = script.result("d", "edit", "Not found.", error=True)
+    html = page(script)
+    assert article(html, done).count("old line") == article(html, failed).count("old line") == 1
+    assert html.count("old line") == 2
+
+
+def test_the_outline_can_list_each_kind() -> None:
+    script = Script()
+    script.user("Prompt.")
+    script.assistant(text("Answer."), call("c", "bash", command="false"))
+    script.result("c", "bash", "no", error=True)
+    script.assistant(stop="error", errorMessage="busy")
+    outline = page(script).split('<nav id="outline"')[1].split("</nav>")[0]
+    kinds = {re.sub(r"<[^>]+>", "", row): row.split('"')[1].split()[1:] for row in re.findall(r"<li .*?</li>", outline)}
+    assert kinds["Prompt."] == ["k-user"] and kinds["Answer."] == ["k-answers"]
+    assert kinds["bash false"] == ["k-tools", "k-errors"] and kinds["Error: busy"] == ["k-errors"]
+    assert "Errors <small>2</small>" in outline and "All <small>4</small>" in outline
+
+
+def test_task_lists_have_check_boxes() -> None:
+    html = said("- [ ] *one*\n- [x] two\n\n1. [X] three\n- plain [x]\n")
+    assert html.count('<input type="checkbox" disabled aria-label="to do">') == 1
+    assert html.count('<input type="checkbox" disabled checked aria-label="done">') == 2
+    assert html.count('<li class="task">') == 3 and "plain [x]" in html
+
+
+def test_the_session_file_can_be_downloaded() -> None:
+    source = b'{"type":"session"}\n\xff\n'
+    html = page(pleasant(), source=source)
+    (link,) = [attrs for _, attrs in Elements(html).found if attrs.get("id") == "download"]
+    assert link["download"] == "session-01a1dddd.jsonl.gz"
+    assert gzip.decompress(base64.b64decode(str(link["href"]).removeprefix("data:application/gzip;base64,"))) == source
+    hostile_page = render({**HEADER, "id": '"><script>'}, [], None, source=source).decode()
+    assert 'download="session.jsonl.gz"' in hostile_page and 'id="download"' not in page(pleasant())

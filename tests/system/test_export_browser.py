@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Generator
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,8 @@ from tests.export.browser import Browser, browser
 from tests.export.sessions import HEADER, Script, hostile, hostile_header, long, pleasant, text, thinking
 
 from fairlead.export import render
+from fairlead.export.usage import usage_report
+from fairlead.export.usage_page import render_usage
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 
@@ -89,7 +93,8 @@ def test_branches_are_switched_from_the_outline_and_where_they_begin(tab: Browse
     tab.open(page(tmp_path, script))
     tab.click("article:not([hidden]) .branches a.prev")
     assert tab.run(SHOWN) == path_to(script, north)
-    tab.click("#outline li:not(.on) a")
+    tab.run("document.querySelector('#outline li.k-user:not(.on) a').click()")
+    tab.settle()
     assert tab.run(SHOWN) == path_to(script, script.leaf)
 
 
@@ -180,7 +185,7 @@ def test_a_narrow_page_hides_the_outline_behind_a_button_and_never_scrolls_sidew
     assert tab.run(visible) == "none"
     tab.click("#toggle-outline")
     assert tab.run(visible) == "block"
-    tab.click("#outline .on:last-child a")
+    tab.click("#outline .on.k-user a")
     assert tab.run(visible) == "none"
 
 
@@ -265,3 +270,84 @@ def test_of_ten_thousand_entries_only_those_in_view_are_drawn_and_any_is_found(t
     tab.press("Enter")
     assert tab.run("document.getElementById('count').textContent") == "1 of 1"
     assert tab.run("(r => r.top > 0 && r.bottom < innerHeight)([...CSS.highlights.get('found-now')][0].getBoundingClientRect())")
+
+
+def test_thinking_and_tools_are_hidden_and_shown_again_when_they_are_looked_for(tab: Browser, tmp_path: Path) -> None:
+    script = pleasant()
+    tab.open(page(tmp_path, script))
+    seen = "[...document.querySelectorAll('{}')].filter(e => e.checkVisibility()).length"
+    for key, box, selector in (("i", "show-thinking", ".thinking"), ("o", "show-tools", ".result")):
+        assert tab.run(seen.format(selector)) > 0
+        tab.press(key)
+        assert tab.run(f"document.getElementById('{box}').checked") is False
+        assert tab.run(seen.format(selector)) == 0
+    tab.press("j", "j", "j", "j", "j", "j")
+    assert tab.run("document.activeElement.matches('.result')") is False, "the keys pass over hidden entries"
+    result = next(entry["id"] for entry in script.entries if entry.get("message", {}).get("role") == "toolResult")
+    tab.run(f"location.hash = '#entry-{result}'")
+    tab.settle()
+    assert tab.run("document.getElementById('show-tools').checked") is True
+    tab.press("/")
+    tab.type("daylight saving*")
+    tab.run("document.getElementById('query').select()")
+    tab.type("An hour since Sunday")
+    tab.press("Enter")
+    assert tab.run("document.getElementById('show-thinking').checked") is True
+
+
+def test_the_outline_is_filtered_also_without_the_script(tab: Browser, tmp_path: Path) -> None:
+    path = page(tmp_path, pleasant())
+    listed = "[...document.querySelectorAll('#outline li')].filter(e => e.checkVisibility()).map(e => e.className)"
+    for has_script in (True, False):
+        if not has_script:
+            path.write_bytes(path.read_bytes().replace(b"script-src 'sha256-", b"script-src 'sha256-other", 1))
+        tab.open(path)
+        assert tab.run("'ready' in document.documentElement.dataset") is has_script
+        assert all("k-user" in each for each in tab.run(listed))
+        for kind in ("answers", "tools", "errors"):
+            tab.click(f"label[for=outline-{kind}]")
+            rows = tab.run(listed)
+            assert rows and all(f"k-{kind}" in each for each in rows)
+        tab.click("label[for=show-tools]")
+        assert tab.run("document.querySelector('.result').checkVisibility()") is False
+        assert tab.run("document.getElementById('query').checkVisibility()") is has_script
+
+
+def test_times_are_those_of_the_reader(tab: Browser, tmp_path: Path) -> None:
+    tab.send("Emulation.setTimezoneOverride", timezoneId="America/New_York")
+    tab.open(page(tmp_path, pleasant()))
+    assert tab.run("document.querySelector('.heading time').textContent") == "2026-11-15 01:20"
+    assert tab.run("document.querySelector('.when time').textContent") == "01:00"
+    assert tab.run("document.querySelector('.when time').title") == "2026-11-15 06:00 UTC"
+    assert "America/New_York" in tab.run("document.querySelector('footer').textContent")
+    tab.send("Emulation.setTimezoneOverride", timezoneId="")
+
+
+def test_the_session_is_downloaded_as_it_was(tab: Browser, tmp_path: Path) -> None:
+    source = b'{"type":"session","id":"x"}\n' + b'{"text":"\xc3\xa9"}\n' * 1000
+    path = tmp_path / "page.html"
+    path.write_bytes(render(HEADER, pleasant().entries, None, source=source))
+    folder = tmp_path / "downloads"
+    folder.mkdir()
+    tab.send("Page.setDownloadBehavior", behavior="allow", downloadPath=str(folder))
+    for selector in ('a[href="#download"]', "#download"):
+        tab.open(path)
+        tab.click(selector)
+        tab.wait_for("Page.downloadProgress", lambda progress: progress["state"] == "completed")
+        (file,) = folder.iterdir()
+        assert file.name == "session-01a1dddd.jsonl" and file.read_bytes() == source
+        file.unlink()
+    assert tab.complaints() == []
+
+
+def test_the_usage_page_is_drawn_without_complaints(tab: Browser, tmp_path: Path) -> None:
+    session = tmp_path / "session.jsonl"
+    session.write_text("\n".join(map(json.dumps, (HEADER, *pleasant().entries))) + "\n")
+    path = tmp_path / "usage.html"
+    path.write_bytes(render_usage(usage_report([session]), date(2026, 11, 16)))
+    for width in (1280, 390):
+        tab.size(width, 900)
+        tab.open(path)
+        assert tab.requests() == [] and tab.complaints() == []
+        assert tab.run("document.documentElement.scrollWidth <= innerWidth")
+    assert tab.run("document.querySelector('section g rect').getBoundingClientRect().height > 20")

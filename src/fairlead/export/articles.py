@@ -21,11 +21,12 @@ from fairlead.export.contents import (
     snippet,
     strings,
     text,
+    tool_calls,
     usage_of,
     utc_time,
 )
 from fairlead.export.markup import Markup
-from fairlead.export.tree import EntryTree, OutlineNode
+from fairlead.export.tree import EntryTree, OutlineNode, ToolPairs
 
 _NAMES = {
     "compaction": "Context compacted",
@@ -53,9 +54,8 @@ class Articles:
         self._tree = tree
         self._day = (utc_time(started) or ("", ""))[1][:10]
         self._contents = Contents(Markup(), palette)
-        self._calls: dict[str, Mapping[str, Any]] = {}
+        self.pairs = ToolPairs(tree)
         self._entries: dict[str, Callable[[Mapping[str, Any]], ArticleParts]] = {
-            "message": lambda entry: self._message(mapping(entry.get("message"))),
             "custom_message": lambda entry: self._custom(entry),
             "compaction": self._compaction,
             "branch_summary": self._branch_summary,
@@ -66,8 +66,6 @@ class Articles:
         }
         self._messages: dict[str, Callable[[Mapping[str, Any]], ArticleParts]] = {
             "user": lambda message: ArticleParts("user", "You", self._contents.blocks(message.get("content"), breaks=True)),
-            "assistant": self._assistant,
-            "toolResult": self._tool_result,
             "bashExecution": self._bash,
             "custom": self._custom,
             "hookMessage": self._custom,
@@ -78,8 +76,7 @@ class Articles:
 
     def article(self, node: OutlineNode) -> str:
         """Render an entry."""
-        show = self._entries.get(text(node.entry.get("type")), self._unknown)
-        shown = show(node.entry)
+        shown = self._parts(node)
         remarks = [shown.remarks] if shown.remarks else []
         usage = usage_of(node.entry)
         if usage:
@@ -110,14 +107,23 @@ class Articles:
         after = _step(siblings[at + 1].anchor if at + 1 < len(siblings) else None, "next", "Next branch")
         return f'<span class="branches">{before}<span>Branch {at + 1} of {len(siblings)}</span>{after}</span>'
 
-    def _message(self, message: Mapping[str, Any]) -> ArticleParts:
-        show = self._messages.get(text(message.get("role")))
-        return show(message) if show else self._unknown({"type": text(message.get("role")) or "message", **message})
+    def _parts(self, node: OutlineNode) -> ArticleParts:
+        kind = text(node.entry.get("type"))
+        if kind != "message":
+            return self._entries.get(kind, self._unknown)(node.entry)
+        message = mapping(node.entry.get("message"))
+        role = text(message.get("role"))
+        if role == "assistant":
+            return self._assistant(node, message)
+        if role == "toolResult":
+            return self._tool_result(node, message)
+        show = self._messages.get(role)
+        return show(message) if show else self._unknown({"type": role or "message", **message})
 
-    def _assistant(self, message: Mapping[str, Any]) -> ArticleParts:
-        parts = [self._contents.blocks(message.get("content"))]
-        for block in self._contents.tool_calls(message.get("content")):
-            self._calls[text(block.get("id"))] = block
+    def _assistant(self, node: OutlineNode, message: Mapping[str, Any]) -> ArticleParts:
+        results = self.pairs.results.get(node, {})
+        content = self._contents.blocks(message.get("content"), answered=results)
+        parts = [content]
         reason = message.get("stopReason")
         error = text(message.get("errorMessage"))
         if reason == "error":
@@ -126,20 +132,26 @@ class Articles:
             parts.append(_notice("warn", f"Aborted: {error}" if error else "Aborted."))
         elif reason == "length":
             parts.append(_notice("warn", "Cut off: the answer reached its length limit."))
+        css_class = "assistant"
+        if results and not "".join(parts).strip():
+            css_class = "assistant calls-only"
+            parts.append(_links_to(results))
         model = text(message.get("model"))
-        return ArticleParts("assistant", "Assistant", "".join(parts), escape(model), failed=reason == "error")
+        return ArticleParts(css_class, "Assistant", "".join(parts), escape(model), failed=reason == "error")
 
-    def _tool_result(self, message: Mapping[str, Any]) -> ArticleParts:
-        call = self._calls.get(text(message.get("toolCallId")), {})
+    def _tool_result(self, node: OutlineNode, message: Mapping[str, Any]) -> ArticleParts:
+        """Render a tool call and its result as one card. An edit is shown once: as the result has it, else as the call has it."""
+        call = self.pairs.calls.get(node, {})
         details = mapping(message.get("details"))
         changes = text(details.get("diff")) or text(details.get("patch"))
         failed = message.get("isError") is True
         file = call_file(call) if text(message.get("toolName")) == "read" and not failed else ""
-        content = self._contents.output(message.get("content"), file=file)
-        if changes:
-            content += diff(changes)
+        output = self._contents.output(message.get("content"), file=file)
+        arguments = self._contents.arguments(call, with_diff=not changes)
+        content = arguments + (diff(changes) if changes else "") + output
         about = call_subject(call)
-        heading = f"{escape(text(message.get('toolName')) or 'Tool')} <small>{'failed' if failed else 'result'}</small>"
+        state = " <small>failed</small>" if failed else ""
+        heading = f"{escape(text(message.get('toolName')) or 'Tool')}{state}"
         remarks = f"<code>{escape(about)}</code>" if about else ""
         return ArticleParts("result", heading, content or '<p class="none">No output.</p>', remarks, failed=failed)
 
@@ -206,13 +218,22 @@ def describe(entry: Mapping[str, Any]) -> str:
     words = plain_text(message.get("content")) or plain_text(entry.get("content")) or text(message.get("command"))
     if words.strip():
         return snippet(words.replace("**", "").replace("`", "").lstrip("# "))
-    call = next(iter(Contents.tool_calls(message.get("content"))), None)
+    call = next(iter(tool_calls(message.get("content"))), None)
     if call:
         return f"{text(call.get('name'))} {call_subject(call)}".strip()
+    if error := text(message.get("errorMessage")):
+        return snippet(f"Error: {error}")
     kind = text(entry.get("type"))
     name = _NAMES.get(kind) or (text(message.get("role")) or kind or "entry").replace("_", " ")
     detail = next((text(entry[key]) for key in ("modelId", "thinkingLevel", "name", "label") if text(entry.get(key))), "")
     return snippet(f"{name} {detail}")
+
+
+def _links_to(results: Mapping[str, OutlineNode]) -> str:
+    """Render links to the cards of tool calls, for a message that has nothing else."""
+    names = ((node.anchor, text(mapping(node.entry.get("message")).get("toolName")) or "tool") for node in results.values())
+    links = ", ".join(f'<a href="#{anchor}">{escape(name)}</a>' for anchor, name in names)
+    return f'<p class="none">Calls {links}</p>\n'
 
 
 def _event(name: str, value: str) -> ArticleParts:

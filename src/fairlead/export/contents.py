@@ -6,7 +6,7 @@ A session file may contain any values, so the functions below `Contents` turn th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any, cast
@@ -36,12 +36,11 @@ class Contents:
         self._markup = markup
         self._palette = palette
 
-    @staticmethod
-    def tool_calls(content: Any) -> list[Mapping[str, Any]]:
-        return [block for block in blocks(content) if block.get("type") == "toolCall"]
+    def blocks(self, content: Any, *, breaks: bool = False, answered: Container[str] = ()) -> str:
+        """Render the content of a message, block by block.
 
-    def blocks(self, content: Any, *, breaks: bool = False) -> str:
-        """Render the content of a message, block by block. With `breaks`, line ends are kept."""
+        With `breaks`, line ends are kept. Tool calls with an id in `answered` are left out: they are shown with their results.
+        """
         parts: list[str] = []
         for block in blocks(content):
             kind = block.get("type")
@@ -50,7 +49,8 @@ class Contents:
             elif kind == "thinking":
                 parts.append(self._thinking(block))
             elif kind == "toolCall":
-                parts.append(self._tool_call(block))
+                if text(block.get("id")) not in answered:
+                    parts.append(self._tool_call(block))
             elif kind == "image":
                 parts.append(_image(block))
             else:
@@ -66,6 +66,10 @@ class Contents:
             else:
                 parts.append(self.terminal(text(block.get("text")), file=file))
         return "".join(parts)
+
+    def arguments(self, call: Mapping[str, Any], *, with_diff: bool) -> str:
+        """Render the arguments of a tool call, except the one that its heading shows; without `with_diff` also without edits."""
+        return _arguments(call, self._markup, with_diff=with_diff)
 
     def markdown(self, words: str) -> str:
         return self._markup.markdown(words)
@@ -137,6 +141,11 @@ def _image(block: Mapping[str, Any]) -> str:
 # Tool calls
 
 
+def tool_calls(content: Any) -> list[Mapping[str, Any]]:
+    """Return the tool calls in the content of a message."""
+    return [block for block in blocks(content) if block.get("type") == "toolCall"]
+
+
 def call_subject(call: Mapping[str, Any]) -> str:
     """Return what a tool call is about, on one line: its command, its file, its pattern."""
     arguments = mapping(call.get("arguments"))
@@ -149,7 +158,7 @@ def call_file(call: Mapping[str, Any]) -> str:
     return text(arguments.get("path")) or text(arguments.get("file_path")) or text(arguments.get("filePath"))
 
 
-def _arguments(call: Mapping[str, Any], markup: Markup) -> str:
+def _arguments(call: Mapping[str, Any], markup: Markup, *, with_diff: bool = True) -> str:
     """Render the arguments of a tool call, except the one that its heading shows completely."""
     given = call.get("arguments")
     if not isinstance(given, Mapping):
@@ -157,7 +166,7 @@ def _arguments(call: Mapping[str, Any], markup: Markup) -> str:
     values = mapping(given)
     parts: list[str] = []
     replaced = _replacements(values)
-    if replaced:
+    if replaced and with_diff:
         parts.append(diff("\n".join(replaced)))
     shown = _shown_in_subject(call, values)
     for name, value in values.items():

@@ -18,11 +18,13 @@ from fairlead.session.history.session_files import remove_leftovers_in, temporar
 
 @dataclass(frozen=True, slots=True)
 class SessionObjects:
-    """The header and the entries of a session file as JSON objects, and the number of its unreadable lines."""
+    """A session file: its header and entries as JSON objects, and the number of its unreadable lines."""
 
     header: Mapping[str, Any]
     entries: Sequence[Mapping[str, Any]]
     unreadable: int
+    #: The file.
+    source: bytes
 
 
 def export_file(source: Path, target: Path | None = None, *, force: bool = False) -> Path:
@@ -63,7 +65,7 @@ def export_lines(lines: Sequence[bytes], leaf: str | None, target: Path) -> None
     if the page cannot be written, or if the target is a session or another file that no export made.
     """
     check_target(target)
-    write_page(target, _page(_parse(lines), leaf))
+    write_page(target, _page(_parse(lines, b"\n".join((*lines, b""))), leaf))
 
 
 def check_target(target: Path, *, force: bool = False) -> None:
@@ -98,14 +100,15 @@ def write_page(target: Path, page: bytes, *, force: bool = False) -> None:
 
 
 def _page(session: SessionObjects, leaf: str | None) -> bytes:
-    return render(session.header, session.entries, leaf, unreadable=session.unreadable)
+    return render(session.header, session.entries, leaf, unreadable=session.unreadable, source=session.source)
 
 
 def _read(source: Path) -> SessionObjects:
     """Read everything that is readable in a session file. Raises ConfigError if it has no header or cannot be read."""
     try:
         refuse_endless(source, whole=True)
-        lines = without_title(source.read_bytes().split(b"\n"))
+        data = source.read_bytes()
+        lines = without_title(data.split(b"\n"))
     except SessionError as error:
         raise ConfigError(str(error)) from error
     except OSError as error:
@@ -113,10 +116,10 @@ def _read(source: Path) -> SessionObjects:
     header = decode_object(lines[0])
     if header is None or header.get("type") != "session":
         raise ConfigError(f"{source} is not a session file: it does not begin with a session header.")
-    return _parse(lines)
+    return _parse(lines, data)
 
 
-def _parse(lines: Sequence[bytes]) -> SessionObjects:
+def _parse(lines: Sequence[bytes], source: bytes) -> SessionObjects:
     entries: list[Mapping[str, Any]] = []
     unreadable = 0
     for line in lines[1:]:
@@ -127,7 +130,7 @@ def _parse(lines: Sequence[bytes]) -> SessionObjects:
             unreadable += 1
         else:
             entries.append(entry)
-    return SessionObjects(decode_object(lines[0]) or {}, entries, unreadable)
+    return SessionObjects(decode_object(lines[0]) or {}, entries, unreadable, source)
 
 
 def _replace(target: Path, page: bytes, force: bool) -> None:

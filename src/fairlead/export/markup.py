@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.renderer import RendererProtocol
+    from markdown_it.rules_core import StateCore
     from markdown_it.token import Token
 
 #: Highlighting is the slowest part of an export. Beyond these numbers of characters, code is not highlighted.
@@ -33,6 +34,7 @@ _MARKS = re.compile(r"[*_`#~\[\]<>|\\&]|^[ \t]*(?:[-+=]|\d+[.)])|^(?: {4}|\t)|  
 _LONGEST_LANGUAGE = 100
 _ADDRESS = re.compile(r"\bhttps?://[^\s<>\"'`]*[^\s<>\"'`.,;:!?)\]}]")
 _LINKED = re.compile(r"(?:https?://|mailto:)", re.IGNORECASE)
+_TASK = re.compile(r"\[([ xX])\][ \t]+")
 _SUFFIX = re.compile(r"\.\w{1,12}$")
 #: The languages whose lexers were tested with hostile input. The patterns of others can block the interpreter for minutes.
 _LANGUAGES = frozenset(
@@ -266,7 +268,22 @@ def _parser(code: Callable[[str, str], str]) -> MarkdownIt | None:
     }
     for name, rule in rules.items():
         parser.add_render_rule(name, _bound(rule))
+    parser.core.ruler.push("task_lists", _mark_tasks)
     return parser
+
+
+def _mark_tasks(state: StateCore) -> None:
+    """Turn `[ ]` and `[x]` at the beginning of list items into check boxes."""
+    for at in range(2, len(state.tokens)):
+        token = state.tokens[at]
+        if token.type != "inline" or state.tokens[at - 2].type != "list_item_open" or not token.children:
+            continue
+        first = token.children[0]
+        task = _TASK.match(first.content) if first.type == "text" else None
+        if task:
+            state.tokens[at - 2].attrSet("class", "task")
+            first.content = first.content[task.end() :]
+            first.meta["task"] = task[1] != " "
 
 
 def _bound(rule: Callable[[Sequence[Token], int, MutableMapping[str, Any]], str]) -> Callable[..., str]:
@@ -281,7 +298,13 @@ def _bound(rule: Callable[[Sequence[Token], int, MutableMapping[str, Any]], str]
 
 
 def _text(tokens: Sequence[Token], at: int, env: MutableMapping[str, Any]) -> str:
-    return escape(tokens[at].content) if env.get("in_link") else linked(tokens[at].content)
+    words = escape(tokens[at].content) if env.get("in_link") else linked(tokens[at].content)
+    done = tokens[at].meta.get("task")
+    return words if done is None else f"{_box(done)} {words}"
+
+
+def _box(done: bool) -> str:
+    return f'<input type="checkbox" disabled{" checked" if done else ""} aria-label="{"done" if done else "to do"}">'
 
 
 def _link_open(tokens: Sequence[Token], at: int, env: MutableMapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""The page: the articles, the outline, the totals and the content security policy."""
+"""The page: its parts, the totals, the download and the content security policy."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ from typing import Any
 
 from fairlead.core.lenient import scrub_text
 from fairlead.export.ansi import Palette
-from fairlead.export.articles import Articles, describe
+from fairlead.export.articles import Articles
 from fairlead.export.contents import TokensAndCost, count, mapping, plain_text, snippet, text, total, usage_of, utc_time
-from fairlead.export.tree import EntryTree, OutlineNode
+from fairlead.export.outline import outline
+from fairlead.export.tree import SAFE_ID, EntryTree
 
 _ASSETS = Path(__file__).with_name("assets")
-_DEEPEST_INDENT = 8
 #: The browser renders entries in groups as they come into view. With thousands of separate boxes it scrolls badly.
 _GROUP = 25
 #: Marks a page as one that an export made, which a later export may replace.
 GENERATOR = b'<meta name="generator" content="fairlead export">'
-_TYPES_WITH_TEXT = ("message", "custom_message", "compaction", "branch_summary")
 
 
 def render(
@@ -29,6 +28,7 @@ def render(
     *,
     title: str | None = None,
     unreadable: int = 0,
+    source: bytes | None = None,
 ) -> bytes:
     """Return the page of a session as UTF-8.
 
@@ -38,6 +38,7 @@ def render(
         leaf: the id of the entry that the shown branch ends with; None for the last entry.
         title: the title of the page; the name of the session, or its first prompt, if there is none.
         unreadable: the number of unreadable lines in the file, which the page mentions.
+        source: the session file, which readers can then download from the page.
     """
     tree = EntryTree(entries, leaf)
     palette = Palette()
@@ -48,11 +49,11 @@ def render(
         (
             (_ASSETS / "toolbar.html").read_text("utf-8"),
             '<div class="columns">\n',
-            f'<nav id="outline" aria-label="Outline">\n<ol>\n{"".join(_outline(tree))}</ol>\n</nav>\n',
+            outline(tree, articles.pairs),
             '<main id="main" tabindex="-1">\n',
-            _heading(name, header, tree, usages),
+            _heading(name, header, tree, usages, can_download=source is not None),
             "".join(_groups(tree, articles)) or '<p class="none">This session is empty.</p>\n',
-            _footer(unreadable),
+            _footer(unreadable, "" if source is None else _download(source, header)),
             "</main>\n</div>\n",
             (_ASSETS / "help.html").read_text("utf-8"),
             f'<script type="application/json" id="session">{_data(tree, usages)}</script>\n',
@@ -110,7 +111,7 @@ def _name(entries: Sequence[Mapping[str, Any]]) -> str:
     return snippet(next((prompt for prompt in prompts if prompt.strip()), "")) or "Session"
 
 
-def _heading(name: str, header: Mapping[str, Any], tree: EntryTree, usages: list[TokensAndCost]) -> str:
+def _heading(name: str, header: Mapping[str, Any], tree: EntryTree, usages: list[TokensAndCost], *, can_download: bool) -> str:
     facts: list[str] = []
     if started := utc_time(header.get("timestamp")):
         facts.append(f'<time datetime="{started[0]}">{started[1]}</time>')
@@ -122,6 +123,8 @@ def _heading(name: str, header: Mapping[str, Any], tree: EntryTree, usages: list
         facts.append(count(branches, "branch", "branches"))
     if models := _models(tree):
         facts.append(f"<span>{escape(', '.join(models))}</span>")
+    if can_download:
+        facts.append('<a href="#download">download</a>')
     everything = total(usages)
     totals = f"<dt>Session</dt><dd>{escape(everything.words())}</dd>" if everything else ""
     if everything and branches > 1:
@@ -134,43 +137,22 @@ def _models(tree: EntryTree) -> list[str]:
     return list(dict.fromkeys(name for name in names if name))
 
 
-def _footer(unreadable: int) -> str:
+def _footer(unreadable: int, download: str) -> str:
     missing = f"{count(unreadable, 'line')} of the file could not be read and {'is' if unreadable == 1 else 'are'} missing here. "
-    return f"<footer>{missing if unreadable else ''}Times are UTC. Exported by fairlead.</footer>\n"
+    zone = '<span id="zone">Times are UTC.</span>'
+    return f"<footer>{missing if unreadable else ''}{zone} Exported by fairlead. {download}</footer>\n"
 
 
-def _outline(tree: EntryTree) -> Iterator[str]:
-    """Yield the items of the outline: prompts, summaries, labels, and the beginning of every branch."""
-    listed: set[OutlineNode] = set()
-    for row in tree.walk():
-        siblings = tree.siblings(row.node)
-        kind = _landmark(row.node)
-        if row.node in listed or not (kind or row.node.label or len(siblings) > 1):
-            continue
-        subject = row.node if len(siblings) == 1 else _first_message(row.node)
-        listed.add(subject)
-        branch = f"Branch {row.node.sibling_index + 1} of {len(siblings)}: " if len(siblings) > 1 else ""
-        classes = f"d{min(row.depth, _DEEPEST_INDENT)} {kind}{' fork' if branch else ''}"
-        label = f'<span class="label">{escape(row.node.label)}</span> ' if row.node.label else ""
-        yield (
-            f'<li class="{classes}" data-at="{row.node.index}"><a href="#{row.node.anchor}"><span class="aside">{branch}</span>'
-            f"{label}{escape(describe(subject.entry))}</a></li>\n"
-        )
+def _download(source: bytes, header: Mapping[str, Any]) -> str:
+    """Return a link to the session file, which is in the page, compressed. The script unpacks it for the reader."""
+    import base64
+    import gzip
 
-
-def _first_message(node: OutlineNode) -> OutlineNode:
-    """Return the first message of a branch, which may begin with a change of model; the node itself if it has none."""
-    first = node
-    while first.entry.get("type") not in _TYPES_WITH_TEXT and len(first.children) == 1:
-        first = first.children[0]
-    return first if first.entry.get("type") in _TYPES_WITH_TEXT else node
-
-
-def _landmark(node: OutlineNode) -> str:
-    entry = node.entry
-    if mapping(entry.get("message")).get("role") == "user":
-        return "prompt"
-    return "turning" if entry.get("type") in ("compaction", "branch_summary") else ""
+    data = base64.b64encode(gzip.compress(source, 6, mtime=0)).decode()
+    session_id = text(header.get("id"))
+    name = f"session-{session_id}" if SAFE_ID.fullmatch(session_id) else "session"
+    address = f"data:application/gzip;base64,{data}"
+    return f'<a id="download" download="{name}.jsonl.gz" href="{address}">Download the session as JSONL</a>'
 
 
 def _data(tree: EntryTree, usages: list[TokensAndCost]) -> str:

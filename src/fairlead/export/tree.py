@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fairlead.export.contents import text
+from fairlead.export.contents import mapping, text, tool_calls
 
-_SAFE_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+#: Ids that can be part of an address or a file name as they are.
+SAFE_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 @dataclass(slots=True, eq=False)
@@ -106,7 +107,41 @@ def _anchor(entry: Mapping[str, Any], index: int, taken: set[str]) -> str:
     """Return `entry-<id>`, or `entry-.<index>` for an id that is missing, taken or not usable in an address."""
     entry_id = text(entry.get("id"))
     anchor = f"entry-{entry_id}"
-    if not _SAFE_ID.fullmatch(entry_id) or anchor in taken:
+    if not SAFE_ID.fullmatch(entry_id) or anchor in taken:
         anchor = f"entry-.{index}"
     taken.add(anchor)
     return anchor
+
+
+class ToolPairs:
+    """Which tool call each result answers. Providers use an id again in later messages, so the nearest message counts."""
+
+    def __init__(self, tree: EntryTree) -> None:
+        #: The call that a result answers.
+        self.calls: dict[OutlineNode, Mapping[str, Any]] = {}
+        #: The results of a message's calls, by the ids of the calls.
+        self.results: dict[OutlineNode, dict[str, OutlineNode]] = {}
+        for node in tree.nodes:
+            message = mapping(node.entry.get("message"))
+            if message.get("role") != "toolResult":
+                continue
+            caller = _caller(node)
+            call_id = text(message.get("toolCallId"))
+            content = mapping(caller.entry.get("message")).get("content") if caller else None
+            call = next((block for block in tool_calls(content) if text(block.get("id")) == call_id), None)
+            if caller and call is not None:
+                self.calls[node] = call
+                self.results.setdefault(caller, {}).setdefault(call_id, node)
+
+
+def _caller(result: OutlineNode) -> OutlineNode | None:
+    """Return the message of the model that a tool's result follows."""
+    node = result.parent
+    while node is not None:
+        role = mapping(node.entry.get("message")).get("role")
+        if role == "assistant":
+            return node
+        if role == "user":
+            return None
+        node = node.parent
+    return None

@@ -40,8 +40,13 @@
     group.style.containIntrinsicBlockSize = `auto ${Math.round(height)}rem`;
   }
 
+  const showTools = byId("show-tools");
+  const showThinking = byId("show-thinking");
+
+  // An entry that is looked for is shown, whatever the toggles say.
   function reveal(index) {
     if (!onPath.has(index)) showBranch(newest[index]);
+    if (entries[index].matches(".result, .calls-only")) showTools.checked = true;
   }
 
   function showBranchTotal() {
@@ -116,7 +121,7 @@
     const current = currentEntry();
     let index = current ? indexes.get(current.id) : direction > 0 ? -1 : entries.length;
     do index += direction;
-    while (index >= 0 && index < entries.length && entries[index].hidden);
+    while (index >= 0 && index < entries.length && (entries[index].hidden || !entries[index].checkVisibility()));
     if (entries[index]) choose(index);
   }
 
@@ -143,9 +148,11 @@
     const entry = entryAt(innerHeight / 3) ?? entryAt(innerHeight / 2);
     if (!entry) return;
     const index = indexes.get(entry.id);
+    const kind = document.querySelector("input[name=outline]:checked").value;
     let best = -1;
     places.forEach((place, row) => {
-      if (place <= index && onPath.has(place) && (best < 0 || place > places[best])) best = row;
+      if (place > index || !onPath.has(place) || (best >= 0 && place <= places[best])) return;
+      if (kind === "all" || rows[row].classList.contains(`k-${kind}`)) best = row;
     });
     const link = best < 0 ? null : rows[best].firstElementChild;
     if (link === currentRow) return;
@@ -280,11 +287,44 @@
     const [range] = rangesIn(index, [start], query.value.length);
     if (range) {
       const holder = range.startContainer.parentElement;
+      if (holder.closest(".thinking")) showThinking.checked = true;
+      if (holder.closest(".call")) showTools.checked = true;
       for (let fold = holder.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
       if (highlights) highlights.set("found-now", new Highlight(range));
       scrollTo(holder, "center");
     }
     showCount();
+  }
+
+  // ---- Times, and the session as a file
+
+  const two = (number) => String(number).padStart(2, "0");
+  const dayOf = (time) => `${time.getFullYear()}-${two(time.getMonth() + 1)}-${two(time.getDate())}`;
+
+  // Times become those of the reader's zone; the date is left out on the day the session began.
+  function localTimes() {
+    const began = document.querySelector(".heading time");
+    const first = began ? dayOf(new Date(began.dateTime)) : "";
+    for (const element of document.querySelectorAll("time")) {
+      const time = new Date(element.dateTime);
+      const day = dayOf(time);
+      const clock = `${two(time.getHours())}:${two(time.getMinutes())}`;
+      element.title = `${element.dateTime.slice(0, 16).replace("T", " ")} UTC`;
+      element.textContent = element !== began && day === first ? clock : `${day} ${clock}`;
+    }
+    byId("zone").textContent = `Times are in your time zone, ${Intl.DateTimeFormat().resolvedOptions().timeZone}.`;
+  }
+
+  // The link holds the file compressed. Where the browser can unpack it, the reader gets the file itself.
+  async function download(link) {
+    const packed = Uint8Array.from(atob(link.href.split(",")[1]), (char) => char.charCodeAt(0));
+    const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+    const address = URL.createObjectURL(await new Response(stream).blob());
+    const plain = document.createElement("a");
+    plain.href = address;
+    plain.download = link.download.replace(/\.gz$/, "");
+    plain.click();
+    setTimeout(() => URL.revokeObjectURL(address), 60000);
   }
 
   // ---- The theme, printing, the keyboard
@@ -326,6 +366,8 @@
     n: () => goToMatch(1),
     N: () => goToMatch(-1),
     t: switchTheme,
+    i: () => showThinking.click(),
+    o: () => showTools.click(),
     "/": () => query.select(),
     "?": () => help.showModal(),
     Enter: () => document.activeElement.matches("article.entry") && toggleFolds(document.activeElement),
@@ -355,6 +397,11 @@
   outlineButton.addEventListener("click", () => openOutline(!outline.classList.contains("open")));
   // A click on the link of the address that is shown already is no change of it.
   document.addEventListener("click", (event) => {
+    if (event.target.closest?.('#download, a[href="#download"]') && typeof DecompressionStream === "function") {
+      event.preventDefault();
+      download(byId("download"));
+      return;
+    }
     const link = event.target.closest?.('a[href^="#entry-"]');
     if (!link) return;
     openOutline(false);
@@ -362,7 +409,9 @@
   });
   addEventListener("hashchange", followAddress);
 
+  for (const choice of document.querySelectorAll("input[name=outline]")) choice.addEventListener("change", markCurrentRow);
   rememberedTheme();
+  localTimes();
   showBranch(session.leaf);
   followAddress();
   markCurrentRow();
