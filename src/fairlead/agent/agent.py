@@ -355,6 +355,7 @@ class Agent(AgentKeywords):
         await self.session.close()
         await self.extensions.close()
         if self._owns_connections:
+            self.registry.close()
             await self._http.close()
         if self._sandbox is not None:  # this searches the working directory again
             await asyncio.to_thread(self._sandbox.remove)
@@ -445,6 +446,8 @@ def shared_by_agents(options: AgentOptions, home: Home, settings: Settings) -> S
     registry = Registry.load(home, env, api_key=options.api_key, api_key_provider=options.provider)
     if options.base_url is not None:
         registry.use_server(options.base_url, options.provider, options.model if isinstance(options.model, str) else None)
+    if options.model_file is not None:
+        registry.use_local(Path(options.model_file).expanduser().absolute())
     return Shared(
         Http(idle_timeout=settings.http_idle_timeout_ms / 1000 or math.inf, env=env, tap=options.http_tap),
         registry,

@@ -116,6 +116,23 @@ SUBCOMMANDS: tuple[Subcommand, ...] = (
         for_peers=True,
     ),
     Subcommand(
+        name="local",
+        group="models",
+        summary="run a small model on this machine with llama.cpp",
+        run="local:local",
+        usage=("[--model NAME | --model-file FILE] [--download] [flags] [PROMPT]", "--list"),
+        about="Starts fairlead with a model that runs here, in a process of its own. Without a name it takes the best weights\n"
+        "that are on this machine already: those of Hugging Face, LM Studio, Ollama, llama.cpp and fairlead are found. It\n"
+        "downloads nothing without asking. docs/local-models.md says what small models can do.",
+        flags=(
+            Flag(("--model",), "model", "value", "the model, by the name that --list shows", "NAME"),
+            Flag(("--model-file",), "model_file", "value", "a GGUF file", "FILE"),
+            Flag(("--download",), "download", "switch", "download the weights without asking"),
+            Flag(("--list",), "list", "switch", "list the weights that are here, and those that can be downloaded"),
+        ),
+        examples=("local --list", 'local -p "What is in this directory?"', "local --model smollm2 --download"),
+    ),
+    Subcommand(
         name="trust",
         group="projects",
         summary="let a project run its own extensions and servers",

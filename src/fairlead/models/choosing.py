@@ -59,4 +59,18 @@ async def choose_model(registry: Registry, settings: Settings, env: Mapping[str,
         if model is not None:
             where = server.base_url.removesuffix("/v1")
             return ModelChoice(model, f"No key is set: {model.provider}/{model.id} answers, at {where} on this machine.", True)
+    model = _downloaded(registry)
+    if model is not None:
+        why = f"No key is set and no model server runs: {model.provider}/{model.id} answers, whose weights you downloaded."
+        return ModelChoice(model, why, True)
     return ModelChoice(None, NOTHING_FOUND)
+
+
+def _downloaded(registry: Registry) -> Model | None:
+    """Return a model whose weights the user has downloaded with fairlead, if llama.cpp is installed to run it."""
+    from fairlead.models.local.llama import is_installed
+    from fairlead.models.local.weights import DOWNLOADS, models_folder
+
+    folder = models_folder(registry.home)
+    ready = [each for each in DOWNLOADS if (folder / each.file).exists()]
+    return registry.find("local", ready[0].name) if ready and is_installed() else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
@@ -17,14 +18,15 @@ from fairlead.models import model_patterns
 from fairlead.models.catalog import PROVIDERS, catalog_models
 from fairlead.models.context_windows import ContextWindows
 from fairlead.models.credentials import CredentialStore, LoginToken, RequestAuth, needs_no_key, split_login
-from fairlead.models.models_json import ModelEntry, OAuthEntry, ProviderEntry, read_models_json
+from fairlead.models.models_json import OAuthEntry, ProviderEntry, read_models_json
 
 if TYPE_CHECKING:
     from fairlead.models.added_logins import AddedLogin
     from fairlead.models.http.client import Http
+    from fairlead.models.local.provider import LocalModels
 
-#: The name of the provider at an address that the user gives without one.
-CUSTOM = "custom"
+#: The name of the provider whose models run on this machine, in child processes.
+LOCAL = "local"
 DEFAULT_LEVEL: ThinkingLevel = "medium"
 
 
@@ -54,6 +56,8 @@ class Registry:
         self._login_keys: dict[str, str] = {}
         #: The virtual models that extensions added, and how to ask them, by provider and id.
         self._virtual: dict[tuple[str, str], tuple[Model, ModelStream]] = {}
+        #: The models that run in child processes, once one of them was asked for.
+        self._local: LocalModels | None = None
         #: The provider of the server that `use_server` has set; None if there is none.
         self.server_name: str | None = None
         #: Increases whenever keys may have changed. Streams that were opened with an older version are stale.
@@ -93,6 +97,7 @@ class Registry:
 
     def find(self, provider: str, model_id: str) -> Model | None:
         """Return the model of exactly this name; None if there is none."""
+        self._look_for_local(provider)
         for models in (self._own_models, self._all_models):
             for model in models():
                 if model.id == model_id and model.provider == provider:
@@ -124,11 +129,16 @@ class Registry:
             ModelNotFound: no model matches, or models of several providers do. A name with a known provider always matches: a
                 model that is not known gets the features of the provider's default model, and leaves a warning.
         """
+        is_local = self._look_for_local(pattern.strip().partition("/")[0])
         try:
             choice = self._match(pattern.strip(), available_only=available_only)
         except model_patterns.Ambiguous:
             raise
         except ModelNotFound:
+            if is_local:
+                from fairlead.models.local.provider import missing_weights
+
+                raise ModelNotFound(missing_weights(pattern.strip().partition("/")[2])) from None
             unknown = self._unknown(pattern.strip())
             if unknown is None or (available_only and not self._can_use(unknown[0])):
                 raise
@@ -180,6 +190,7 @@ class Registry:
 
     def default_of(self, provider: str) -> Model | None:
         """Return the model to use when only the provider is named; None if it has no model."""
+        self._look_for_local(provider)
         for model in self._own_models():
             if model.provider == provider:
                 return model
@@ -209,46 +220,25 @@ class Registry:
         self._forget()
 
     def use_server(self, base_url: str, provider: str | None, model_id: str | None) -> None:
-        """Use a server that no file describes.
+        """Use a server that no file describes. `named_server.described_server` says what its provider is then."""
+        from fairlead.models.named_server import described_server
 
-        Args:
-            base_url: its address.
-            provider: the provider whose key and API it takes. None: the built-in provider at that address, else one called
-                `custom`, which speaks OpenAI's Chat Completions API, needs no key and takes that of `--api-key` or of the
-                variable `FAIRLEAD_API_KEY`.
-            model_id: the model to add; None if it is not known yet.
-
-        Raises:
-            ConfigError: the address is not that of a web server.
-        """
-        from urllib.parse import urlsplit
-
-        address = urlsplit(base_url)
-        if address.scheme not in ("http", "https") or not address.netloc:
-            raise ConfigError(f"--base-url: expected an address such as http://localhost:11434/v1, got {base_url!r}.")
-        hosts = {urlsplit(known.base_url).hostname: known.name for known in PROVIDERS.values()}
-        name = self.server_name = provider or hosts.get(address.hostname) or CUSTOM
-        entry = structs.replace(self._entry(name), base_url=base_url.rstrip("/"))
-        if name not in PROVIDERS:
-            key = entry.api_key or ("$FAIRLEAD_API_KEY" if self._env.get("FAIRLEAD_API_KEY", "").strip() else None)
-            models = [*(entry.models or ()), *([ModelEntry(id=model_id)] if model_id else ())]
-            api = entry.api or "openai-completions"
-            entry = structs.replace(entry, api=api, api_key=key, auth=entry.auth or "none", models=models)
-        self.add_provider(name, entry)
+        self.server_name, entry = described_server(base_url, provider, model_id, self._provider_entries(), self._env)
+        self.add_provider(self.server_name, entry)
 
     async def learn_from_server(self, http: Http, model_id: str | None) -> Model | None:
         """Ask the server of `use_server` for its models, and remember their windows.
 
         Returns the model with this id, or the first one if `model_id` is None; None if the server does not list it.
         """
+        name = self.server_name
+        if name is None:
+            return None
         from fairlead.models.local.servers import served_models
 
-        name = self.server_name
-        entry = self._entry(name) if name is not None else None
-        if name is None or entry is None or entry.base_url is None:
-            return None
+        entry = self._entry(name)
         key = self._credentials.key(name, entry.api_key)
-        served = await served_models(http, entry.base_url, [("authorization", f"Bearer {key}")] if key else [])
+        served = await served_models(http, entry.base_url or "", [("authorization", f"Bearer {key}")] if key else [])
         chosen = next((each for each in served if model_id in (None, each.id)), None)
         if chosen is None:
             return None
@@ -258,6 +248,32 @@ class Registry:
         if model is not None and chosen.context_window:
             self.windows.learn(model, chosen.context_window)
         return model
+
+    def use_local(self, file: Path | None = None) -> LocalModels:
+        """Add the provider `local`, whose models llama.cpp runs on this machine; with `file`, also the weights in that file.
+
+        Raises:
+            ConfigError: `file` cannot be used.
+        """
+        from fairlead.models.local.provider import LocalModels
+
+        if self._local is None or file is not None:
+            self._local = LocalModels(self.home, self._env, file)
+            self.add_provider(LOCAL, self._local.entry(), self._local.stream)
+        return self._local
+
+    def _look_for_local(self, provider: str) -> bool:
+        """Add the provider `local` if it is the one in question and no file describes one. Returns whether it is."""
+        if provider.lower() != LOCAL:
+            return False
+        if self._local is None and LOCAL not in self._provider_entries():
+            self.use_local()
+        return self._local is not None
+
+    def close(self) -> None:
+        """End the models that run in child processes. They start again when they are asked again."""
+        if self._local is not None:
+            self._local.close()
 
     def remove_provider(self, name: str) -> None:
         """Remove a provider that was added."""

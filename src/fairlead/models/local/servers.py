@@ -154,9 +154,9 @@ class _Probe:
             _get(self._http, f"{self._url}/api/show", body={"model": model.id}),
             _get(self._http, f"{self._url}/api/ps"),
         )
-        loaded = next((each for each in records(running.get("models")) if each.get("name") == model.id), None)
+        loaded = next((each for each in records(running.get("models")) if each.get("name") == model.id), dict[str, Any]())
         written = _NUM_CTX.search(str(shown.get("parameters") or ""))
-        window = (stated_window(loaded) if loaded else None) or (int(written[1]) if written else None) or model.context_window
+        window = stated_window(loaded) or (int(written[1]) if written else None) or model.context_window
         capabilities: Any = shown.get("capabilities")
         lacks_tools = isinstance(capabilities, list) and "tools" not in capabilities
         return replace(model, context_window=window, compat={"toolCallsAsText": True} if lacks_tools else None)

