@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import pytest
 from bench import peers
 
 from fairlead import Agent
 from fairlead.errors import ProviderError
+from fairlead.models.local.llama import LlamaServer
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 PATIENCE = 240
@@ -36,16 +40,12 @@ def children() -> dict[int, str]:
     return {int(pid): args for pid, args in lines if "llama_child" in args}
 
 
-async def gone(pid: int) -> None:
-    while True:
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] if Path(f"/proc/{pid}").exists() else "X"
-        if state in "ZX":
-            return
-        await asyncio.sleep(0.05)
+def ends(process: int) -> bool:
+    """Wait until the process of a file descriptor has ended."""
+    try:
+        return bool(select.select([process], [], [], PATIENCE)[0])
+    finally:
+        os.close(process)
 
 
 async def test_it_starts_when_asked_restarts_when_killed_and_ends_with_the_agent(tmp_path: Path, weights: Path) -> None:
@@ -61,18 +61,14 @@ async def test_it_starts_when_asked_restarts_when_killed_and_ends_with_the_agent
             os.kill(pid, signal.SIGKILL)
             assert (await agent.ask("Say hello again.")).text
             (again,) = set(children()) - before - {pid}
-        await gone(again)
+            process = os.pidfd_open(again)
+        assert await asyncio.to_thread(ends, process)
 
 
-async def test_its_port_needs_the_key(tmp_path: Path, weights: Path) -> None:
-    from urllib.error import HTTPError
-    from urllib.request import Request, urlopen
-
-    from fairlead.models.local.llama import LlamaServer
-
+def test_its_port_needs_the_key(weights: Path) -> None:
     server = LlamaServer("m", weights, 512)
     try:
-        address = await asyncio.to_thread(server.address)
+        address = server.address()
         with pytest.raises(HTTPError, match="401") as refused:
             urlopen(f"{address.url}/models")
         refused.value.close()
@@ -82,18 +78,16 @@ async def test_its_port_needs_the_key(tmp_path: Path, weights: Path) -> None:
         server.stop()
 
 
-async def test_it_ends_when_its_parent_is_killed(tmp_path: Path, weights: Path) -> None:
+def test_it_ends_when_its_parent_is_killed(weights: Path) -> None:
     program = (
         "import sys, time\nfrom pathlib import Path\nfrom fairlead.models.local.llama import LlamaServer\n"
         "server = LlamaServer('m', Path(sys.argv[1]), 512)\nserver.address()\nprint(server.pid, flush=True)\ntime.sleep(600)\n"
     )
-    async with asyncio.timeout(PATIENCE):
-        parent = subprocess.Popen([sys.executable, "-c", program, str(weights)], stdout=subprocess.PIPE, text=True)
-        with parent:
-            assert parent.stdout is not None
-            pid = int(await asyncio.to_thread(parent.stdout.readline))
-            parent.kill()
-        await gone(pid)
+    with subprocess.Popen([sys.executable, "-c", program, str(weights)], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        process = os.pidfd_open(int(parent.stdout.readline()))
+        parent.kill()
+    assert ends(process)
 
 
 async def test_a_file_that_cannot_be_run_is_explained(tmp_path: Path, weights: Path) -> None:
@@ -106,9 +100,10 @@ async def test_a_file_that_cannot_be_run_is_explained(tmp_path: Path, weights: P
 
 async def test_an_abort_does_not_wait_for_the_start(tmp_path: Path, weights: Path) -> None:
     async with asyncio.timeout(PATIENCE), an_agent(tmp_path, weights) as agent:
+        started = asyncio.Event()
+        agent.session.subscribe(lambda event: started.set())
         asking = asyncio.create_task(agent.ask("Say hello."))
-        while not agent.session.activity.is_streaming:
-            await asyncio.sleep(0)
+        await started.wait()
         await agent.session.abort()
         with pytest.raises(Exception, match="abort"):
             await asking
