@@ -216,6 +216,9 @@ def _checked_model(where: str, model: M, warnings: list[str]) -> M:
 
 
 def _check_compat(where: str, compat: dict[str, Any] | None, warnings: list[str]) -> None:
+    as_text = (compat or {}).get("toolCallsAsText")
+    if as_text is not None and not isinstance(as_text, bool):
+        warnings.append(f"{where}.compat.toolCallsAsText: expected true or false, found {json_files.found(as_text)}.")
     style = (compat or {}).get("thinkingFormat")
     if style is None:
         return

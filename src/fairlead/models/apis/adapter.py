@@ -80,7 +80,7 @@ class Adapter(ABC):
     def __call__(self, request: ModelRequest, cancel: CancelToken) -> AsyncIterator[list[StreamEvent]]:
         """Ask the model. Returns the events of its message, in batches; failures are in the message too."""
         partial = PartialMessage(self._model, self._now_ms())
-        reader = self._reader(partial)
+        reader = self._reader(partial, request)
         return stream_message(self._http, lambda: self._request(request), partial, reader, cancel, request.interceptor)
 
     def _longest_answer(self, request: ModelRequest) -> int:
@@ -96,8 +96,8 @@ class Adapter(ABC):
         """Build the HTTP request."""
 
     @abstractmethod
-    def _reader(self, partial: PartialMessage) -> EventReader:
-        """Make a reader that builds `partial` from one response."""
+    def _reader(self, partial: PartialMessage, request: ModelRequest) -> EventReader:
+        """Make a reader that builds `partial` from the response to `request`."""
 
 
 async def stream_message(

@@ -66,7 +66,7 @@ class AnthropicMessages(Adapter):
         self._encoded: EncodedMessages[ModelMessage] = EncodedMessages()
         self._sent: PrefixCache[bytes] = PrefixCache()
 
-    def _reader(self, partial: PartialMessage) -> AnthropicReader:
+    def _reader(self, partial: PartialMessage, request: ModelRequest) -> AnthropicReader:
         return AnthropicReader(partial)
 
     def _request(self, request: ModelRequest) -> HttpRequest:

@@ -86,7 +86,7 @@ class GoogleGenerativeAI(Adapter):
         self._sent: PrefixCache[bytes] = PrefixCache()
         self._images = EncodedMessages[ToolResultMessage]()
 
-    def _reader(self, partial: PartialMessage) -> GoogleReader:
+    def _reader(self, partial: PartialMessage, request: ModelRequest) -> GoogleReader:
         return GoogleReader(partial)
 
     def _request(self, request: ModelRequest) -> HttpRequest:

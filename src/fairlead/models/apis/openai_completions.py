@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 from msgspec import Struct
@@ -27,6 +27,9 @@ from fairlead.models.apis.response_reading import (
 )
 from fairlead.models.http.client import HttpRequest
 
+if TYPE_CHECKING:
+    from fairlead.models.apis.text_calls import TextCallReader
+
 _WITH_THINKING = frozenset({*THINKING_FIELDS, "reasoning_details"})
 _LENGTH = frozenset({"length", "max_tokens", "model_length"})
 #: Finish reasons that are failures: the error text, and whether the same request may succeed later.
@@ -44,10 +47,12 @@ class OpenAICompletions(Adapter):
     """Asks a model over `POST {base_url}/chat/completions`."""
 
     def _set_up(self) -> None:
-        self._body = ChatBody(self._model, completions_compat(self._model), self._budgets)
+        self._compat = completions_compat(self._model)
+        self._body = ChatBody(self._model, self._compat, self._budgets)
 
-    def _reader(self, partial: PartialMessage) -> ChatReader:
-        return ChatReader(partial)
+    def _reader(self, partial: PartialMessage, request: ModelRequest) -> ChatReader:
+        as_text = [tool.name for tool in request.tools] if self._compat.tool_calls_as_text else ()
+        return ChatReader(partial, as_text)
 
     def _request(self, request: ModelRequest) -> HttpRequest:
         headers = [("content-type", "application/json"), ("accept", "text/event-stream")]
@@ -88,9 +93,15 @@ class _Call:
 class ChatReader:
     """Builds a message from the events of one response."""
 
-    def __init__(self, partial: PartialMessage) -> None:
+    def __init__(self, partial: PartialMessage, tools_in_text: Sequence[str] = ()) -> None:
+        """Read into `partial`. Calls of `tools_in_text` may come as text."""
         self._partial = partial
         self._blocks = BlockWriter(partial)
+        self._text_calls: TextCallReader | None = None
+        if tools_in_text:
+            from fairlead.models.apis.text_calls import TextCallReader
+
+            self._text_calls = TextCallReader(partial, self._blocks, tools_in_text)
         self._calls: list[_Call] = []
         self._by_id: dict[str, _Call] = {}
         self._by_index: dict[int, _Call] = {}
@@ -182,7 +193,7 @@ class ChatReader:
     def _read_content(self, content: Any) -> None:
         if isinstance(content, str):
             if content:
-                self._blocks.text(content)
+                self._write(content)
             return
         for part in records(content):
             thinking = part.get("thinking")
@@ -191,7 +202,13 @@ class ChatReader:
                 if piece := string(thinking) or "".join(pieces):
                     self._think(piece, "thinking")
             elif text := string(part.get("text")):
-                self._blocks.text(text)
+                self._write(text)
+
+    def _write(self, text: str) -> None:
+        if self._text_calls is None:
+            self._blocks.text(text)
+        else:
+            self._text_calls.feed(text)
 
     def _read_call(self, delta: dict[str, Any]) -> None:
         function = record(delta.get("function"))
@@ -234,6 +251,9 @@ class ChatReader:
             return
         self._sign_thinking()
         called = any(call.key is not None for call in self._calls)
+        if self._text_calls is not None:
+            self._text_calls.end()
+            called = called or self._text_calls.found_calls
         reason: StopReason = "length" if self._finish_reason in _LENGTH else "toolUse" if called else "stop"
         self._partial.finish(reason, self._finish_reason or None)
 

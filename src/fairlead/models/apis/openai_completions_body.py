@@ -69,7 +69,11 @@ class ChatBody:
             body["prompt_cache_key"] = request.session_id[:64]
         if limit := self._longest_answer(request):
             body[compat.max_tokens_field] = limit
-        if request.tools:
+        if self._compat.tool_calls_as_text:
+            from fairlead.models.apis.text_calls import STOPS
+
+            body["stop"] = list(STOPS)
+        elif request.tools:
             body["tools"] = [self._tool(tool) for tool in request.tools]
             if compat.cache_control_format == "anthropic":
                 body["tools"][-1]["cache_control"] = _CACHE_MARK
@@ -148,7 +152,12 @@ class ChatBody:
             conversation += image_messages
             image_messages = []
         self._sent.keep(messages[:done], conversation[:count])
-        return [self._system(request.system_prompt), *conversation] if request.system_prompt else conversation
+        prompt = request.system_prompt
+        if self._compat.tool_calls_as_text:
+            from fairlead.models.apis.text_calls import with_tools
+
+            prompt = with_tools(prompt, request.tools)
+        return [self._system(prompt), *conversation] if prompt else conversation
 
     def _images_of_results(self, messages: list[ModelMessage]) -> dict[int, bytes]:
         """Return the messages that carry the images of tool results, by the `id()` of the result."""
@@ -199,6 +208,11 @@ class ChatBody:
                 else:
                     _add_thinking(fields, block)
         text = "".join(texts)
+        if self._compat.tool_calls_as_text:
+            from fairlead.models.apis.text_calls import call_text
+
+            text = "\n".join(filter(None, [text, *map(call_text, message.tool_calls())]))
+            return {"role": "assistant", "content": text} if text else {}
         calls = [self._call(call) for call in message.tool_calls()]
         if not text and not calls:
             return {}
@@ -216,6 +230,10 @@ class ChatBody:
     def _tool_result(self, message: ToolResultMessage) -> dict[str, Any]:
         text = "\n".join(block.text for block in message.content if isinstance(block, TextContent))
         content = text or ("(see the image below)" if message.content else "(no output)")
+        if self._compat.tool_calls_as_text:
+            from fairlead.models.apis.text_calls import result_text
+
+            return {"role": "user", "content": result_text(content)}
         fields = {"role": "tool", "tool_call_id": self._call_id(message.tool_call_id), "content": content}
         if self._compat.requires_tool_result_name:
             fields["name"] = message.tool_name

@@ -56,6 +56,9 @@ class CompletionsCompat(Struct, rename="camel", frozen=True, kw_only=True):
     requires_reasoning_content_on_assistant_messages: bool = False
     #: Tool call ids are exactly nine letters and digits.
     requires_mistral_tool_ids: bool = False
+    #: Tools are described in the system prompt, and calls are read from the text of the answer. For models that write calls as
+    #: JSON text, and for servers that refuse `tools`.
+    tool_calls_as_text: bool = False
     #: None if fairlead does not support the server's format.
     thinking_format: ThinkingFormat | None = "openai"
     #: The field for a number of thinking tokens, if there is one.

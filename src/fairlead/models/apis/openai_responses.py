@@ -53,7 +53,7 @@ class OpenAIResponses(Adapter):
     def _set_up(self) -> None:
         self._messages = EncodedMessages[ModelMessage]()
 
-    def _reader(self, partial: PartialMessage) -> ResponsesReader:
+    def _reader(self, partial: PartialMessage, request: ModelRequest) -> ResponsesReader:
         return ResponsesReader(partial)
 
     def _request(self, request: ModelRequest) -> HttpRequest:
