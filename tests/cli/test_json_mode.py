@@ -85,7 +85,7 @@ def test_a_run_that_is_stopped_before_another_attempt_has_its_end(scripted: Scri
         assert any("auto_retry_start" in line for line in lines_of(process))
         process.send_signal(signal.SIGINT)
         out, _ = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 1
+    assert process.returncode == 130
     after = [line for line in map(json.loads, out.splitlines()) if line["type"] != "entry_appended"]
     assert [line["type"] for line in after] == ["auto_retry_end", "agent_end", "agent_settled"]
     assert len(after[1]["messages"]) == 2

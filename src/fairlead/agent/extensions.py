@@ -39,6 +39,7 @@ class AgentExtensions:
         self, options: AgentOptions, home: Home, settings: Settings, registry: Registry, warn: Callable[[Sequence[str]], None]
     ) -> None:
         self.late: LateExtensions | None = None
+        self._additions: UserAdditions | None = None
         #: Becomes true when an extension asks the process to exit. `on_shutdown` is then called.
         self.shutdown_requested = False
         self.on_shutdown: Callable[[], None] | None = None
@@ -79,7 +80,13 @@ class AgentExtensions:
                 check=readable(workspace.guard),
             )
 
-        return UserAdditions(find_search_paths, skill_commands=settings.enable_skill_commands, warn=self._warn)
+        self._additions = UserAdditions(find_search_paths, skill_commands=settings.enable_skill_commands, warn=self._warn)
+        return self._additions
+
+    @property
+    def failed_templates(self) -> Sequence[str]:
+        """One sentence for each prompt template that could not be used."""
+        return () if self._additions is None else self._additions.failed_templates
 
     def servers(self, workspace: Workspace) -> McpServers | None:
         """Return the MCP servers, or None if there are none. The files are read when the servers are first needed."""

@@ -59,13 +59,14 @@ async def _chat(argv: Sequence[str], arguments: Arguments, profile: Profile, pro
         from fairlead.chat.app import Chat, ChatOptions
         from fairlead.chat.theme import choose
         from fairlead.cli.build import limit_time, log_choices, parse_extension_flags
-        from fairlead.cli.print_mode import read_prompts
+        from fairlead.cli.print_input import read_prompts
+        from fairlead.tools.workspace import readable
 
         options = _options(arguments, profile, program, show)
         agent = Agent(options)
         log_choices(agent, profile.name)
         arguments = await parse_extension_flags(agent, argv, arguments)
-        before, prompts, images = read_prompts("", arguments.words, agent)
+        before, prompts, images = read_prompts("", arguments.words, readable(agent.session.host.workspace.guard))
         if before:
             prompts = [f"{before}\n\n{prompts[0]}" if prompts else before, *prompts[1:]]
         background, typed = terminal.background(0.1)

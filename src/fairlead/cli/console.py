@@ -14,8 +14,8 @@ import logging
 import os
 import select
 import sys
-from collections.abc import Mapping
-from typing import TextIO
+from collections.abc import Callable, Mapping
+from typing import ClassVar, TextIO
 
 from fairlead.core.lenient import visible
 from fairlead.errors import ConfigError
@@ -30,11 +30,13 @@ _USAGE = "expected debug, info, warning or error, or levels by package such as m
 
 def say(text: str) -> None:
     """Print a result to stdout. Only a terminal gets escape sequences replaced; a program gets names unchanged."""
+    StatusLine.hide_shown()
     sys.stdout.write((visible(text) if sys.stdout.isatty() else text) + "\n")
 
 
 def complain(text: str) -> None:
     """Print a line for people to stderr. It is not part of any protocol."""
+    StatusLine.hide_shown()
     sys.stderr.write(visible(text) + "\n")
     sys.stderr.flush()
 
@@ -45,6 +47,41 @@ def remark(text: str) -> None:
     A command that serves a host shows it with `--verbose` only, because hosts show stderr to their users.
     """
     logging.getLogger("fairlead.cli").warning("%s", text)
+
+
+class StatusLine:
+    """The last line of a terminal, which says what happens now. Everything else that is printed removes it first."""
+
+    _shown: ClassVar[StatusLine | None] = None
+
+    def __init__(self, columns: Callable[[], int]) -> None:
+        """`columns` returns the width of the terminal."""
+        self._columns = columns
+
+    def show(self, text: str) -> None:
+        """Show a text in place of the one before. It is cut to the width of the terminal."""
+        StatusLine._shown = self
+        sys.stderr.write(f"\r{_cut(visible(text), self._columns() - 1)}\x1b[K")
+        sys.stderr.flush()
+
+    @classmethod
+    def hide_shown(cls) -> None:
+        """Remove the line, if there is one."""
+        if cls._shown is not None:
+            cls._shown = None
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+def _cut(text: str, columns: int) -> str:
+    from unicodedata import east_asian_width
+
+    width = 0
+    for index, character in enumerate(text):
+        width += 2 if east_asian_width(character) in "WF" else 1
+        if width > columns:
+            return text[:index]
+    return text
 
 
 def configure_logging(env: Mapping[str, str], *, default: str, verbose: bool, log_file: str | None) -> None:
@@ -132,6 +169,7 @@ class _StderrHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         try:
             left = memoryview(f"{self.format(record)}\n".encode("utf-8", "replace"))
+            StatusLine.hide_shown()
             descriptor = sys.stderr.fileno()
             while left and select.select([], [descriptor], [], 0)[1]:
                 left = left[os.write(descriptor, left[:_PIPE_BUF]) :]

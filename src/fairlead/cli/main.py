@@ -323,7 +323,7 @@ def _served(arguments: Arguments, program: Program) -> Dialect | None:
         return _dialect(arguments.mode, program)
     if arguments.mode in ("rpc", "rpc-ui"):
         return _dialect(arguments.dialect, program)
-    if arguments.mode or arguments.print or arguments.words:
+    if arguments.mode or arguments.print or arguments.words or arguments.output_format:
         return None
     dialect = _dialect(arguments.dialect, program)
     return dialect if dialect.is_server else None

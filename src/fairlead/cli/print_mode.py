@@ -3,76 +3,72 @@
 from __future__ import annotations
 
 import asyncio
-import io
-import os
-import select
 import signal
-import stat
 import sys
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from fairlead.cli.build import build_agent, choose_model, limit_time
 from fairlead.cli.console import complain
 from fairlead.cli.flags import Arguments, UsageError
+from fairlead.cli.print_input import read_input, read_prompts
+from fairlead.cli.print_output import Stdout
 from fairlead.cli.start import run
 from fairlead.config.process import start_thread
-from fairlead.core.lenient import scrub_text
-from fairlead.core.messages import ImageContent
+from fairlead.core.events import Event, ExtensionError
 from fairlead.core.partial_message import ABORTED
-from fairlead.errors import ConfigError, FairleadError, ProviderError, RunAborted
+from fairlead.errors import FairleadError, ProviderError, RunAborted
 from fairlead.tools.workspace import readable
 
 if TYPE_CHECKING:
     from types import FrameType
 
-    from _typeshed import ReadableBuffer
-
     from fairlead.agent import Agent
-    from fairlead.config.files import Check
+    from fairlead.core.messages import ImageContent
+    from fairlead.core.model import StreamEnd
     from fairlead.wire.dialects import Program
     from fairlead.wire.pi.profile import Profile
-    from fairlead.wire.pi.updates import Form
 
-NOTHING_TO_DO = "There is nothing to do. Give a prompt, or --mode rpc to serve a host."
-
-#: The largest size of standard input, and of a file on the command line, in bytes.
-MOST_INPUT = 64 * 1024 * 1024
-_TOO_MUCH = f"more than {MOST_INPUT >> 20} MiB, which no model can read. Give part of it."
+NOTHING_TO_DO = "There is nothing to do. Give a prompt: fairlead -p PROMPT. `fairlead --help` shows what else there is."
+EMPTY_PROMPT = "The prompt is empty. Give a text, or pipe one in."
+#: Added to the number of a signal, the exit code of a process that the signal ended.
+_SIGNALLED = 128
+#: Failures that make the exit code 1 although there is an answer: an extension that was not loaded, a slash command that
+#: raised, a session that was not saved.
+_FAILURES = ("load", "command", "write")
 
 
 def run_prompts(argv: Sequence[str], arguments: Arguments, profile: Profile, program: Program) -> int:
-    """Run the prompts and print the answers. Returns 1 if the last run failed, else 0."""
-    piped = "" if sys.stdin.isatty() else _read_input()
+    """Run the prompts and print the answers. Returns the exit code."""
+    is_peer = program.dialect is not None
+    if not is_peer and any(not word.strip() for word in arguments.words):
+        raise UsageError(EMPTY_PROMPT)
+    if arguments.output_format is not None and arguments.mode not in (None, "text"):
+        raise UsageError(
+            f"--output-format is for -p, and --mode {arguments.mode} has a format of its own. Leave out one of them."
+        )
+    piped = "" if sys.stdin.isatty() else read_input()
     if not piped and not arguments.words and not arguments.unknown:
         raise UsageError(NOTHING_TO_DO)
     agent = build_agent(arguments, profile, program)
-    return run(_answer(agent, argv, arguments, profile, piped, _Stdout()))
+    return run(_answer(_Invocation(agent, arguments, profile, Stdout(), is_peer=is_peer), argv, piped))
 
 
-def _read_input() -> str:
-    """Read all of standard input. Raises ConfigError if it is too long for any model."""
-    data = sys.stdin.buffer.read(MOST_INPUT + 1)
-    if len(data) > MOST_INPUT:
-        raise ConfigError(f"Standard input has {_TOO_MUCH}")
-    return data.decode("utf-8", "replace").strip()
-
-
-async def _answer(agent: Agent, argv: Sequence[str], arguments: Arguments, profile: Profile, piped: str, stdout: _Stdout) -> int:
+async def _answer(invocation: _Invocation, argv: Sequence[str], piped: str) -> int:
+    agent, arguments = invocation.agent, invocation.arguments
     await agent.extensions.load_required()
     if arguments.unknown:
         from fairlead.cli.build import parse_extension_flags
 
-        arguments = await parse_extension_flags(agent, argv, arguments)
+        arguments = invocation.arguments = await parse_extension_flags(agent, argv, arguments)
         if not piped and not arguments.words:
             raise UsageError(NOTHING_TO_DO)
     await agent.extensions.find_model()
     await choose_model(agent)
     limit_time(agent, arguments)
-    before, prompts, images = read_prompts(piped, arguments.words, agent)
+    before, prompts, images = read_prompts(piped, arguments.words, readable(agent.session.host.workspace.guard))
     await agent.session.additions.prepare()
-    return await _Invocation(agent, arguments, profile, stdout).run(_expanded(agent, before, prompts), images)
+    return await invocation.run(_expanded(agent, before, prompts), images)
 
 
 def _expanded(agent: Agent, before: str, prompts: list[str]) -> list[tuple[str, bool]]:
@@ -87,70 +83,142 @@ def _expanded(agent: Agent, before: str, prompts: list[str]) -> list[tuple[str, 
 
 
 class _Invocation:
-    """One invocation of the command: its agent, its output, and what stops it early."""
+    """One invocation of the command: its agent, its output, and what stops it early.
 
-    def __init__(self, agent: Agent, arguments: Arguments, profile: Profile, stdout: _Stdout) -> None:
-        self._agent = agent
-        self._arguments = arguments
+    With `is_peer`, the exit code is that of the program which fairlead was started as: it depends on the last run alone.
+    """
+
+    def __init__(self, agent: Agent, arguments: Arguments, profile: Profile, stdout: Stdout, *, is_peer: bool) -> None:
+        self.agent = agent
+        self.arguments = arguments
         self._profile = profile
         self._stdout = stdout
+        self._is_peer = is_peer
         stdout.on_error = self._stop
         self._stopped = False
+        #: The signal that stopped it, if one did.
+        self._signal = 0
         self._asking: asyncio.Task[None] | None = None
+        #: What failed although there may be an answer.
+        self._problems: list[str] = []
+        #: Those of the problems that a warning has reported already.
+        self._said: set[str] = set()
 
     async def run(self, prompts: list[tuple[str, bool]], images: list[ImageContent]) -> int:
+        from fairlead.cli.print_output import ResultRecorder
+        from fairlead.cli.progress import show_progress
+
+        agent = self.agent
         self._catch_signals(asyncio.get_running_loop())
         # This runs while the model answers. The process does not wait for it when it exits.
-        start_thread(self._agent.clear_leftovers, "fairlead-leftovers")
-        async with self._agent:
-            if self._arguments.mode == "json":
+        start_thread(agent.clear_leftovers, "fairlead-leftovers")
+        agent.session.subscribe(self._note_failures)
+        recorder = ResultRecorder(agent) if self._form != "text" else None
+        fatal: str | None = None
+        async with agent:
+            if self.arguments.mode == "json" or self._form == "stream-json":
                 self._write_events()
-            for index, (prompt, expand) in enumerate(prompts):
-                if self._stopped or self._agent.shutdown_requested:
-                    break
-                self._asking = asyncio.create_task(self._ask(prompt, images if index == 0 else None, expand))
-                try:
-                    await self._asking
-                except (ProviderError, RunAborted):
-                    continue  # the exit code depends on the last run
-                except FairleadError as error:
-                    return self._failed(str(error))
-                except asyncio.CancelledError:
-                    break
-        return self._conclude()
+            with show_progress(agent, self._stdout if self._streams else None, verbose=self.arguments.verbose):
+                fatal = await self._ask_all(prompts, images)
+        code, errors = self._conclude(fatal)
+        if recorder is not None and self._stdout.error is None:
+            self._stdout.write(recorder.line(errors))
+        for error in errors:
+            if error not in self._said:
+                complain(f"Error: {error}")
+        return code
+
+    async def _ask_all(self, prompts: list[tuple[str, bool]], images: list[ImageContent]) -> str | None:
+        """Ask all prompts. Returns why it ended early, if it did."""
+        for index, (prompt, expand) in enumerate(prompts):
+            if self._stopped or self.agent.shutdown_requested:
+                break
+            self._asking = asyncio.create_task(self._ask(prompt, images if index == 0 else None, expand))
+            try:
+                await self._asking
+            except (ProviderError, RunAborted) as error:
+                if index < len(prompts) - 1:
+                    self._problems.append(f"Prompt {index + 1} of {len(prompts)} failed: {error}")
+            except FairleadError as error:
+                return str(error)
+            except asyncio.CancelledError:
+                break
+            else:
+                self._check_length(self.agent.session.activity.last_end)
+        return None
 
     async def _ask(self, prompt: str, images: list[ImageContent] | None, expand: bool) -> None:
-        await self._agent.ask(prompt, images, expand=expand)
-        await self._agent.idle()
+        await self.agent.ask(prompt, images, expand=expand)
+        await self.agent.idle()
+
+    @property
+    def _form(self) -> str:
+        return self.arguments.output_format or "text"
+
+    @property
+    def _streams(self) -> bool:
+        """Whether answers are printed piece by piece. Programs get the last answer in one piece, as from pi."""
+        return self.arguments.mode != "json" and self._form == "text" and self._stdout.isatty()
 
     def _write_events(self) -> None:
-        form = "delta" if self._arguments.updates == "delta" else "full"
-        _EventLines(self._stdout, self._agent, self._profile, form).write_header()
+        from fairlead.cli.print_output import EventLines
 
-    def _conclude(self) -> int:
-        """Print the answer, or the reason why there is none. Returns the exit code."""
-        end = self._agent.session.activity.last_end
-        if end is not None and not self._stopped and end.message.stop_reason not in ("error", "aborted"):
-            if self._arguments.mode != "json":
+        chosen = self.arguments.updates or ("delta" if self._form == "stream-json" else "full")
+        EventLines(self._stdout, self.agent, self._profile, "delta" if chosen == "delta" else "full").write_header()
+
+    def _note_failures(self, event: Event) -> None:
+        if not isinstance(event, ExtensionError) or event.event not in _FAILURES:
+            return
+        if event.event == "load":
+            self._problems.append(f"The extension {event.extension_path} was not loaded: {event.error}")
+            self._said.add(self._problems[-1])
+        else:
+            self._problems.append(f"{event.extension_path}: {event.error}")
+
+    def _check_length(self, end: StreamEnd | None) -> None:
+        if end is not None and end.message.stop_reason == "length":
+            self._problems.append(
+                "The answer is cut off: it reached the largest number of tokens that the model may write."
+                ' Ask for the rest with: fairlead -c -p "Continue."'
+            )
+
+    def _conclude(self, fatal: str | None) -> tuple[int, list[str]]:
+        """Print the answer, if text was asked for. Returns the exit code and what failed, one sentence each."""
+        end = self.agent.session.activity.last_end
+        is_good = end is not None and end.message.stop_reason not in ("error", "aborted")
+        if end is not None and is_good and not self._stopped and fatal is None:
+            if self.arguments.mode != "json" and self._form == "text" and not self._streams:
                 self._stdout.write(end.message.text().encode("utf-8", "replace") + b"\n")
             if self._stdout.error is None:
-                return 0
+                return self._with_problems()
         error = self._stdout.error
         if isinstance(error, BrokenPipeError):
-            return 1  # the reader closed the pipe, so it knows
+            return 1, []  # the reader closed the pipe, so it knows
         if error is not None:
-            return self._failed(f"Cannot write to standard output: {error.strerror}.")
+            return 1, [f"Cannot write to standard output: {error.strerror}."]
         if self._stopped:
-            return self._failed(ABORTED)
-        if end is None:
-            return 0  # extensions handled all prompts
-        if self._arguments.mode == "json" and self._profile.json_mode_succeeds:
-            return 0  # the events say what failed
-        return self._failed(end.message.error_message or "The model failed without saying why.")
+            return (_SIGNALLED + self._signal if self._signal else 1), [ABORTED]
+        if fatal is not None:
+            return 1, [*self._own_problems(), fatal]
+        if end is None:  # extensions handled all prompts
+            return self._with_problems()
+        if self.arguments.mode == "json" and self._profile.json_mode_succeeds:
+            return 0, []  # the events say what failed
+        from fairlead.cli.advice import explained
 
-    def _failed(self, error: str) -> int:
-        complain(f"Error: {error}")
-        return 1
+        return 1, [*self._own_problems(), explained(self.agent, end)]
+
+    def _with_problems(self) -> tuple[int, list[str]]:
+        problems = self._own_problems()
+        return (1 if problems else 0), problems
+
+    def _own_problems(self) -> list[str]:
+        """Return what failed besides the last run. The events of JSON mode say it, and peers do not."""
+        if self._is_peer or self.arguments.mode == "json":
+            return []
+        templates = self.agent.extensions.failed_templates
+        self._said.update(templates)
+        return [*templates, *self._problems]
 
     def _catch_signals(self, loop: asyncio.AbstractEventLoop) -> None:
         """Stop the run and skip the remaining prompts at the first signal. The next signal has its default effect.
@@ -161,6 +229,7 @@ class _Invocation:
         def interrupt(number: int, frame: FrameType | None) -> None:
             for name in signals:
                 signal.signal(name, signal.SIG_DFL)
+            self._signal = number
             loop.call_soon_threadsafe(self._stop)
 
         signals = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
@@ -171,102 +240,3 @@ class _Invocation:
         self._stopped = True
         if self._asking is not None:
             self._asking.cancel()
-
-
-class _EventLines:
-    """Writes the events of an agent as lines, as they happen. A slow reader blocks the agent, as is usual in a pipeline."""
-
-    def __init__(self, stdout: _Stdout, agent: Agent, profile: Profile, form: Form) -> None:
-        from fairlead.wire.connection import HostOutput
-        from fairlead.wire.pi.serve import server_type
-        from fairlead.wire.pi.updates import ChunkedOutlet, Pacing, Updates
-
-        self._stdout = stdout
-        self._agent = agent
-        self._output = HostOutput(self._write, limit=agent.settings.output.queue_bytes)
-        outlet = ChunkedOutlet(self._output)
-        updates = Updates(outlet, Pacing.of(agent.settings.output), form)
-        frames = server_type(profile).events_type(outlet, profile, updates)
-        agent.session.subscribe(frames.send_event)
-
-    def write_header(self) -> None:
-        """Write the first line: the header of the session, as in a session file."""
-        from fairlead.session.history.entries import encode_line
-
-        self._output.send(encode_line(self._agent.session.history.log.header) + b"\n")
-
-    def _write(self, frame: bytes) -> None:
-        self._stdout.write(frame)
-        self._output.written(len(frame))
-
-
-class _Stdout(io.FileIO):
-    """Standard output. After the first failure to write, which `on_error` reports, the rest is dropped."""
-
-    def __init__(self) -> None:
-        # A private copy: what extensions and their child processes print goes to stderr, even while they load.
-        super().__init__(os.dup(sys.stdout.fileno()), "w")
-        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-        self.error: OSError | None = None
-        self.on_error: Callable[[], None] = lambda: None
-
-    def write(self, data: ReadableBuffer, /) -> int:
-        view = memoryview(data)
-        size = len(view)
-        while view and self.error is None:
-            try:
-                view = view[os.write(self.fileno(), view) :]
-            except BlockingIOError:  # the parent process made it non-blocking
-                select.select([], [self.fileno()], [])
-            except OSError as error:
-                self.error = error
-                self.on_error()
-        return size
-
-
-def read_prompts(piped: str, words: list[str], agent: Agent) -> tuple[str, list[str], list[ImageContent]]:
-    """Return the text before the first prompt (piped input, then files), the prompts, and the images of the first one.
-
-    Arguments and file names may contain bytes that are not text. Models and hosts get U+FFFD for them.
-
-    Raises:
-        ConfigError: A file cannot be read.
-    """
-    check = readable(agent.session.host.workspace.guard)
-    before = [piped]
-    images: list[ImageContent] = []
-    for word in words:
-        if word.startswith("@"):
-            text, image = _file(word[1:], check)
-            before.append(text)
-            images += [image] if image else []
-    prompts = [word for word in words if not word.startswith("@")]
-    return scrub_text("\n\n".join(part for part in before if part)), [scrub_text(text) for text in prompts], images
-
-
-def _file(name: str, check: Check | None) -> tuple[str, ImageContent | None]:
-    path = Path(name).expanduser()
-    try:
-        mode = path.stat().st_mode
-        if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):  # it might never end; a pipe ends when its writer closes it
-            raise ConfigError(f"@{name}: expected a file, found a device.")
-        with path.open("rb") as file:
-            if check is not None:
-                check(file.fileno(), path)
-            data = file.read(MOST_INPUT + 1)
-    except OSError as error:
-        raise ConfigError(f"@{name}: {error.strerror}") from error
-    if len(data) > MOST_INPUT:
-        raise ConfigError(f"@{name} has {_TOO_MUCH}")
-    kind = _image_type(data)
-    if kind is not None:
-        import base64
-
-        return f'<file name="{path.absolute()}"></file>', ImageContent(base64.b64encode(data).decode(), kind)
-    return f'<file name="{path.absolute()}">\n{data.decode("utf-8", "replace")}\n</file>', None
-
-
-def _image_type(data: bytes) -> str | None:
-    from fairlead.core.images import image_type
-
-    return image_type(data)

@@ -105,6 +105,8 @@ class _LoadedAdditions(Struct, frozen=True):
     skills: Mapping[str, Skill]
     templates: Mapping[str, Template]
     problems: Sequence[str]
+    #: Those of the problems that are about templates.
+    template_problems: Sequence[str] = ()
 
 
 class UserAdditions:
@@ -119,6 +121,8 @@ class UserAdditions:
         self._find_search_paths = find_search_paths
         self._skill_commands = skill_commands
         self._warn = warn
+        #: One sentence for each template that could not be used when they were last read.
+        self.failed_templates: Sequence[str] = ()
         self._loaded: dict[Path, _LoadedAdditions] = {}
         #: Reads in progress. If `reload` removes one, its result is not used.
         self._reading: dict[Path, asyncio.Future[_LoadedAdditions]] = {}
@@ -189,6 +193,7 @@ class UserAdditions:
 
     def _store(self, cwd: Path, found: _LoadedAdditions) -> None:
         self._loaded[cwd] = found
+        self.failed_templates = found.template_problems
         self._warn(found.problems)
 
 
@@ -197,6 +202,7 @@ def _read(search_paths: SearchPaths, cwd: Path) -> _LoadedAdditions:
     from fairlead.session.additions import PromptParts
 
     problems: list[str] = []
+    template_problems: list[str] = []
     skills: Mapping[str, Skill] = {}
     templates: Mapping[str, Template] = {}
     skills_text = ""
@@ -208,10 +214,11 @@ def _read(search_paths: SearchPaths, cwd: Path) -> _LoadedAdditions:
     if template_paths := search_paths.present(search_paths.template_paths(cwd), cwd):
         from fairlead.extend.templates import load_templates
 
-        templates = load_templates(template_paths, problems, search_paths.check)
+        templates = load_templates(template_paths, template_problems, search_paths.check)
+        problems += template_problems
     home = search_paths.home
     if home is None:
-        return _LoadedAdditions(PromptParts(skills=skills_text), skills, templates, problems)
+        return _LoadedAdditions(PromptParts(skills=skills_text), skills, templates, problems, template_problems)
     reader = ContextReader(search_paths, problems)
     appended = reader.prompt_file("APPEND_SYSTEM.md", home, cwd)
     instead = reader.prompt_file("SYSTEM.md", home, cwd)
@@ -223,7 +230,7 @@ def _read(search_paths: SearchPaths, cwd: Path) -> _LoadedAdditions:
         context_files=[file.path for file in context],
         skills=skills_text,
     )
-    return _LoadedAdditions(parts, skills, templates, problems)
+    return _LoadedAdditions(parts, skills, templates, problems, template_problems)
 
 
 def _commands(templates: Mapping[str, Template], skills: Mapping[str, Skill]) -> list[SlashCommand]:

@@ -38,12 +38,19 @@ class ConfigValue(Struct, frozen=True):
         """Whether a user has probably written it as the name of a variable."""
         return not self.is_literal and "_" in self.text and self.text.isupper() and self.text.isidentifier()
 
-    def missing(self, env: Mapping[str, str]) -> list[str]:
-        """Return the names of the variables that it needs and that are not set."""
+    @property
+    def variables(self) -> list[str]:
+        """The names of the variables that it needs."""
+        if self.looks_like_variable:
+            return [self.text]
         if self.is_literal or "$" not in self.text or self.command is not None:
             return []
         names = (braced or plain for _, braced, plain in _reference().findall(self.text))
-        return list(dict.fromkeys(name for name in names if name and not self._variable(name, env)))
+        return list(dict.fromkeys(filter(None, names)))
+
+    def missing(self, env: Mapping[str, str]) -> list[str]:
+        """Return the names of the variables that it needs and that are not set."""
+        return [name for name in self.variables if name != self.text and not self._variable(name, env)]
 
     def resolved(self, env: Mapping[str, str]) -> str:
         """Return what it stands for, if it is not a command and no variable is missing."""

@@ -135,6 +135,38 @@ class CredentialStore:
         value = self._written(provider, models_json_key, logins)
         return None if value is None else self._resolve(value, f"The key of {provider}")
 
+    def source(self, provider: str, models_json_key: str | None, *, logins: bool = False) -> str | None:
+        """Say where the key of a provider comes from, in words and without the key; None if there is none.
+
+        Takes the same arguments as `key`. Runs no command.
+        """
+        if self._flag_key and provider == self._flag_provider:
+            return "--api-key"
+        entry = self._auth_entry(provider)
+        if _key_of(entry):
+            return self._stored_in(provider)
+        if logins and self.token(provider) is not None:
+            return f"the login in {self._home.auth_path}"
+        known = PROVIDERS.get(provider)
+        for variable in known.key_variables if known else ():
+            if self._env.get(variable, "").strip():
+                return f"the environment variable {variable}"
+        if not models_json_key:
+            return None
+        value = ConfigValue(models_json_key)
+        files = " or ".join(map(str, self._home.models_files())) or "an extension"
+        if value.command is not None:
+            return f"a command in {files}"
+        named = value.variables
+        return f"{files}, which names the environment variable {', '.join(named)}" if named else files
+
+    def _stored_in(self, provider: str) -> str:
+        """Return the file that a stored key comes from."""
+        for path in self._home.auth_files():
+            if _key_of(self._read_auth(path).get(provider)):
+                return str(path)
+        return str(self._home.key_database or self._home.auth_path)
+
     def resolve(self, text: str, what: str) -> str:
         """Return what a value in a file stands for. `what` names it in errors.
 

@@ -344,7 +344,12 @@ class Registry:
             headers["Authorization"] = f"Bearer {key}"
         return RequestAuth(key, headers, expires)
 
-    # keys and logins
+    def key_source(self, provider: str) -> str | None:
+        """Say where the key of a provider comes from, such as "the environment variable OPENAI_API_KEY"; None if it has none."""
+        if provider in self._streams:
+            return "the extension that adds the provider"
+        entry = self._entry(provider)
+        return self._credentials.source(provider, entry.api_key, logins=entry.oauth is not None)
 
     def logins(self) -> dict[str, OAuthEntry]:
         """Return the login settings of each provider that supports login, in the order of models.json."""

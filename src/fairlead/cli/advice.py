@@ -1,0 +1,27 @@
+"""What a person at a command line can do about an error of a provider."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fairlead.agent import Agent
+    from fairlead.core.model import StreamEnd
+
+_NOT_AUTHORISED = (401, 403)
+
+
+def explained(agent: Agent, end: StreamEnd) -> str:
+    """Return the error of a run that failed. If the provider refused the key, it says where the key came from."""
+    text = end.message.error_message or "The model failed without saying why."
+    if end.status not in _NOT_AUTHORISED:
+        return text
+    return f"{text.rstrip()}\n{about_key(agent, end.message.provider)}"
+
+
+def about_key(agent: Agent, provider: str) -> str:
+    """Return where the key of a provider came from, and how to give another one."""
+    source = agent.registry.key_source(provider)
+    if source is None:
+        return f"No key was sent to {provider}. Give one with: fairlead login {provider}"
+    return f"The key for {provider} came from {source}. Check it, or store another one with: fairlead login {provider}"
