@@ -47,6 +47,22 @@ def test_an_unknown_provider_is_named(fairlead: Command) -> None:
     assert '"nobody"' in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "suggested"),
+    [
+        (["-p", "--provider", "antropic", "hi"], "Did you mean anthropic?"),
+        (["-p", "--provider", "antropic", "--model", "opus", "hi"], "Did you mean anthropic/"),
+        (["-p", "--model", "opnai/nothing-like-it", "hi"], "Did you mean the provider openai?"),
+        (["login", "antropic"], "Did you mean anthropic?"),
+    ],
+    ids=lambda value: " ".join(value) if is_array(value) else "",
+)
+def test_a_mistyped_provider_gets_a_suggestion(fairlead: Command, words: list[str], suggested: str) -> None:
+    done = fairlead(*words)
+    assert (done.returncode, done.stdout) == (1, "") and suggested in done.stderr
+    assert fairlead.provider.requests == []
+
+
 def test_levels_of_thinking_reach_the_provider(fairlead: Command) -> None:
     def budget(*flags: str) -> int | None:
         assert fairlead("-p", *flags, "hi").returncode == 0

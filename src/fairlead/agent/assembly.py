@@ -311,7 +311,7 @@ class Assembly:
         if options.provider:
             model = self._registry.default_of(options.provider)
             if model is None:
-                raise ModelNotFound(f'No model of the provider "{options.provider}" is known. Name one with --model.')
+                raise self._registry.unknown_provider(options.provider)
             return model, None
         if options.models and (chosen := self._matching("--models", options.models)):
             return chosen[0]

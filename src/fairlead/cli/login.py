@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from fairlead.cli.console import complain, say
 from fairlead.cli.flags import UsageError
+from fairlead.cli.subcommand import nearest
 from fairlead.config.home import Home
 from fairlead.config.process import run_in_thread
 from fairlead.errors import ConfigError, LoginFailed
@@ -40,7 +41,8 @@ def login(words: Sequence[str], program: Program) -> int:
         return code
     known = [name for name, _ in registry.providers()]
     if provider not in known:
-        raise ConfigError(f"Unknown provider {provider!r}. The providers are: {', '.join(known)}.")
+        near = nearest(provider, known)
+        raise ConfigError(f"Unknown provider {provider!r}.{near} The providers are: {', '.join(known)}.")
     key = _typed_key(provider)
     if not key:
         complain("Error: no key was given. Nothing has changed.")

@@ -204,7 +204,11 @@ def not_found(pattern: str, models: Sequence[Model]) -> ModelNotFound:
     """Make the error for a pattern that matches no model. It suggests similar names."""
     text = f'Model "{pattern}" not found. Use --list-models to see available models.'
     near = _nearest(split_level(pattern)[0], models)
-    return ModelNotFound(f"{text} Did you mean {_either(near)}?" if near else text)
+    if near:
+        return ModelNotFound(f"{text} Did you mean {_either(near)}?")
+    provider, slash, _ = pattern.partition("/")
+    similar = nearest_name(provider, {model.provider for model in models}) if slash else None
+    return ModelNotFound(f"{text} Did you mean the provider {similar}?" if similar and similar != provider else text)
 
 
 def ambiguous(pattern: str, models: Sequence[Model]) -> ModelNotFound:
@@ -238,6 +242,14 @@ def _nearest(pattern: str, models: Sequence[Model]) -> list[str]:
     for model in models:
         names.setdefault(naming(model).lower(), full_name(model))
     return [names[name] for name in get_close_matches(wanted, names, n=3, cutoff=0.7)]
+
+
+def nearest_name(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that is most similar to a mistyped one, or None if none is similar."""
+    from difflib import get_close_matches
+
+    found = get_close_matches(name.lower(), list(known), 1, 0.7)
+    return found[0] if found else None
 
 
 def _either(names: Sequence[str]) -> str:

@@ -197,6 +197,15 @@ class Registry:
         known = PROVIDERS.get(provider)
         return None if known is None else self.find(provider, known.default_model)
 
+    def unknown_provider(self, name: str) -> ModelNotFound:
+        """Make the error for a provider without models. It suggests a similar name."""
+        known = [provider for provider, _ in self.providers()]
+        if name in known:
+            return ModelNotFound(f'The default model of the provider "{name}" is not known. Name a model with --model.')
+        near = model_patterns.nearest_name(name, known)
+        hint = f" Did you mean {near}?" if near else f" The providers are: {', '.join(known)}."
+        return ModelNotFound(f'No model of the provider "{name}" is known.{hint}')
+
     # what extensions add
 
     def add_provider(

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 NO_PACKAGE = (
     "MCP servers are configured, but the package that connects to them is not installed, so they are left out. "
-    "Install it with: pip install 'fairlead[mcp]'"
+    "Install it with: {command}"
 )
 
 
@@ -218,7 +218,9 @@ class McpServers:
     async def _has_package(self) -> bool:
         error = await _load_package()
         if isinstance(error, ModuleNotFoundError):
-            self._options.warn([NO_PACKAGE])
+            from fairlead.config.extras import install_command
+
+            self._options.warn([NO_PACKAGE.format(command=install_command("mcp"))])
         elif error is not None:
             self._options.warn([f"MCP servers are left out, because the package that connects to them cannot be loaded: {error}"])
         return error is None

@@ -14,10 +14,7 @@ from fairlead.errors import ConfigError
 #: The oldest major version of Node that the runtime works with.
 OLDEST_NODE = 20
 
-MISSING = (
-    f"It is written in JavaScript or TypeScript, which needs Node {OLDEST_NODE} or newer. "
-    "Install Node, or the extra fairlead[node], which brings it."
-)
+_NEEDS_NODE = f"It is written in JavaScript or TypeScript, which needs Node {OLDEST_NODE} or newer."
 
 
 def find_node(env: Mapping[str, str]) -> str:
@@ -30,8 +27,14 @@ def find_node(env: Mapping[str, str]) -> str:
         return found
     bundled = _bundled_node()
     if bundled is None:
-        raise ConfigError(MISSING)
+        raise ConfigError(f"{_NEEDS_NODE} {_advice()}")
     return bundled
+
+
+def _advice() -> str:
+    from fairlead.config.extras import install_command
+
+    return f"Install Node, or the package that brings it: {install_command('node')}"
 
 
 def _is_new_enough(node: str) -> bool:
@@ -60,6 +63,6 @@ def npm_command(env: Mapping[str, str]) -> list[str]:
         return [found]
     bundled = _bundled_node()
     if bundled is None:
-        raise ConfigError("Packages need npm. Install Node, or the extra fairlead[node], which brings it.")
+        raise ConfigError(f"Packages need npm. {_advice()}")
     script = Path(bundled).parent.parent / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
     return [bundled, str(script)]

@@ -40,8 +40,9 @@ if TYPE_CHECKING:
 StartRun: TypeAlias = "Callable[[Sequence[Message], CancelToken, str | None, RunLimits | None], None]"
 
 NO_MODEL = (
-    "No model selected.\n\nSet a provider's key in the environment (such as ANTHROPIC_API_KEY), or choose a model "
-    "with set_model or --model. `fairlead --list-models` shows what there is."
+    "No model selected.\n\nSet a provider's key in the environment (such as ANTHROPIC_API_KEY, OPENAI_API_KEY or "
+    "GEMINI_API_KEY), store one with `fairlead login`, or start a model server on this machine. `fairlead doctor` shows what "
+    "was found."
 )
 COMPACTING = "Cannot submit a prompt while compaction is in progress. Wait for compaction to finish and retry."
 
