@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Write the reference from the declarations: docs/settings.md, and docs/protocol with a page per protocol and the JSON Schema
-and TypeScript types of each dialect.
+"""Write the reference from the declarations: docs/settings.md, docs/protocol with a page per protocol and the JSON Schema and
+TypeScript types of each dialect, and docs/schema with the JSON Schemas of files.
 
 make_reference.py           write it
 make_reference.py --check   fail if any of it is stale
@@ -11,7 +11,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from fairlead.cli.schema import schema_text, types_text
+from fairlead.cli.config_schemas import CONFIG_SCHEMAS
+from fairlead.cli.schema import config_schema_text, schema_text, types_text
 from fairlead.wire.dialects import DIALECTS
 from reference import acp, opal, pi, settings
 
@@ -25,6 +26,7 @@ def texts() -> dict[str, str]:
     for name, dialect in DIALECTS.items():
         made[f"protocol/{name}.schema.json"] = schema_text(dialect)
         made[f"protocol/{name}.ts"] = types_text(dialect)
+    made |= {f"schema/{name}.schema.json": config_schema_text(name) for name in CONFIG_SCHEMAS}
     return made
 
 

@@ -62,7 +62,10 @@ def test_types_are_typescript(dialect: str, tmp_path: Path) -> None:
     [
         (["--dialect", "klingon"], "Unknown dialect 'klingon'. The dialects are: pi, pi-2025, omp, xcsh, opal, acp"),
         (["--dialect"], "usage: fairlead schema"),
-        (["pi"], "usage: fairlead schema"),
+        (["klingon"], "There is no schema 'klingon'."),
+        (["setings"], "Did you mean settings?"),
+        (["pi", "omp"], "usage: fairlead schema"),
+        (["settings", "--typescript"], "The schema of settings has no dialect and no TypeScript types."),
         (["--typescript=yes"], "usage: fairlead schema"),
     ],
 )

@@ -437,7 +437,8 @@ class Agent(AgentKeywords):
 
 def _protects(warning: str) -> bool:
     """Whether a warning about settings concerns something that protects the user: a whole file, or one of certain settings."""
-    return " expected " not in warning or any(f" {name}" in warning for name in PROTECTING_SETTINGS)
+    is_about_a_key = " expected " in warning or " no such key" in warning
+    return not is_about_a_key or any(f" {name}" in warning for name in PROTECTING_SETTINGS)
 
 
 def shared_by_agents(options: AgentOptions, home: Home, settings: Settings) -> Shared:

@@ -264,14 +264,17 @@ SUBCOMMANDS: tuple[Subcommand, ...] = (
     Subcommand(
         name="schema",
         group="hosts",
-        summary="print a protocol as JSON Schema or TypeScript",
+        summary="print a protocol or the format of a file as JSON Schema",
         run="schema:schema",
-        usage=("[--dialect NAME] [--typescript]",),
+        usage=("[DIALECT] [--typescript]", "settings|models|result"),
+        about="Prints the JSON Schema of a protocol, of settings.json, of models.json, or of the result of\n"
+        "-p --output-format json. Protocols are also available as TypeScript types.",
         flags=(
             Flag(("--dialect",), "dialect", "value", "the dialect, by default that of RPC mode", "NAME"),
             Flag(("--typescript",), "typescript", "switch", "print types instead of a JSON Schema"),
         ),
-        examples=("schema --dialect pi", "schema --dialect opal --typescript"),
+        words=("<dialect>", "settings", "models", "result"),
+        examples=("schema pi", "schema opal --typescript", "schema settings > settings.schema.json"),
         for_peers=True,
     ),
     Subcommand(
@@ -291,6 +294,11 @@ SUBCOMMANDS: tuple[Subcommand, ...] = (
         examples=("version",),
     ),
 )
+
+
+def command_named(name: str) -> Subcommand:
+    """Return the row of the table with this name."""
+    return next(command for command in SUBCOMMANDS if command.name == name)
 
 
 def find(name: str, program: Program) -> Subcommand | None:

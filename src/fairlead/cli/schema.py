@@ -1,4 +1,4 @@
-"""`fairlead schema`: print a protocol as JSON Schema or as TypeScript types."""
+"""`fairlead schema`: print a protocol, or the format of a file, as JSON Schema. Protocols also as TypeScript types."""
 
 from __future__ import annotations
 
@@ -6,27 +6,49 @@ import json
 import os
 from collections.abc import Sequence
 
+from fairlead.cli.commands import command_named
 from fairlead.cli.console import say
-from fairlead.cli.flags import UsageError
+from fairlead.cli.subcommand import nearest
 from fairlead.errors import ConfigError
-from fairlead.wire.dialects import Dialect, Program, chosen_dialect
+from fairlead.wire.dialects import DIALECTS, Dialect, Program, chosen_dialect
 
 
 def schema(words: Sequence[str], program: Program) -> int:
-    """Print the protocol of a dialect as JSON Schema or TypeScript. Raises UsageError."""
-    dialect, typescript = _schema_options(words)
+    """Print the protocol of a dialect, or the format of a file. Returns the exit code. Raises UsageError."""
+    from fairlead.cli.config_schemas import CONFIG_SCHEMAS
+
+    command = command_named("schema")
+    options = command.parse(words)
+    if len(options.words) > 1:
+        raise command.usage_error()
+    topic = options.words[0] if options.words else None
+    typescript = options.has("typescript")
+    if topic in CONFIG_SCHEMAS:
+        if typescript or options.has("dialect"):
+            raise command.usage_error(f"The schema of {topic} has no dialect and no TypeScript types.")
+        say(config_schema_text(topic).removesuffix("\n"))
+        return 0
+    if topic is not None and topic not in DIALECTS:
+        known = (*CONFIG_SCHEMAS, *DIALECTS)
+        raise command.usage_error(f"There is no schema {topic!r}.{nearest(topic, known)} There are: {', '.join(known)}.")
     try:
-        chosen = chosen_dialect(dialect, os.environ, program)
+        chosen = chosen_dialect(options.text("dialect") or topic, os.environ, program)
     except ConfigError as error:
-        raise UsageError(str(error)) from None
-    text = types_text(chosen) if typescript else schema_text(chosen)
-    say(text.removesuffix("\n"))
+        raise command.usage_error(str(error)) from None
+    say((types_text(chosen) if typescript else schema_text(chosen)).removesuffix("\n"))
     return 0
 
 
 def schema_text(dialect: Dialect) -> str:
     """Return the JSON Schema of a dialect."""
-    return json.dumps(dialect.load().schema(dialect.name), indent=2, ensure_ascii=False) + "\n"
+    return _text(dialect.load().schema(dialect.name))
+
+
+def config_schema_text(name: str) -> str:
+    """Return the JSON Schema of a file or a result: `settings`, `models` or `result`."""
+    from fairlead.cli.config_schemas import CONFIG_SCHEMAS
+
+    return _text(CONFIG_SCHEMAS[name]())
 
 
 def types_text(dialect: Dialect) -> str:
@@ -34,15 +56,5 @@ def types_text(dialect: Dialect) -> str:
     return dialect.load().types(dialect.name, f"The protocol of {dialect.name}, as fairlead speaks it")
 
 
-def _schema_options(words: Sequence[str]) -> tuple[str | None, bool]:
-    dialect, typescript = None, False
-    left = list(reversed(words))
-    while left:
-        word, has_value, value = left.pop().partition("=")
-        if word == "--typescript" and not has_value:
-            typescript = True
-        elif word == "--dialect" and (has_value or left):
-            dialect = value if has_value else left.pop()
-        else:
-            raise UsageError("usage: fairlead schema [--dialect NAME] [--typescript]")
-    return dialect, typescript
+def _text(schema: object) -> str:
+    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"

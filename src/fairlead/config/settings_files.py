@@ -1,7 +1,7 @@
 """settings.json: the user's, then the project's on top of it, key by key.
 
 Names are pi's where pi has the setting. Every key is optional. A key with an unusable value is reported and its default used.
-Keys that mean nothing to fairlead are ignored: other programs read the file too.
+Keys that mean nothing to fairlead are ignored, with a warning unless pi has them: pi may read the file too.
 
 A project comes with its repository, often from a stranger. A project that is not trusted may set only what is in FOR_ANY_PROJECT.
 """
@@ -179,9 +179,15 @@ def _usable(values: dict[str, Any], group: type[Struct], path: Path, prefix: str
     usable: dict[str, Any] = {}
     for key, value in values.items():
         kind = fields.get(key)
-        if kind is None or value is None:
-            continue
         name = f"{prefix}{key}"
+        if kind is None:
+            from fairlead.config.unknown_keys import KNOWN_TO_PI, unknown_key
+
+            if name not in KNOWN_TO_PI:
+                warnings.append(f"{path}: {unknown_key(name, [prefix + each for each in fields])}")
+            continue
+        if value is None:
+            continue
         if isinstance(kind, type) and issubclass(kind, Struct):
             if isinstance(value, dict):
                 usable[key] = _usable(cast("dict[str, Any]", value), kind, path, f"{name}.", warnings)

@@ -133,16 +133,20 @@ class ProviderEntry(Struct, rename="camel", frozen=True):
         return model if change is None else change.apply_to(model)
 
 
-class _ModelsFile(Struct, frozen=True):
+class ModelsFile(Struct, frozen=True):
+    """The content of models.json."""
+
+    #: By name: providers to add, and built-in ones to change.
     providers: dict[str, ProviderEntry] | None = None
 
 
-def read_models_json(path: Path, warnings: list[str]) -> dict[str, ProviderEntry]:
+def read_models_json(path: Path, warnings: list[str], *, checks_keys: bool = False) -> dict[str, ProviderEntry]:
     """Read the providers of a models.json.
 
     Args:
         path: the file. It may be missing.
         warnings: gets a sentence for each thing that cannot be used and is left out.
+        checks_keys: whether each key that fairlead does not know leaves a warning. Files of a peer may have such keys.
 
     Returns:
         The entries by provider, in the order of the file.
@@ -153,13 +157,15 @@ def read_models_json(path: Path, warnings: list[str]) -> dict[str, ProviderEntry
             return {}
         if path.suffix == ".json":
             try:
-                providers = msgspec.json.decode(data, type=_ModelsFile).providers or {}
+                providers = msgspec.json.decode(data, type=ModelsFile).providers or {}
             except (msgspec.DecodeError, UnicodeError, RecursionError):
                 providers = _read_piecewise(path, json_files.parse_object(path, data), warnings)
         else:
             from fairlead.config import yaml_files
 
             providers = _read_piecewise(path, yaml_files.parse_object(path, data), warnings)
+        if checks_keys:
+            warnings += _unknown_keys(path, data)
     except ConfigError as error:
         warnings.append(str(error))
         return {}
@@ -188,6 +194,38 @@ def provider_entry(name: str, config: dict[str, Any], *, complete: bool = True) 
     if problems:
         raise ConfigError("\n".join(problems))
     return entry
+
+
+def _unknown_keys(path: Path, data: bytes) -> list[str]:
+    """Return a warning for each key of a models.json that means nothing here."""
+    found: list[str] = []
+
+    def check(value: Any, declared: type[Struct], where: str) -> dict[str, Any]:
+        fields = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+        known = declared.__struct_encode_fields__
+        for key in fields:
+            if key not in known and not (key == "$schema" and not where):
+                from fairlead.config.unknown_keys import unknown_key
+
+                found.append(f"{path}: {unknown_key(where + key, [where + name for name in known])}")
+        return fields
+
+    def check_model(value: Any, declared: type[Struct], where: str) -> None:
+        check(check(value, declared, where).get("cost"), PartialPrice, f"{where}cost.")
+
+    content = check(json_files.parse_object(path, data), ModelsFile, "")
+    providers: Any = content.get("providers")
+    for name, value in cast("dict[str, Any]", providers if isinstance(providers, dict) else {}).items():
+        where = f"providers.{name}."
+        entry = check(value, ProviderEntry, where)
+        check(entry.get("oauth"), OAuthEntry, f"{where}oauth.")
+        models: Any = entry.get("models")
+        for index, model in enumerate(cast("list[Any]", models) if isinstance(models, list) else []):
+            check_model(model, ModelEntry, f"{where}models[{index}].")
+        overrides: Any = entry.get("modelOverrides")
+        for id, change in cast("dict[str, Any]", overrides if isinstance(overrides, dict) else {}).items():
+            check_model(change, ModelChange, f"{where}modelOverrides.{id}.")
+    return found
 
 
 def _checked(path: Path, provider: str, entry: ProviderEntry, warnings: list[str]) -> ProviderEntry:

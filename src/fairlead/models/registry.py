@@ -399,7 +399,8 @@ class Registry:
         if self._entries is None:
             entries: dict[str, ProviderEntry] = {}
             for path in self.home.models_files():
-                for name, entry in read_models_json(path, self.warnings).items():
+                is_own = self.home.peer is None and path == self.home.models_path
+                for name, entry in read_models_json(path, self.warnings, checks_keys=is_own).items():
                     entries.setdefault(name, entry)
             self._entries = entries | self._added
         return self._entries
