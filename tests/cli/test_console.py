@@ -54,10 +54,10 @@ def test_lists_are_visible_on_a_terminal_and_exact_for_programs(fairlead: Comman
     trust.write_text(json.dumps({f"/{EVIL}": True}))
     assert (
         f"/{EVIL}\n"
-        in subprocess.run(fairlead.argv("trust", "--list"), env=fairlead.env(), capture_output=True, check=True).stdout.decode()
+        in subprocess.run(fairlead.argv("trust", "list"), env=fairlead.env(), capture_output=True, check=True).stdout.decode()
     )
     ours, theirs = os.openpty()
     with os.fdopen(ours, "rb", buffering=0) as terminal:
-        subprocess.run(fairlead.argv("trust", "--list"), env=fairlead.env(), stdout=theirs, check=True)
+        subprocess.run(fairlead.argv("trust", "list"), env=fairlead.env(), stdout=theirs, check=True)
         os.close(theirs)
         assert terminal.read(10_000).decode() == f"trusted  /{SHOWN}\r\n"

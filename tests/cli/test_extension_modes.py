@@ -75,8 +75,8 @@ def test_projects_are_trusted_and_forgotten(fairlead: Command) -> None:
     assert "theirs" not in fairlead("--list-models").stdout
     assert "are trusted" in fairlead("trust").stdout
     assert "theirs" in fairlead("--list-models").stdout
-    assert fairlead("trust", "--list").stdout == f"trusted  {fairlead.around.cwd.resolve()}\n"
-    assert fairlead("trust", "--remove").returncode == 0
+    assert fairlead("trust", "list").stdout == f"trusted  {fairlead.around.cwd.resolve()}\n"
+    assert fairlead("trust", "remove").returncode == 0
     assert "theirs" not in fairlead("--list-models").stdout
     assert "never trusted" in fairlead("trust", "--never", ".").stdout
     missing = fairlead("trust", "nowhere")

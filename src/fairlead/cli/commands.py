@@ -116,6 +116,21 @@ SUBCOMMANDS: tuple[Subcommand, ...] = (
         for_peers=True,
     ),
     Subcommand(
+        name="models",
+        group="models",
+        summary="list models: which have a key, their windows and prices",
+        run="models:models",
+        usage=("[WORD...] [--all] [--json]",),
+        about="Lists the models that can be used, or those whose provider/id contains all words. Windows are in tokens, prices\n"
+        "in US dollars per million tokens. Servers that run on this machine are included.",
+        flags=(
+            Flag(("--all",), "all", "switch", "also list models without a key"),
+            Flag(("--json",), "json", "switch", "print JSON"),
+            Flag(("--isolated",), "isolated", "switch", "read no configuration: only keys from the environment count"),
+        ),
+        examples=("models", "models opus", "models --all --json"),
+    ),
+    Subcommand(
         name="local",
         group="models",
         summary="run a small model on this machine with llama.cpp",
@@ -137,14 +152,12 @@ SUBCOMMANDS: tuple[Subcommand, ...] = (
         group="projects",
         summary="let a project run its own extensions and servers",
         run="trust:trust",
-        usage=("[PATH] [--remove | --never | --list]",),
-        flags=(
-            Flag(("--remove",), "remove", "switch", "forget the decision about the project"),
-            Flag(("--never",), "never", "switch", "never trust the project"),
-            Flag(("--list",), "list", "switch", "list all decisions"),
-        ),
-        words=("<folder>",),
-        examples=("trust", "trust --list"),
+        usage=("[add] [PATH] [--never]", "show|remove [PATH]", "list"),
+        about="Trusts the project in PATH, by default the current directory, and all folders in it. `show` says whether it is\n"
+        "trusted and what it has that needs trust, `remove` forgets the decision, `list` prints all decisions.",
+        flags=(Flag(("--never",), "never", "switch", "decide that the project is never trusted"),),
+        words=("add", "show", "remove", "list", "<folder>"),
+        examples=("trust", "trust show ~/project", "trust list"),
         for_peers=True,
     ),
     Subcommand(

@@ -121,7 +121,9 @@ def _run_flags(argv: Sequence[str], program: Program) -> int:
     if arguments.unknown and (is_server or ((arguments.isolated or arguments.no_extensions) and not arguments.extension)):
         raise UsageError(unknown_flag(f"--{next(iter(arguments.unknown))}"))
     if arguments.list_models is not None:
-        return _list_models(argv, arguments, program)
+        from fairlead.cli.models import list_for_flag
+
+        return list_for_flag(argv, arguments, program)
     if arguments.record is not None and served is None:
         raise UsageError("--record needs a mode that serves a host, such as --mode rpc.")
     if served is not None:
@@ -178,24 +180,6 @@ def _resume_by_name(argv: Sequence[str], arguments: Arguments, program: Program)
     places = SessionPlaces.find(program, os.environ, arguments.session_dir)
     changed = with_resumed_name(argv, arguments.after_resume, places)
     return (argv, arguments) if changed is None else (changed, parse(changed))
-
-
-def _list_models(argv: Sequence[str], arguments: Arguments, program: Program) -> int:
-    from fairlead.cli.build import build_agent
-    from fairlead.cli.models import list_models
-
-    agent = build_agent(arguments, None, program)
-    if arguments.unknown or agent.extensions.exist():
-        from fairlead.cli.build import parse_extension_flags, stdout_to_stderr
-        from fairlead.cli.start import run
-
-        async def load() -> None:
-            await parse_extension_flags(agent, argv, arguments)
-            await agent.extensions.load()
-
-        with stdout_to_stderr():
-            run(load())
-    return list_models(agent, arguments.list_models or "")
 
 
 def _serve(argv: Sequence[str], arguments: Arguments, program: Program, dialect: Dialect, frame_limit: int | None) -> NoReturn:

@@ -1,34 +1,113 @@
-"""The list of models, for `--list-models`."""
+"""`fairlead models` and `--list-models`: the models that exist, which of them have a key, and what they cost."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
+from fairlead.cli.commands import command_named
 from fairlead.cli.console import complain, say
+from fairlead.cli.flags import Arguments
+from fairlead.cli.subcommand import nearest
 
 if TYPE_CHECKING:
     from fairlead.agent import Agent
     from fairlead.core.model import Model
+    from fairlead.models.registry import Registry
+    from fairlead.wire.dialects import Program
+
+_NO_KEY = "no key"
 
 
-def list_models(agent: Agent, search: str) -> int:
-    """Print the models that have a key and whose names contain all words of `search`. Returns the exit code."""
-    words = search.lower().split()
-    models = [
-        model for model in agent.registry.available() if all(word in f"{model.provider}/{model.id}".lower() for word in words)
-    ]
-    if not models:
-        hint = f" matches {search!r}" if search else " can be used: no provider has a key. Set one, such as ANTHROPIC_API_KEY"
-        complain(f"No model{hint}.")
+def models(words: Sequence[str], program: Program) -> int:
+    """List models, those with a key by default. Returns the exit code, 1 if there is none. Raises UsageError."""
+    options = command_named("models").parse(words)
+    agent = _agent([], Arguments(isolated=options.has("isolated")), program)
+    _add_local_servers(agent)
+    wanted = " ".join(options.words).lower().split()
+    registry = agent.registry
+    usable = {(model.provider, model.id) for model in registry.available()}
+    found = _matching(registry.all(), wanted)
+    shown = found if options.has("all") else [model for model in found if (model.provider, model.id) in usable]
+    if not shown and wanted:  # a search also finds models that only lack a key
+        shown = found
+    if options.has("json"):
+        import json
+
+        say(json.dumps([_as_data(model, registry, usable) for model in shown], indent=2, ensure_ascii=False))
+        return 0 if shown else 1
+    if not shown:
+        complain(_nothing(registry, " ".join(options.words)))
         return 1
-    rows = [("provider", "model", "context", "max-out", "thinking", "images", "$/M in", "$/M out"), *map(_model_row, models)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    rows = [(*_HEADINGS, "key"), *((*_row(model), _key(model, registry, usable)) for model in shown)]
+    _print(rows)
+    hidden = len(found) - len(shown)
+    if hidden and not wanted:
+        complain(f"{hidden} more models have no key. `fairlead models --all` lists them.")
     return 0
 
 
-def _model_row(model: Model) -> tuple[str, ...]:
+def list_for_flag(argv: Sequence[str], arguments: Arguments, program: Program) -> int:
+    """Print the models that have a key and match `--list-models`. Returns the exit code."""
+    agent = _agent(argv, arguments, program)
+    search = arguments.list_models or ""
+    words = search.lower().split()
+    found = [
+        model for model in agent.registry.available() if all(word in f"{model.provider}/{model.id}".lower() for word in words)
+    ]
+    if not found:
+        hint = f" matches {search!r}" if search else " can be used: no provider has a key. Set one, such as ANTHROPIC_API_KEY"
+        complain(f"No model{hint}.")
+        return 1
+    _print([_HEADINGS, *map(_row, found)])
+    return 0
+
+
+def _matching(models: Sequence[Model], words: Sequence[str]) -> list[Model]:
+    return [model for model in models if all(word in f"{model.provider}/{model.id}".lower() for word in words)]
+
+
+def _agent(argv: Sequence[str], arguments: Arguments, program: Program) -> Agent:
+    """Build an agent, with its extensions, which may add models."""
+    from fairlead.cli.build import build_agent
+
+    agent = build_agent(arguments, None, program)
+    if arguments.unknown or agent.extensions.exist():
+        from fairlead.cli.build import parse_extension_flags, stdout_to_stderr
+        from fairlead.cli.start import run
+
+        async def load() -> None:
+            await parse_extension_flags(agent, argv, arguments)
+            await agent.extensions.load()
+
+        with stdout_to_stderr():
+            run(load())
+    return agent
+
+
+def _add_local_servers(agent: Agent) -> None:
+    """Add the models of servers that run on this machine."""
+    from fairlead.cli.start import run
+    from fairlead.models.local.servers import find_servers
+
+    for server in run(find_servers(os.environ)):
+        agent.registry.add_provider(server.name, server.entry())
+
+
+def _nothing(registry: Registry, search: str) -> str:
+    if search:
+        near = nearest(search, [model.id for model in registry.all()])
+        return f"No model matches {search!r}.{near} `fairlead models --all` lists all."
+    from fairlead.models.choosing import NOTHING_FOUND
+
+    return NOTHING_FOUND
+
+
+_HEADINGS = ("provider", "model", "context", "max-out", "thinking", "images", "$/M in", "$/M out")
+
+
+def _row(model: Model) -> tuple[str, ...]:
     return (
         model.provider,
         model.id,
@@ -39,6 +118,30 @@ def _model_row(model: Model) -> tuple[str, ...]:
         f"{model.cost.input:g}",
         f"{model.cost.output:g}",
     )
+
+
+def _key(model: Model, registry: Registry, usable: set[tuple[str, str]]) -> str:
+    """Say where the key of a model comes from, in a word or two."""
+    if (model.provider, model.id) not in usable:
+        return _NO_KEY
+    source = registry.key_source(model.provider)
+    if source is None:
+        return "needs none"
+    return source.removeprefix("the environment variable ").removeprefix("the ")
+
+
+def _as_data(model: Model, registry: Registry, usable: set[tuple[str, str]]) -> dict[str, Any]:
+    import msgspec
+
+    is_usable = (model.provider, model.id) in usable
+    source = registry.key_source(model.provider) if is_usable else None
+    return {**msgspec.to_builtins(model), "isUsable": is_usable, "keySource": source}
+
+
+def _print(rows: Sequence[Sequence[str]]) -> None:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
 def _thousands(count: int) -> str:

@@ -1,38 +1,71 @@
-"""`fairlead trust`: decide which projects may run their own extensions and servers."""
+"""`fairlead trust`: show and decide which projects may run their own extensions and servers."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from fairlead.cli.commands import command_named
 from fairlead.cli.console import say
-from fairlead.cli.flags import UsageError
+from fairlead.config.home import Home
+from fairlead.config.trust import all_decisions, how_to_trust, real_folder, save_decision, trust_path
 from fairlead.errors import ConfigError
 from fairlead.wire.dialects import Program
 
+_ACTIONS = ("show", "add", "remove", "list")
+
 
 def trust(words: Sequence[str], program: Program) -> int:
-    """Trust the project in a folder (by default the current one), never trust it, forget the decision, or list all decisions."""
-    from fairlead.config.home import Home
-    from fairlead.config.trust import all_decisions, real_folder, save_decision
+    """Trust the project in a folder (by default the current one), or do what the first word says.
 
-    flags = [word for word in words if word.startswith("-")]
-    paths = [word for word in words if not word.startswith("-")]
-    if len(flags) > 1 or len(paths) > 1 or not set(flags) <= {"--remove", "--never", "--list"}:
-        raise UsageError("usage: fairlead trust [PATH] [--remove | --never | --list]")
+    Returns the exit code. Raises UsageError, and ConfigError if the folder or the file of decisions cannot be used.
+    """
+    command = command_named("trust")
+    options = command.parse(words)
+    action, paths = ("add", options.words) if not options.words else _split(options.words)
+    if len(paths) > (0 if action == "list" else 1) or (options.has("never") and action != "add"):
+        raise command.usage_error()
     home = Home.find(os.environ, peer=program.home)
-    if flags == ["--list"]:
-        for folder, trusted in sorted(all_decisions(home).items()):
-            say(f"{'trusted' if trusted else 'never  '}  {folder}")
+    if action == "list":
+        for decided, trusted in sorted(all_decisions(home).items()):
+            say(f"{'trusted' if trusted else 'never  '}  {decided}")
         return 0
     folder = real_folder(Path(paths[0]).expanduser() if paths else Path.cwd())
-    if flags == ["--remove"]:
+    if action == "remove":
         save_decision(home, folder, None)
         say(f"There is no decision about {folder} any more.")
         return 0
     if not folder.is_dir():
         raise ConfigError(f"{folder} is not a directory.")
-    save_decision(home, folder, not flags)
-    say(f"{folder} and the folders in it are {'never ' if flags else ''}trusted.")
+    if action == "show":
+        _show(home, folder)
+        return 0
+    save_decision(home, folder, not options.has("never"))
+    say(f"{folder} and the folders in it are {'never ' if options.has('never') else ''}trusted.")
     return 0
+
+
+def _split(words: list[str]) -> tuple[str, list[str]]:
+    """Return the action and the paths. A path alone is to be trusted."""
+    return (words[0], words[1:]) if words[0] in _ACTIONS else ("add", words)
+
+
+def _show(home: Home, folder: Path) -> None:
+    decisions = all_decisions(home)
+    decided = next((each for each in (folder, *folder.parents) if str(each) in decisions), None)
+    if decided is None:
+        say(f"{folder}: not decided. {how_to_trust(folder)}")
+    else:
+        where = "" if decided == folder else f" because {decided} is"
+        say(f"{folder}: {'trusted' if decisions[str(decided)] else 'never trusted'}{where}, by {trust_path(home)}")
+    for path in _what_needs_trust(home, folder):
+        say(f"  {path.relative_to(folder)}")
+
+
+def _what_needs_trust(home: Home, folder: Path) -> Iterator[Path]:
+    """Yield what the project has that only works if it is trusted."""
+    for own in home.project_folders(folder):
+        yield from (path for name in ("extensions", "settings.json", "mcp.json") if (path := own / name).exists())
+    if (folder / ".mcp.json").exists():
+        yield folder / ".mcp.json"
