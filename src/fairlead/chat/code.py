@@ -6,6 +6,7 @@ Pygments is imported when the first code in a known language appears.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from fairlead.chat.text import RESET
@@ -182,6 +183,7 @@ class _Styles:
         return opener
 
 
+@cache
 def _lexer(language: str) -> Any:
     """Return a lexer; None if the language is not known or Pygments is not installed."""
     name = language.lower()
