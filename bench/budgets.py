@@ -39,7 +39,7 @@ class Verdict:
 
 def verdicts(medians: Medians) -> list[Verdict]:
     """Return a verdict for every budget that the measured workloads cover."""
-    return [*_against_peer(medians), *_unchanged(medians), *_gates(medians), *_rates(medians), *_growth(medians)]
+    return [*_against_peer(medians), *_unchanged(medians), *_gates(medians), *_chat(medians), *_rates(medians), *_growth(medians)]
 
 
 #: workload, figure, measured form, and the allowed share of the peer's figure
@@ -96,6 +96,17 @@ def _gates(medians: Medians) -> Iterator[Verdict]:
     if figures := medians.get("hooked", {}).get(OWN):
         cost = figures["each"] * 1000
         yield Verdict(f"{WORKS['hooked'].title}: ms for each call", cost, None, cost, 2, "ms")
+
+
+#: workload of the chat, figure, and the most it may be
+_CHAT = [("chat-start", "wall", 0.25, "s"), ("chat-stream", "cpu", 1.5, "s"), ("chat-stream", "memory", 60, "MiB")]
+
+
+def _chat(medians: Medians) -> Iterator[Verdict]:
+    """The chat appears at once, and drawing a long answer costs little."""
+    for work, figure, limit, unit in _CHAT:
+        if figures := medians.get(work, {}).get(OWN):
+            yield Verdict(f"{WORKS[work].title}: {_NAMES[figure]}", figures[figure], None, figures[figure], limit, unit)
 
 
 def _rates(medians: Medians) -> Iterator[Verdict]:

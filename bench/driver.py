@@ -63,6 +63,16 @@ def _problem(frame: Frame) -> str | None:
     return None
 
 
+def cpu_seconds(pid: int) -> float:
+    """Return the CPU time of a process so far: all threads, without children."""
+    return time.clock_gettime((~pid << 3) | 2)  # the kernel's number for another process's CPU clock
+
+
+def peak_memory(pid: int) -> float:
+    """Return the largest memory of a process so far, in MiB."""
+    return int(Path(f"/proc/{pid}/status").read_text().split("VmHWM:")[1].split()[0]) / 1024
+
+
 class AgentProcess:
     """A running agent.
 
@@ -109,7 +119,7 @@ class AgentProcess:
 
     def cpu_seconds(self) -> float:
         """Return the CPU time of the process so far: all threads, without children."""
-        return time.clock_gettime((~self._process.pid << 3) | 2)  # the kernel's number for another process's CPU clock
+        return cpu_seconds(self._process.pid)
 
     def wait_until_idle(self) -> None:
         """Wait until the agent uses no more CPU, so that background work after its first answers is over."""
@@ -123,7 +133,7 @@ class AgentProcess:
 
         Not from `wait4`: that also counts what this process held when it started the agent.
         """
-        peak = int(Path(f"/proc/{self._process.pid}/status").read_text().split("VmHWM:")[1].split()[0])
+        peak = peak_memory(self._process.pid)
         with contextlib.suppress(OSError):
             self._stdin.close()
         deadline = time.perf_counter() + timeout
@@ -140,7 +150,7 @@ class AgentProcess:
         self._stderr.close()
         if not ended:
             raise BenchError(f"did not end within {timeout:g} s after its input did")
-        return peak / 1024
+        return peak
 
     def kill(self) -> None:
         """End the agent without measuring. Does nothing after `finish`."""

@@ -27,6 +27,7 @@ import msgspec
 
 from bench import acp, clients
 from bench.agents import idle_agents
+from bench.chat import chat_start, chat_stream
 from bench.contestants import Contestant, running
 from bench.driver import AgentProcess, BenchError, Frame
 from bench.rules import matching
@@ -158,6 +159,10 @@ WORKS = {
     "acp-start": Work("process start to the answer to ACP's initialize", acp.start, protocol="acp"),
     "acp-output": Work("35,000 lines of output over ACP", acp.output, protocol="acp"),
     "agents": Work("200 idle agents in one event loop", lambda who: idle_agents(200), alone=True),
+    "chat-start": Work("process start to the first picture of the chat", lambda who: chat_start(), alone=True),
+    "chat-stream": Work(
+        "10,000 pieces of Markdown in the chat, 400 a second", lambda who: chat_stream(10_000), alone=True, once=True
+    ),
     "rules": Work("100,000 characters against 50 stream rules", lambda who: matching(100_000), alone=True),
     "rules-long": Work("1,000,000 characters against 50 stream rules", lambda who: matching(1_000_000), alone=True),
 }
