@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 #: With this many unread bytes, reading pauses and the server has to wait.
 _HIGH_WATER = 65536
 #: After this many reads of fewer than this many bytes, the connection waits this many seconds between two reads.
-_MANY_SMALL_READS, _SMALL_READ, _PAUSE = 16, 4096, 0.008
+_MANY_SMALL_READS, _SMALL_READ, _PAUSE = 16, 4096, 0.016
 #: Seconds to wait for an address before the next one is tried in parallel (RFC 8305).
 _NEXT_ADDRESS_AFTER = 0.25
 
@@ -164,7 +164,7 @@ class HttpConnection(asyncio.Protocol):
     def _pause_after_small_reads(self) -> None:
         """Stop reading for a moment, because the response arrives in small pieces.
 
-        Waking up for each piece costs more than reading it. Updates to the host are paced at longer intervals anyway.
+        Waking up for each piece costs more than reading it. Updates to hosts are at least as far apart anyway.
         """
         self._pause_timer = self._loop.call_later(_PAUSE, self._pause_over)
         self._resume_or_pause()
