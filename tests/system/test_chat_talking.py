@@ -128,9 +128,9 @@ def test_a_failed_model_call_says_why(tmp_path: Path) -> None:
 
 
 def test_without_a_model_the_chat_says_what_helps(tmp_path: Path) -> None:
-    with chat_in_tmux(tmp_path, [DONE], key=False) as chat:
+    with chat_in_tmux(tmp_path, [DONE], key=False, env={"FAIRLEAD_LOCAL_SERVERS": ""}) as chat:
         chat.start()
-        screen = chat.wait_for("No model can be used yet")
+        screen = chat.wait_for("No model can be used")
         assert "/login" in screen and "ANTHROPIC_API_KEY" in screen and "Ollama" in screen
         chat.send("hello")
         chat.wait_for("No model selected")

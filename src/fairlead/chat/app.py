@@ -19,20 +19,19 @@ from fairlead.chat.dialogs import Dialog
 from fairlead.chat.editor import Editor
 from fairlead.chat.editor_dialog import EditorDialog
 from fairlead.chat.editor_keys import EditorKeys
-from fairlead.chat.footer import Facts, git_branch, short_folder, user_home
 from fairlead.chat.frame import Frame, compose
 from fairlead.chat.history import PromptHistory
 from fairlead.chat.keyboard import Keyboard
 from fairlead.chat.outside import edit_text, suspend
 from fairlead.chat.screen import Screen
 from fairlead.chat.sending import Sender
+from fairlead.chat.status import Status
 from fairlead.chat.terminal import Terminal
 from fairlead.chat.text import plain
 from fairlead.chat.theme import Theme
 from fairlead.chat.transcript import Transcript
 from fairlead.chat.ui import ChatUi
 from fairlead.errors import CompactionCancelled, RunAborted
-from fairlead.messages import AssistantMessage, ImageContent
 
 T = TypeVar("T")
 
@@ -52,22 +51,17 @@ Enter sends, Esc interrupts, Ctrl+D leaves.
 """
 #: How many messages of a resumed session are shown.
 _SHOWN_MESSAGES = 100
-#: How many characters of a running command's output are kept to be shown.
-_TAIL = 4000
-#: A session with more entries than this is not added up again after each run.
-_MANY_ENTRIES = 3000
 
 
 @dataclass(slots=True)
 class ChatOptions:
     """How a chat begins."""
 
-    #: Prompts to send at once, and images for the first.
+    #: Prompts to send at once.
     prompts: Sequence[str] = ()
-    images: Sequence[ImageContent] = ()
     #: Whether to ask first which session to resume.
     pick_session: bool = False
-    #: Remarks to show at the start: which model was chosen and why, for example.
+    #: Remarks to show at the start.
     remarks: Sequence[str] = ()
     env: Mapping[str, str] = field(default_factory=lambda: os.environ)
     version: str = ""
@@ -86,12 +80,9 @@ class Chat:
         self.history = PromptHistory(None if agent.home.isolated else agent.home.root / "chat-history.jsonl")
         self.transcript = Transcript(theme)
         self.ui = ChatUi(self, self.session.host.notify)
-        self.facts = Facts()
-        #: What keeps the session busy, for the spinner; None: nothing.
-        self.activity: str | None = None
-        self.hint = ""
-        #: The end of what a shell command of the user has printed so far.
-        self.command_tail = ""
+        self.status = Status(agent, options.env, terminal.set_title)
+        #: A remark that stands in place of the footer for a while.
+        self._hint = ""
         self._screen = Screen(terminal.write, terminal.size)
         self._keys = EditorKeys(self, FileIndex(self.session.host.workspace.cwd, self._program))
         self._keyboard = Keyboard(terminal.input, self.editor, self._keys, typed)
@@ -103,11 +94,8 @@ class Chat:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._paused = False
         self._steady_at = 0.0
-        self._busy_since = 0.0
-        self._queued: tuple[list[str], list[str]] = ([], [])
         self._interrupted_at = -_TWICE
         self._ticking: asyncio.TimerHandle | None = None
-        self._own_title: str | None = None
 
     # Life
 
@@ -116,7 +104,7 @@ class Chat:
         self.session.host.make_ui = lambda: self.ui
         forget = self.session.subscribe(self._on_event)
         self.agent.extensions.on_shutdown = lambda: self.leave(0)
-        self._refresh_facts(totals=True)
+        self.status.refresh(totals=True)
         self._greet()
         keys = self.start(self._read_keys())
         drawing = self.start(self._draw_forever())
@@ -157,12 +145,17 @@ class Chat:
         try:
             await self.agent.extensions.load_required()
             await self.agent.extensions.find_model()
+            choice = await self.agent.choose_model()
         finally:
-            self._refresh_facts()
+            self.status.refresh()
+        if choice.model is None:
+            self.note(f"{choice.why}\n/login stores a key, or logs in at a provider.", "warning")
+        elif choice.is_local:
+            self.note(choice.why)
         if self.options.pick_session:
             await self.commands.run("/resume")
         for number, prompt in enumerate(self.options.prompts):
-            await self.sender.send(prompt, list(self.options.images) if number == 0 else None, queued=number > 0)
+            await self.sender.send(prompt, queued=number > 0)
 
     async def _read_keys(self) -> None:
         try:
@@ -177,7 +170,7 @@ class Chat:
         with suppress(TimeoutError):
             async with asyncio.timeout(_LONGEST_END):
                 await self.agent.close()
-        self.activity = None
+        self.status.set_activity(None)
         drawing.cancel()
         with suppress(Exception):
             self._paused = False
@@ -205,13 +198,10 @@ class Chat:
         self.touch()
 
     def _greet(self) -> None:
-        model = self.session.model
         if self.terminal.size()[1] > _GREETING_ROWS:
             self.note(_GREETING.format(self.options.version), "dim")
         for remark in (*self.options.remarks, *self.agent.warnings):
             self.note(remark, "warning")
-        if model is None:
-            self.note(self.commands.no_model(), "warning")
         self.show_past()
 
     # Showing
@@ -251,7 +241,8 @@ class Chat:
 
     def _draw(self) -> None:
         columns, rows = self._columns, self.terminal.size()[1]
-        busy = self.activity
+        status = self.status
+        busy = "Waiting for you" if status.activity is not None and self._dialogs else status.activity
         frame = Frame(
             theme=self.theme,
             columns=columns,
@@ -259,12 +250,12 @@ class Chat:
             editor=self.editor,
             dialog=self._dialogs[0] if self._dialogs else None,
             menu=self._keys.menu,
-            facts=self.facts,
+            facts=status.facts,
             ui=self.ui,
-            queued=self._queued,
-            activity=None if busy is None else ("Waiting for you" if self._dialogs else busy, monotonic() - self._busy_since),
-            hint=self.hint,
-            command_tail=self.command_tail,
+            queued=status.queued,
+            activity=None if busy is None else (busy, status.busy_seconds),
+            hint=self._hint,
+            command_tail=status.command_tail,
         )
         self._screen.commit(self.transcript.take_finished(columns))
         lines, cursor = compose(frame, self.transcript)
@@ -277,91 +268,9 @@ class Chat:
         self._ticking = None
         self.touch()
 
-    # Events of the session
-
     def _on_event(self, event: events.Event) -> None:
         self.transcript.handle(event)
-        match event:
-            case events.AgentStart():
-                self._set_activity("Working")
-            case events.AgentSettled():
-                self._settled()
-            case events.RetryStart():
-                self._set_activity(f"Attempt {event.attempt + 1} of {event.max_attempts + 1} follows: {event.error[:60]}")
-            case events.CompactionStart():
-                self._set_activity("Compacting")
-            case events.CompactionEnd() | events.RetryEnd():
-                self._set_activity("Working" if self.session.activity.is_streaming else None)
-            case events.MessageEnd(message=AssistantMessage() as message):
-                self.facts.cost += message.usage.cost.total
-                self._refresh_facts()
-            case events.QueueUpdate():
-                self._queued = list(event.steering), list(event.follow_up)
-                self.facts.queued = sum(map(len, self._queued))
-            case events.SessionReplaced():
-                self._refresh_facts(totals=True)
-            case (
-                events.ModelSelected()
-                | events.ThinkingLevelChanged()
-                | events.SessionInfoChanged()
-                | events.ApprovalModeChanged()
-            ):
-                self._refresh_facts()
-            case _:
-                pass
-        self.touch()
-
-    def _settled(self) -> None:
-        self._set_activity(None)
-        self._refresh_facts(totals=len(self.session.history.log) < _MANY_ENTRIES)
-
-    def _set_activity(self, text: str | None) -> None:
-        if self.activity is None and text is not None:
-            self._busy_since = monotonic()
-        self.activity = text
-        self._show_title()
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether the agent works."""
-        return self.session.activity.is_streaming or self.session.activity.is_compacting
-
-    def _refresh_facts(self, *, totals: bool = False) -> None:
-        session, facts = self.session, self.facts
-        cwd = session.host.workspace.cwd
-        facts.folder = short_folder(cwd, user_home(self.options.env))
-        facts.branch = git_branch(cwd)
-        facts.name = session.history.name
-        model = session.model
-        facts.model = None if model is None else model.id
-        facts.thinking = session.thinking if model is not None and model.reasoning else None
-        context = session.usage.context
-        facts.percent = None if context is None else context.percent
-        facts.window = 0 if context is None else context.window
-        mode = session.approvals.mode
-        facts.approval = None if mode == "auto" else mode
-        if totals:
-            facts.cost = session.usage.totals.cost
-        self._show_title()
-        self.touch()
-
-    def _show_title(self) -> None:
-        name = self._own_title or self.facts.name or self.facts.folder.rpartition("/")[2] or "/"
-        self.terminal.set_title(f"{'* ' if self.activity is not None else ''}fairlead · {name}")
-
-    # Shell commands of the user
-
-    def command_began(self, command: str) -> None:
-        self.command_tail = ""
-        self._set_activity(f"$ {command}")
-
-    def command_said(self, text: str) -> None:
-        self.command_tail = (self.command_tail + text)[-_TAIL:]
-        self.touch()
-
-    def command_ended(self) -> None:
-        self.command_tail = ""
-        self._set_activity("Working" if self.is_busy else None)
+        self.status.handle(event)
         self.touch()
 
     # Dialogs
@@ -395,8 +304,7 @@ class Chat:
         return self._dialogs[0] if self._dialogs else None
 
     def set_title(self, title: str) -> None:
-        self._own_title = title or None
-        self._show_title()
+        self.status.set_title(title)
 
     def set_editor_text(self, text: str) -> None:
         self.editor.set_text(text)
@@ -412,7 +320,7 @@ class Chat:
         self.start(self._abort())
 
     async def _abort(self) -> None:
-        if self.facts.queued:
+        if self.status.facts.queued:
             steering, follow_up = self.session.queue.clear()
             texts = [*steering, *follow_up, *([self.editor.text] if self.editor.text else [])]
             self.editor.set_text("\n\n".join(texts))
@@ -427,14 +335,14 @@ class Chat:
             self.leave(0)
             return
         self._interrupted_at = monotonic()
-        if self.is_busy:
+        if self.status.is_busy:
             self.stop()
-        self.hint = "Ctrl+C again leaves"
+        self._hint = "Ctrl+C again leaves"
         asyncio.get_running_loop().call_later(_TWICE, self._forget_hint)
         self.touch()
 
     def _forget_hint(self) -> None:
-        self.hint = ""
+        self._hint = ""
         self.touch()
 
     def redraw(self) -> None:

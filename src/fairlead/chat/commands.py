@@ -115,7 +115,8 @@ class Commands:
             self._use_model(argument, models)
             return
         if not models:
-            self._chat.note(self.no_model(), "warning")
+            choice = await self._chat.agent.choose_model()
+            self._chat.note(choice.why, "warning" if choice.model is None else "dim")
             return
         here = self._session.model
         choices = [Choice(_full_name(model), model, model.name, model.name) for model in models]
@@ -137,15 +138,6 @@ class Commands:
         if level is not None:
             self._session.models.set_thinking(level)
         self._chat.note(f"{_full_name(model)} answers from now on.")
-
-    def no_model(self) -> str:
-        """Return what the user can do about a missing model."""
-        return (
-            "No model can be used yet. Any of these helps:\n"
-            "  /login stores a key, or logs in at a provider.\n"
-            "  A key in the environment, such as ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, then start again.\n"
-            "  A model server on this machine, such as Ollama, LM Studio or llama.cpp. docs/models.md says how to name it."
-        )
 
     async def _thinking(self, argument: str) -> None:
         levels = self._session.models.levels()

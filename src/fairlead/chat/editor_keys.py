@@ -134,7 +134,7 @@ class EditorKeys:
             chat.touch()
         elif chat.sender.is_running_command:
             chat.session.host.abort_bash()
-        elif chat.is_busy:
+        elif chat.status.is_busy:
             chat.stop()
 
     def interrupt(self) -> None:

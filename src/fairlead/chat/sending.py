@@ -36,7 +36,7 @@ class Sender:
         """Whether a shell command of the user runs."""
         return self._commands > 0
 
-    async def send(self, text: str, images: list[ImageContent] | None = None, *, queued: bool = False) -> None:
+    async def send(self, text: str, *, queued: bool = False) -> None:
         """Send a text. While the agent works, it goes into the current run, or with `queued` after it.
 
         `!command` runs a shell command whose output the model sees; with `!!` it does not. `/name` runs a command.
@@ -49,8 +49,8 @@ class Sender:
             await chat.commands.run(text)
             return
         try:
-            attached = await asyncio.to_thread(self._images_in, text)
-            await chat.session.prompt(text, [*(images or ()), *attached] or None, behavior="followUp" if queued else "steer")
+            images = await asyncio.to_thread(self._images_in, text)
+            await chat.session.prompt(text, images or None, behavior="followUp" if queued else "steer")
         except RunAborted:
             chat.note("Stopped before it began.")
         except FairleadError as error:
@@ -65,13 +65,19 @@ class Sender:
         private = command.startswith("!")
         command = command.removeprefix("!").strip()
         self._commands += 1
-        chat.command_began(command)
+        chat.status.command_began(command)
+        chat.touch()
         try:
-            done = await chat.session.host.bash(command, exclude_from_context=private, on_output=chat.command_said)
+            done = await chat.session.host.bash(command, exclude_from_context=private, on_output=self._said)
             chat.transcript.message(done.message)
         finally:
             self._commands -= 1
-            chat.command_ended()
+            chat.status.command_ended()
+            chat.touch()
+
+    def _said(self, text: str) -> None:
+        self._chat.status.command_said(text)
+        self._chat.touch()
 
     # Images
 

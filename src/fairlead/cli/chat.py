@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from fairlead import __version__
 from fairlead.cli.flags import Arguments
+from fairlead.core.lenient import scrub_text
 from fairlead.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -59,23 +60,26 @@ async def _chat(argv: Sequence[str], arguments: Arguments, profile: Profile, pro
         from fairlead.chat.app import Chat, ChatOptions
         from fairlead.chat.theme import choose
         from fairlead.cli.build import limit_time, log_choices, parse_extension_flags
-        from fairlead.cli.print_input import read_prompts
-        from fairlead.tools.workspace import readable
 
         options = _options(arguments, profile, program, show)
         agent = Agent(options)
         log_choices(agent, profile.name)
         arguments = await parse_extension_flags(agent, argv, arguments)
-        before, prompts, images = read_prompts("", arguments.words, readable(agent.session.host.workspace.guard))
-        if before:
-            prompts = [f"{before}\n\n{prompts[0]}" if prompts else before, *prompts[1:]]
         background, typed = terminal.background(0.1)
         theme = choose(os.environ, background)
         picks = arguments.resume_named == ""
-        chat_options = ChatOptions(prompts=prompts, images=images, pick_session=picks, remarks=said, version=__version__)
+        prompts = _prompts(arguments.words)
+        chat_options = ChatOptions(prompts=prompts, pick_session=picks, remarks=said, version=__version__)
         chat = Chat(agent, terminal, theme, chat_options, typed)
         limit_time(agent, arguments)
         return await chat.run()
+
+
+def _prompts(words: Sequence[str]) -> list[str]:
+    """Return the prompts of the command line. Files, as @name, belong to the first one; the chat sends images along."""
+    prompts = [scrub_text(word) for word in words if not word.startswith("@")]
+    files = " ".join(scrub_text(word) for word in words if word.startswith("@"))
+    return [f"{files}\n{prompts[0]}" if prompts else files, *prompts[1:]] if files else prompts
 
 
 def _options(arguments: Arguments, profile: Profile, program: Program, warn: object) -> AgentOptions:
@@ -84,5 +88,6 @@ def _options(arguments: Arguments, profile: Profile, program: Program, warn: obj
     options = agent_options(arguments, profile, program)
     if arguments.resume_named == "":  # the user picks one
         options.resume = arguments.resume or arguments.session == ""
+    options.mode = "rpc"  # for extensions: there is a user who answers, and nothing that draws for them
     options.warn = options.alert = warn  # pyright: ignore[reportAttributeAccessIssue]
     return options
