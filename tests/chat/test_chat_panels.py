@@ -59,6 +59,12 @@ def test_a_panel_shows_that_arguments_arrive() -> None:
     assert bare(panel.open(60)) == ["⠋ Write a.py  5.0 kB"]
 
 
+def test_a_long_title_leaves_room_for_what_follows() -> None:
+    panel = ToolPanel(PLAIN, "bash", lambda: 0.0)
+    panel.add_json('{"command": "' + "word " * 20)
+    assert bare(panel.open(40)) == ["⠋ $ word word word word word wo …  113 B"]
+
+
 def test_a_running_command_shows_the_time_and_the_end_of_its_output() -> None:
     time = 0.0
     panel = a_panel("bash", lambda: time, command="make")

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.chat.terminal import Terminal
 
-from fairlead.chat.screen import Screen
+from fairlead.chat.screen import Screen, wraps_again
 
 
 def a_screen(columns: int = 20, rows: int = 6) -> tuple[Screen, Terminal]:
@@ -182,6 +182,29 @@ def test_a_changed_size_is_noticed_without_a_signal() -> None:
     terminal.resize(12, 8)
     screen.flush()
     assert terminal.visible == ["a" * 10 + "…", "footer"]
+
+
+def test_terminals_that_do_not_wrap_lines_again_are_known() -> None:
+    assert wraps_again({"TERM": "xterm-256color"})
+    assert not wraps_again({"TERM": "xterm-256color", "XTERM_VERSION": "XTerm(390)"})
+    assert wraps_again({"TERM": "tmux-256color", "XTERM_VERSION": "XTerm(390)", "TMUX": "/tmp/tmux"})
+    assert not wraps_again({"TERM": "linux"})
+
+
+def test_a_resize_in_a_terminal_that_wraps_lines_again_repaints_all_their_rows() -> None:
+    terminal = Terminal(40, 8)
+    screen = Screen(terminal.write, terminal.size, reflows=True)
+    screen.commit(["history"])
+    screen.show(["a" * 30, "> 你好" + "b" * 20, "footer"], (1, 12))
+    screen.flush()
+    terminal.columns = 16
+    # What the terminal makes of it: each line takes as many rows as it needs, and the cursor stays at its letter.
+    terminal.write("\x1b[H\x1b[2J" + "\r\n".join(["history", "a" * 16, "a" * 14, "> 你好" + "b" * 10, "b" * 10, "footer"]))
+    terminal.write("\x1b[4;13H")
+    screen.show(["short", "> ", "footer"], (1, 2))
+    screen.flush()
+    assert terminal.visible == ["history", "short", ">", "footer"]
+    assert terminal.cursor == (2, 2)
 
 
 LINES = st.lists(st.text(st.sampled_from("ab 你é"), max_size=12), max_size=9)

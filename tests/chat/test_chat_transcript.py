@@ -164,6 +164,12 @@ def test_a_low_terminal_shows_less_output_of_running_tools() -> None:
     assert viewer.live(2) == ["⠋ $ x"]
 
 
+def test_a_call_that_waits_for_its_turn_does_not_spin() -> None:
+    viewer = Viewer()
+    viewer.handle(events.ToolStart("1", "bash", {"command": "x"}))
+    assert viewer.live() == ["○ $ x"]
+
+
 def test_a_call_that_waits_for_approval_says_so() -> None:
     viewer = Viewer()
     call = ("1", "bash", {"command": "rm x"})
@@ -250,7 +256,7 @@ def test_it_changes_with_time_only_while_something_runs() -> None:
     viewer.live()
     viewer.time += 1
     assert not viewer.transcript.changed
-    viewer.handle(events.ToolStart("1", "bash", {"command": "x"}))
+    viewer.handle(events.ToolStart("1", "bash", {"command": "x"}), events.ToolRunning("1", "bash", {"command": "x"}))
     viewer.live()
     assert not viewer.transcript.changed
     viewer.time += 1

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from fairlead import FileChange
 from fairlead.chat import diffs
-from fairlead.chat.text import clip, fold, plain, wrap
+from fairlead.chat.text import clip, fold, plain, width, wrap
 from fairlead.chat.theme import Theme
 from fairlead.chat.titles import call_title, elapsed, partial_title, short, size
 from fairlead.messages import ImageContent, TextContent, UserBlock
@@ -19,6 +19,8 @@ _TAIL = 5
 _RESULT = (8, 400)
 _CHANGES = (24, 600)
 _TITLE = (3, 40)
+#: Of a longer text, only this many characters at its start and its end are looked at.
+_MOST_TEXT = 100_000
 #: A running call shows its time after this many seconds, a finished one if it took as long.
 _NOTEWORTHY = 1.0
 #: Tools whose result is for the model: people see how long it is, and all of it only on demand.
@@ -108,7 +110,9 @@ class ToolPanel:
             return self._head(self._picture(), verb, about, theme.paint("dim", size(self._json_length)), columns, 1)
         if self.waits_for_approval:
             return self._head(theme.paint("warning", "○"), *self._title(), theme.paint("warning", "needs approval"), columns, 1)
-        seconds = 0.0 if self._started is None else self._now() - self._started
+        if self._started is None:
+            return self._head(theme.paint("dim", "○"), *self._title(), "", columns, 1)
+        seconds = self._now() - self._started
         meta = (
             theme.paint("dim", elapsed(int(seconds)) if seconds >= 10 else f"{int(seconds)}s") if seconds >= _NOTEWORTHY else ""
         )
@@ -138,7 +142,8 @@ class ToolPanel:
         text = f"{self._theme.paint('tool', verb)} {about}".rstrip()
         lines = wrap(text, columns - 2)
         if len(lines) > most:
-            lines = [*lines[: most - 1], clip(lines[most - 1], columns - 4) + " …"]
+            room = columns - 4 - (width(meta) + 2 if meta and columns > 30 else 0)
+            lines = [*lines[: most - 1], clip(lines[most - 1], room, "") + " …"]
         if meta:
             lines = [*lines[:-1], *wrap(f"{lines[-1]}  {meta}", columns - 2)]
         return [f"{mark} {lines[0]}", *(f"  {line}" for line in lines[1:])]
@@ -190,6 +195,8 @@ class ToolPanel:
 
     def _texts(self) -> list[str]:
         text = "\n".join(block.text for block in self._content if isinstance(block, TextContent))
+        if len(text) > 2 * _MOST_TEXT:
+            text = f"{text[:_MOST_TEXT]}\n…\n{text[-_MOST_TEXT:]}"
         text = plain(text).strip("\n")
         return [line.rstrip() for line in text.split("\n")] if text and text != "(no output)" else []
 

@@ -94,6 +94,8 @@ class Thinking:
 
     def finished(self, columns: int, is_long: bool) -> list[str]:
         if self._is_folded() and not self._shown:
+            if self._seconds < 1 and not self._lines and not self._partial.strip():
+                return []
             spent = f" for {elapsed(self._seconds, 1)}" if self._seconds >= 1 else ""
             return [self._theme.paint("thinking", f"✻ Thought{spent}")] if self.done else []
         lines, self._lines = self._lines, []
@@ -148,7 +150,7 @@ def remark(theme: Theme, text: str, role: str, mark: str = "") -> Fixed:
 
     def draw(columns: int, is_long: bool) -> list[str]:
         indent = " " * (len(mark) + 1 if mark else 0)
-        lines = [part for line in plain(text).split("\n") for part in wrap(line, columns - len(indent))]
+        lines = [part for line in plain(text).strip("\n").split("\n") for part in wrap(line, columns - len(indent))]
         first = f"{mark} " if mark else ""
         return [theme.paint(role, (first if number == 0 else indent) + line) for number, line in enumerate(lines)]
 

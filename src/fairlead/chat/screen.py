@@ -10,7 +10,8 @@ wrap during a frame: a character that the terminal draws wider than expected can
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from fairlead.chat.text import RESET, clip, clusters, width, without_styles
 
@@ -22,23 +23,30 @@ _ERASE_LINE = "\x1b[2K"
 _ERASE_BELOW = "\x1b[J"
 
 
+def wraps_again(env: Mapping[str, str]) -> bool:
+    """Whether a terminal wraps existing lines again when its width changes. Nearly all do; xterm and a few old ones do not."""
+    if env.get("TMUX"):  # it does, wherever it runs
+        return True
+    term = env.get("TERM", "")
+    return not ("XTERM_VERSION" in env or "STY" in env or term == "linux" or term.startswith(("rxvt", "st-")))
+
+
 class Screen:
     """The end of a terminal's output, and the live region below it.
 
     `commit` and `show` say what the terminal should show; `flush` writes the difference.
     """
 
-    def __init__(self, write: Callable[[str], None], size: Callable[[], tuple[int, int]], *, reflows: bool = True) -> None:
+    def __init__(self, write: Callable[[str], None], size: Callable[[], tuple[int, int]], *, reflows: bool | None = None) -> None:
         """
         Args:
             write: Sends text to the terminal.
             size: Returns the columns and rows of the terminal.
-            reflows: Whether the terminal wraps existing lines again when its width changes, as most do. xterm and the Linux
-                console do not.
+            reflows: Whether the terminal wraps existing lines again when its width changes. None: guess from the environment.
         """
         self._write = write
         self._size = size
-        self._reflows = reflows
+        self._reflows = wraps_again(os.environ) if reflows is None else reflows
         self._painted_size: tuple[int, int] = size()
         #: The live region as the terminal shows it, and where the cursor is in it.
         self._shown: list[str] = []

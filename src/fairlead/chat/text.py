@@ -142,6 +142,8 @@ def fold(text: str, columns: int) -> list[str]:
     columns = max(1, columns)
     if width(text) <= columns:
         return [text]
+    if text.isascii() and "\x1b" not in text:
+        return [text[start : start + columns] for start in range(0, len(text), columns)]
     lines: list[str] = []
     line: list[str] = []
     styles: list[str] = []
