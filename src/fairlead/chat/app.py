@@ -70,7 +70,9 @@ class ChatOptions:
 class Chat:
     """One chat. `run` returns the exit code."""
 
-    def __init__(self, agent: Agent, terminal: Terminal, theme: Theme, options: ChatOptions, typed: str = "") -> None:
+    def __init__(
+        self, agent: Agent, terminal: Terminal, screen: Screen, theme: Theme, options: ChatOptions, typed: str = ""
+    ) -> None:
         self.agent = agent
         self.session = agent.session
         self.theme = theme
@@ -83,7 +85,7 @@ class Chat:
         self.status = Status(agent, options.env, terminal.set_title)
         #: A remark that stands in place of the footer for a while.
         self._hint = ""
-        self._screen = Screen(terminal.write, terminal.size)
+        self._screen = screen
         self._keys = EditorKeys(self, FileIndex(self.session.host.workspace.cwd, self._program))
         self._keyboard = Keyboard(terminal.input, self.editor, self._keys, typed)
         self.commands = Commands(self)

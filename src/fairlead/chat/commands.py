@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fairlead import export_file
 from fairlead.chat.completion import Item
 from fairlead.chat.dialogs import Choice, Picker
 from fairlead.chat.footer import dollars
@@ -206,6 +205,8 @@ class Commands:
         if source is None or not source.exists():
             self._chat.note("There is nothing to export: this session is not saved in a file.", "warning")
             return
+        from fairlead import export_file
+
         workspace = self._session.host.workspace
         target = workspace.resolve(argument) if argument else workspace.cwd / f"{source.stem}.html"
         written = await asyncio.to_thread(export_file, source, target)

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from fairlead import __version__
+from fairlead.cli.console import say
 from fairlead.cli.flags import Arguments
 from fairlead.core.lenient import scrub_text
 from fairlead.errors import ConfigError
 
 if TYPE_CHECKING:
     from fairlead.agent.options import AgentOptions
+    from fairlead.chat.app import Chat
+    from fairlead.chat.screen import Screen
+    from fairlead.chat.terminal import Terminal
     from fairlead.wire.dialects import Program
     from fairlead.wire.pi.profile import Profile
 
 #: What the chat needs beside the engine: the extra `chat`.
 _NEEDED = ("prompt_toolkit", "markdown_it", "pygments")
+#: Seconds to wait for the terminal to say which background it has. Most have answered long before.
+_BACKGROUND_PATIENCE = 0.1
+#: How much of an id names a session: the time in it, to the millisecond.
+_ID_LENGTH = 13
 
 
 def run_chat(argv: Sequence[str], arguments: Arguments, profile: Profile, program: Program) -> int:
@@ -27,6 +36,8 @@ def run_chat(argv: Sequence[str], arguments: Arguments, profile: Profile, progra
     Raises:
         ConfigError: A package that the chat needs is missing, or the command line asks for something impossible.
     """
+    if find_spec("termios") is None or os.environ.get("TERM") == "dumb":
+        raise ConfigError("The chat needs a terminal that can move its cursor. `fairlead -p PROMPT` answers one prompt anywhere.")
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
         raise ConfigError(
@@ -36,12 +47,14 @@ def run_chat(argv: Sequence[str], arguments: Arguments, profile: Profile, progra
         )
     from fairlead.cli.start import run
 
+    gc.disable()  # until everything is loaded: imports create many objects and free hardly any
     return run(_chat(argv, arguments, profile, program))
 
 
 async def _chat(argv: Sequence[str], arguments: Arguments, profile: Profile, program: Program) -> int:
     import asyncio
 
+    from fairlead.chat.screen import Screen
     from fairlead.chat.terminal import Terminal
 
     loop = asyncio.get_running_loop()
@@ -56,23 +69,52 @@ async def _chat(argv: Sequence[str], arguments: Arguments, profile: Profile, pro
     chat = None
     with Terminal(lambda line: loop.call_soon_threadsafe(show, line)) as terminal:
         terminal.ask_background()
-        from fairlead.agent import Agent
-        from fairlead.chat.app import Chat, ChatOptions
-        from fairlead.chat.theme import choose
-        from fairlead.cli.build import limit_time, log_choices, parse_extension_flags
+        screen = Screen(terminal.write, terminal.size)
+        # Most of the start is spent on imports. The user sees the editor before that, and can type.
+        screen.show(["> "], (0, 2))
+        screen.flush()
+        try:
+            chat = await _build(argv, arguments, profile, program, terminal, screen, said, show)
+        except BaseException:
+            screen.show([])
+            screen.flush()
+            raise
+        code = await chat.run()
+    history = chat.session.history
+    if history.path is not None and history.count and history.path.exists():
+        say(f"Continue this session with: fairlead --resume {history.id[:_ID_LENGTH]}")
+    return code
 
-        options = _options(arguments, profile, program, show)
-        agent = Agent(options)
-        log_choices(agent, profile.name)
-        arguments = await parse_extension_flags(agent, argv, arguments)
-        background, typed = terminal.background(0.1)
-        theme = choose(os.environ, background)
-        picks = arguments.resume_named == ""
-        prompts = _prompts(arguments.words)
-        chat_options = ChatOptions(prompts=prompts, pick_session=picks, remarks=said, version=__version__)
-        chat = Chat(agent, terminal, theme, chat_options, typed)
-        limit_time(agent, arguments)
-        return await chat.run()
+
+async def _build(
+    argv: Sequence[str],
+    arguments: Arguments,
+    profile: Profile,
+    program: Program,
+    terminal: Terminal,
+    screen: Screen,
+    said: list[str],
+    warn: Callable[[str], None],
+) -> Chat:
+    from fairlead.agent import Agent
+    from fairlead.chat.app import Chat, ChatOptions
+    from fairlead.chat.theme import choose
+    from fairlead.cli.build import limit_time, log_choices, parse_extension_flags
+
+    agent = Agent(_options(arguments, profile, program, warn))
+    log_choices(agent, profile.name)
+    arguments = await parse_extension_flags(agent, argv, arguments)
+    limit_time(agent, arguments)
+    background, typed = terminal.background(_BACKGROUND_PATIENCE)
+    options = ChatOptions(
+        prompts=_prompts(arguments.words),
+        pick_session=arguments.resume_named == "",
+        remarks=said,
+        version=__version__,
+    )
+    chat = Chat(agent, terminal, screen, choose(os.environ, background), options, typed)
+    gc.enable()
+    return chat
 
 
 def _prompts(words: Sequence[str]) -> list[str]:
@@ -82,12 +124,12 @@ def _prompts(words: Sequence[str]) -> list[str]:
     return [f"{files}\n{prompts[0]}" if prompts else files, *prompts[1:]] if files else prompts
 
 
-def _options(arguments: Arguments, profile: Profile, program: Program, warn: object) -> AgentOptions:
+def _options(arguments: Arguments, profile: Profile, program: Program, warn: Callable[[str], None]) -> AgentOptions:
     from fairlead.cli.build import agent_options
 
     options = agent_options(arguments, profile, program)
     if arguments.resume_named == "":  # the user picks one
         options.resume = arguments.resume or arguments.session == ""
     options.mode = "rpc"  # for extensions: there is a user who answers, and nothing that draws for them
-    options.warn = options.alert = warn  # pyright: ignore[reportAttributeAccessIssue]
+    options.warn = options.alert = warn
     return options
