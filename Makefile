@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-system test-core-versions check format generate bench peers client-typescript constraints clean
+.PHONY: help run test test-system test-core-versions check docs format generate bench peers client-typescript constraints clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,6 +32,10 @@ check: $(READY) ## Check style, format, types, layers, prose and generated files
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/prose.py
 	@set -e; for script in scripts/make_*.py; do echo "$$script --check"; $(BIN)/python $$script --check; done
+
+docs: $(READY) ## Build the documentation site (build/docs); broken links are errors
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "Look at the site with: python3 -m http.server --directory build/docs"
 
 format: $(READY) ## Format the code and apply safe fixes
 	$(BIN)/ruff check --fix .
