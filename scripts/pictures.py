@@ -1,0 +1,111 @@
+"""Makes the pictures in docs/pictures from real runs.
+
+    python3 -m scripts.pictures
+
+It runs the chat in tmux with a scripted model, real tools and real keys, and draws its screen as SVG, light and dark. Then it
+exports the session and shows the page in Chromium. It needs tmux and the peers of `make peers`. `make check` does not run it: it
+takes a minute, and the times in the pictures differ from run to run.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from scripts.terminal_svg import Scheme, svg
+from tests.support.tmux import chat_in_tmux
+
+ROOT = Path(__file__).resolve().parent.parent
+PICTURES = ROOT / "docs" / "pictures"
+COLUMNS, ROWS = 92, 45
+#: What the pictures show instead of the temporary folder.
+USER = "/home/ada"
+PROGRAM = """\
+def mean(numbers):
+    return sum(numbers) / len(numbers)
+
+
+print("mean of 2, 4, 9:", mean([2, 4, 9]))
+print("mean of nothing:", mean([]))
+"""
+PROMPT = "mean.py crashes. Find out why and fix it."
+ANSWER = """\
+Fixed. The mean of an empty list divided by zero:
+
+- `mean([])` is now `0`, and other lists give the same result as before.
+- Both lines print, with exit code **0**.
+
+Do you want a test for the empty list?
+"""
+
+
+def call(name: str, **arguments: Any) -> dict[str, Any]:
+    return {"name": name, "arguments": arguments}
+
+
+EDIT = {
+    "oldText": "return sum(numbers) / len(numbers)",
+    "newText": "return sum(numbers) / len(numbers) if numbers else 0",
+}
+TURNS: list[dict[str, Any]] = [
+    {"text": "I will run it first.", "toolCalls": [call("bash", command="python3 mean.py")]},
+    {
+        "thinking": "An empty list has length 0. The result for it should be 0.",
+        "text": "It divides by zero when the list is empty. I will make that case 0.",
+        "toolCalls": [call("edit", path="mean.py", edits=[EDIT])],
+    },
+    {"toolCalls": [call("bash", command="python3 mean.py")]},
+    {"text": ANSWER},
+]
+
+
+def main() -> None:
+    PICTURES.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        make_chat_picture(folder / "dark", "dark")
+        session = make_chat_picture(folder / "light", "light")
+        make_page_pictures(folder, session)
+    for picture in sorted(PICTURES.iterdir()):
+        print(f"{picture.relative_to(ROOT)}  {picture.stat().st_size // 1024} KiB")
+
+
+def make_chat_picture(folder: Path, scheme: Scheme) -> Path:
+    """Run the chat and draw its last screen. Returns its session file. The temporary folder is named like the user's own."""
+    folder.mkdir()
+    env = {"COLORFGBG": "0;15" if scheme == "light" else "15;0", "COLORTERM": "truecolor"}
+    with chat_in_tmux(folder, TURNS, columns=COLUMNS, rows=ROWS, env=env) as chat:
+        (chat.folder / "mean.py").write_text(PROGRAM)
+        chat.start()
+        chat.send(PROMPT)
+        chat.wait_for(lambda screen: "a test for the empty list?" in screen and "Esc stops" not in screen)
+        chat.type("Yes, please")
+        chat.wait_for("Yes, please")
+        screen = chat.screen(colours=True).replace(str(folder), USER)
+        (PICTURES / f"chat-{scheme}.svg").write_text(svg(screen, scheme, title="fairlead", columns=COLUMNS), "utf-8")
+        chat.press("C-c")
+        chat.leave()
+        (session,) = (chat.home / "sessions").rglob("*.jsonl")
+    session.write_text(session.read_text("utf-8").replace(str(folder), USER), "utf-8")
+    return session
+
+
+def make_page_pictures(folder: Path, session: Path) -> None:
+    """Show the page of a session in Chromium, light and dark."""
+    from tests.export.browser import browser
+
+    from fairlead.export import export_file
+
+    page = export_file(session, folder / "export.html")
+    schemes: tuple[Scheme, Scheme] = ("light", "dark")
+    with browser() as tab:
+        for scheme in schemes:
+            tab.size(1180, 860)
+            tab.media(scheme=scheme)
+            tab.open(page)
+            tab.screenshot(PICTURES / f"export-{scheme}.png")
+
+
+if __name__ == "__main__":
+    main()
