@@ -291,6 +291,25 @@ SUBCOMMANDS: tuple[Subcommand, ...] = (
         for_peers=True,
     ),
     Subcommand(
+        name="doctor",
+        group="help",
+        summary="check keys, models, programs and settings",
+        run="doctor:doctor",
+        usage=("[--offline] [--json] [--model PATTERN]",),
+        about="Shows what was found on this machine, what is missing and the command that mends it. Asks the model one short\n"
+        "question. Keys are never shown. The exit code is 1 if something does not work.",
+        flags=(
+            Flag(("--offline",), "offline", "switch", "do not ask the model"),
+            Flag(("--json",), "json", "switch", "print JSON"),
+            Flag(("--model",), "model", "value", "the model to ask", "PATTERN"),
+            Flag(("--provider",), "provider", "value", "its provider", "NAME"),
+            Flag(("--base-url",), "base_url", "value", "the address of its server", "URL"),
+            Flag(("--timeout",), "timeout", "value", "how long the model may take, by default 30 seconds", "SECONDS"),
+            Flag(("--isolated",), "isolated", "switch", "read no configuration: only keys from the environment count"),
+        ),
+        examples=("doctor", "doctor --offline --json"),
+    ),
+    Subcommand(
         name="help",
         group="help",
         summary="explain a command, or list all flags",

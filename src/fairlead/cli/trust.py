@@ -52,18 +52,24 @@ def _split(words: list[str]) -> tuple[str, list[str]]:
 
 
 def _show(home: Home, folder: Path) -> None:
-    decisions = all_decisions(home)
-    decided = next((each for each in (folder, *folder.parents) if str(each) in decisions), None)
+    decided, trusted = decision(home, folder)
     if decided is None:
         say(f"{folder}: not decided. {how_to_trust(folder)}")
     else:
         where = "" if decided == folder else f" because {decided} is"
-        say(f"{folder}: {'trusted' if decisions[str(decided)] else 'never trusted'}{where}, by {trust_path(home)}")
-    for path in _what_needs_trust(home, folder):
+        say(f"{folder}: {'trusted' if trusted else 'never trusted'}{where}, by {trust_path(home)}")
+    for path in what_needs_trust(home, folder):
         say(f"  {path.relative_to(folder)}")
 
 
-def _what_needs_trust(home: Home, folder: Path) -> Iterator[Path]:
+def decision(home: Home, folder: Path) -> tuple[Path | None, bool]:
+    """Return the folder whose decision holds for a project, and the decision. Raises ConfigError."""
+    decisions = all_decisions(home)
+    decided = next((each for each in (folder, *folder.parents) if str(each) in decisions), None)
+    return decided, decided is not None and decisions[str(decided)]
+
+
+def what_needs_trust(home: Home, folder: Path) -> Iterator[Path]:
     """Yield what the project has that only works if it is trusted."""
     for own in home.project_folders(folder):
         yield from (path for name in ("extensions", "settings.json", "mcp.json") if (path := own / name).exists())
