@@ -325,6 +325,20 @@ SUBCOMMANDS: tuple[Subcommand, ...] = (
         run="help:show_version",
         examples=("version",),
     ),
+    Subcommand(
+        name="completions",
+        group="help",
+        summary="print the completions for bash, zsh or fish",
+        run="completions:completions",
+        usage=("bash|zsh|fish",),
+        about="Prints a script that completes flags, subcommands and their values. Load it in the start file of your shell.",
+        words=("bash", "zsh", "fish"),
+        examples=(
+            "completions bash > ~/.local/share/bash-completion/completions/fairlead",
+            "completions zsh > ~/.zfunc/_fairlead",
+            "completions fish > ~/.config/fish/completions/fairlead.fish",
+        ),
+    ),
 )
 
 

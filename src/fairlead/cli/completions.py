@@ -1,0 +1,266 @@
+"""`fairlead completions`: scripts that complete the command line in bash, zsh and fish.
+
+They are generated from the tables of flags and subcommands, so they know what this version knows.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+
+from msgspec import Struct
+
+from fairlead.cli.commands import SUBCOMMANDS, command_named
+from fairlead.cli.console import say
+from fairlead.cli.flags import FLAGS, Flag
+from fairlead.cli.subcommand import Subcommand, nearest
+from fairlead.config.home import Home
+from fairlead.core.model import THINKING_LEVELS
+from fairlead.models.catalog import PROVIDERS
+from fairlead.models.registry import Registry
+from fairlead.wire.dialects import DIALECTS, Program
+
+#: Subcommands that also take the flags of the main command.
+_WITH_MAIN_FLAGS = ("acp", "local")
+#: What completes a value, by the name of the value in the help.
+_FOLDERS = ("DIR",)
+_FILES = ("FILE", "PATH", "SAMPLE", "PAGE", "FILE|ID")
+
+
+class _Values(Struct, frozen=True):
+    """What can follow: certain words, files, folders; none of them if it can be anything."""
+
+    words: tuple[str, ...] = ()
+    files: bool = False
+    folders: bool = False
+
+
+class _Place(Struct, frozen=True):
+    """The main command, with an empty name, or a subcommand: its flags, and what its first word can be."""
+
+    name: str
+    summary: str
+    flags: tuple[Flag, ...]
+    first: _Values
+
+
+def completions(words: Sequence[str], program: Program) -> int:
+    """Print the script for a shell. Returns the exit code. Raises UsageError."""
+    command = command_named("completions")
+    options = command.parse(words)
+    if len(options.words) != 1:
+        raise command.usage_error()
+    shell = options.words[0]
+    if shell not in _SHELLS:
+        raise command.usage_error(f"There are no completions for {shell}.{nearest(shell, _SHELLS)}")
+    models = [f"{model.provider}/{model.id}" for model in Registry.load(Home.find(os.environ), os.environ).all()]
+    say(script(shell, [name for name in models if ":" not in name]).rstrip("\n"))
+    return 0
+
+
+def script(shell: str, models: Sequence[str]) -> str:
+    """Return the script for a shell. `models` complete the value of `--model`."""
+    known = _Known(tuple(models))
+    main = _Place("", "", FLAGS, _Values(files=True))
+    return _SHELLS[shell](known, [main, *(_place(command, known) for command in SUBCOMMANDS if not command.is_hidden)])
+
+
+class _Known(Struct, frozen=True):
+    """The names that values can have."""
+
+    models: tuple[str, ...]
+
+    def of(self, flag: Flag) -> _Values:
+        """Return what completes the value of a flag."""
+        named = {"--model": self.models, "--provider": tuple(PROVIDERS), "--dialect": tuple(DIALECTS)}
+        named |= {"--thinking": THINKING_LEVELS}
+        words = flag.choices or named.get(flag.names[-1], ())
+        return _Values(words, files=flag.metavar in _FILES, folders=flag.metavar in _FOLDERS)
+
+    def first(self, words: Iterable[str]) -> _Values:
+        """Return what completes the first word of a subcommand."""
+        kinds = {
+            "<dialect>": tuple(DIALECTS),
+            "<provider>": tuple(PROVIDERS),
+            "<command>": tuple(command.name for command in SUBCOMMANDS if not command.is_hidden),
+        }
+        given = list(words)
+        plain = tuple(name for word in given for name in kinds.get(word, () if word.startswith("<") else (word,)))
+        return _Values(plain, files="<file>" in given, folders="<folder>" in given)
+
+
+def _place(command: Subcommand, known: _Known) -> _Place:
+    more = FLAGS if command.name in _WITH_MAIN_FLAGS else ()
+    taken = {name for flag in command.flags for name in flag.names}
+    flags = (*command.flags, *(flag for flag in more if not taken & set(flag.names)))
+    if not any("--help" in flag.names for flag in flags):
+        flags = (*flags, Flag(("-h", "--help"), "help", "switch", "explain this command"))
+    return _Place(command.name, command.summary, flags, known.first(command.words))
+
+
+def _takes_value(flag: Flag) -> bool:
+    return flag.kind in ("value", "list")
+
+
+# bash
+
+_BASH = """\
+# Completions of fairlead for bash. Load them with: source <(fairlead completions bash)
+_fairlead() {{
+    local cur=${{COMP_WORDS[COMP_CWORD]}} prev=${{COMP_WORDS[COMP_CWORD-1]}} command="" words="" kind="" line
+    [[ $prev == "=" ]] && prev=${{COMP_WORDS[COMP_CWORD-2]}}
+    [[ $cur == "=" ]] && cur=""
+    if (( COMP_CWORD > 1 )) && [[ ${{COMP_WORDS[1]}} != -* ]]; then command=${{COMP_WORDS[1]}}; fi
+    case "$command" in
+{known}    *) command="" ;;
+    esac
+    case "$command $prev" in
+{values}    *)
+        case "$command" in
+{places}        esac ;;
+    esac
+    COMPREPLY=()
+    while IFS= read -r line; do COMPREPLY+=("$line"); done < <(
+        [[ $cur == @* ]] && compgen -P @ -f -- "${{cur#@}}"
+        compgen -W "$words" -- "$cur"
+        [[ $kind == file ]] && compgen -f -- "$cur"
+        [[ $kind == folder ]] && compgen -d -- "$cur"
+    )
+    if [[ -n $kind ]]; then compopt -o filenames 2>/dev/null; fi
+}}
+complete -F _fairlead fairlead
+"""
+
+
+def _bash(known: _Known, places: Sequence[_Place]) -> str:
+    values: list[str] = []
+    offered: list[str] = []
+    commands = [place.name for place in places if place.name]
+    for place in places:
+        for flag in filter(_takes_value, place.flags):
+            patterns = "|".join(f'"{place.name} {name}"' for name in flag.names)
+            values.append(f"    {patterns}) {_bash_values(known.of(flag))} ;;\n")
+        names = [name for flag in place.flags for name in flag.names]
+        if place.name:
+            offered.append(f"        {place.name}) {_bash_values(place.first, names)} ;;\n")
+        else:
+            main = f"if (( COMP_CWORD == 1 )); then words='{' '.join(commands)}'; fi; words+=' {' '.join(names)}'; kind=file"
+            offered.append(f"        '') {main} ;;\n")
+    names = "|".join(commands)
+    return _BASH.format(known=f"    {names}) ;;\n", values="".join(values), places="".join(offered))
+
+
+def _bash_values(values: _Values, flags: Sequence[str] = ()) -> str:
+    words = " ".join([*values.words, *flags])
+    kind = "file" if values.files else "folder" if values.folders else ""
+    return f"words='{words}'; kind={kind}" if kind else f"words='{words}'"
+
+
+# zsh
+
+_ZSH = """\
+#compdef fairlead
+# Completions of fairlead for zsh. Load them with: source <(fairlead completions zsh)
+_fairlead() {{
+  local -a commands
+  commands=(
+{commands}  )
+  if (( CURRENT == 2 )) && [[ $words[2] != -* ]]; then
+    _describe -t commands command commands
+    _files
+    return
+  fi
+  case $words[2] in
+{places}  *) _arguments -s : {main} '*:prompt or file:_files' ;;
+  esac
+}}
+if [[ $funcstack[1] == _fairlead ]]; then _fairlead "$@"; else compdef _fairlead fairlead; fi
+"""
+
+
+def _zsh(known: _Known, places: Sequence[_Place]) -> str:
+    main, *others = places
+    commands = "".join(f"    {_quoted(f'{place.name}:{place.summary}')}\n" for place in others)
+    lines = [
+        f"  {place.name}) shift words; (( CURRENT-- )); _arguments -s : {_zsh_flags(known, place)}"
+        f" {_quoted(f'*:word:{_zsh_action(place.first)}')} ;;\n"
+        for place in others
+    ]
+    return _ZSH.format(commands=commands, places="".join(lines), main=_zsh_flags(known, main))
+
+
+def _zsh_flags(known: _Known, place: _Place) -> str:
+    specs: list[str] = []
+    for flag in place.flags:
+        text = flag.help.replace("\\", "\\\\").replace("[", "\\[").replace("]", "\\]").replace(":", "\\:")
+        value = f":{flag.metavar.replace(':', ' ')}:{_zsh_action(known.of(flag))}" if _takes_value(flag) else ""
+        repeats = "*" if flag.kind == "list" else ""
+        specs += [_quoted(f"{repeats}{name}[{text}]{value}") for name in flag.names]
+    return " ".join(specs)
+
+
+def _zsh_action(values: _Values) -> str:
+    if values.words and (values.files or values.folders):
+        files = "_files" if values.files else "_files -/"
+        return f"{{compadd -- {' '.join(values.words)}; {files}}}"
+    if values.words:
+        return f"({' '.join(values.words)})"
+    return "_files" if values.files else "_files -/" if values.folders else ""
+
+
+# fish
+
+
+def _fish(known: _Known, places: Sequence[_Place]) -> str:
+    main, *others = places
+    names = " ".join(place.name for place in others)
+    lines = ["# Completions of fairlead for fish. Load them with: fairlead completions fish | source"]
+    for place in others:
+        text = _fish_quoted(place.summary)
+        lines.append(f"complete -c fairlead -n __fish_use_subcommand -a {place.name} -d {text}")
+    lines += _fish_flags(known, main, f"not __fish_seen_subcommand_from {names}")
+    for place in others:
+        condition = f"__fish_seen_subcommand_from {place.name}"
+        lines += _fish_flags(known, place, condition)
+        if not place.first.files:
+            folders = " (__fish_complete_directories)" if place.first.folders else ""
+            arguments = f" -a {_fish_quoted(' '.join(place.first.words) + folders)}" if place.first.words or folders else ""
+            lines.append(f"complete -c fairlead -n {_fish_quoted(condition)} -f{arguments}")
+    return "\n".join(lines) + "\n"
+
+
+def _fish_flags(known: _Known, place: _Place, condition: str) -> list[str]:
+    return [
+        f"complete -c fairlead -n {_fish_quoted(condition)} {_fish_names(flag)}{_fish_value(known, flag)}"
+        f" -d {_fish_quoted(flag.help)}"
+        for flag in place.flags
+    ]
+
+
+def _fish_names(flag: Flag) -> str:
+    return " ".join(
+        f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" if len(name) == 2 else f"-o {name[1:]}"
+        for name in flag.names
+    )
+
+
+def _fish_value(known: _Known, flag: Flag) -> str:
+    if not _takes_value(flag):
+        return ""
+    values = known.of(flag)
+    if values.folders:
+        return " -x -a '(__fish_complete_directories)'"
+    if values.files:
+        return " -r -F"
+    return f" -x -a {_fish_quoted(' '.join(values.words))}" if values.words else " -x"
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+def _fish_quoted(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+_SHELLS: dict[str, Callable[[_Known, Sequence[_Place]], str]] = {"bash": _bash, "zsh": _zsh, "fish": _fish}
