@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.session.scene import PATIENCE
 
-from fairlead.core.events import CompactionReason, Event
+from fairlead.core.events import CompactionReason, Event, MessageEnd
 from fairlead.core.messages import CustomMessage, ImageContent, Message
 from fairlead.core.model import Interceptor, ModelMessage
 from fairlead.core.tool import ToolResult
@@ -62,6 +62,10 @@ class TestHooks:
         self.told.append(f"({_name(event)})")
         if then is not None:
             then()
+
+    async def message_ended(self, message: Message) -> Message:
+        await self.emit(MessageEnd(message))
+        return message
 
     async def session_started(self, reason: str, previous: str | None = None) -> None:
         await self._call(f"start {reason}", None, previous)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import UNSET
 
@@ -28,7 +28,8 @@ LAST_LOOK = 0.4
 _TOOLS_SHOWN = 60
 _NAME_SHOWN = 128
 
-Say = Callable[[Message], Awaitable[None]]
+#: Adds a message to the conversation. Returns the one that was added.
+Say = Callable[[Message], Awaitable[Message]]
 
 
 async def run_calls(run: LoopCallbacks, turn: TurnSetup, answer: StreamEnd, say: Say) -> tuple[list[ToolResultMessage], bool]:
@@ -52,7 +53,7 @@ async def run_calls(run: LoopCallbacks, turn: TurnSetup, answer: StreamEnd, say:
         if result.ends_run:
             ending.add(id(call))
         if not together:
-            await say(message)
+            results[id(call)] = cast("ToolResultMessage", await say(message))
 
     for group in groups(calls, turn.tools, turn.schedule):
         reason = _why_not(run)
@@ -82,8 +83,7 @@ async def run_calls(run: LoopCallbacks, turn: TurnSetup, answer: StreamEnd, say:
 
     ordered = [results[id(call)] for call in calls]
     if together:
-        for message in ordered:
-            await say(message)
+        ordered = [cast("ToolResultMessage", await say(message)) for message in ordered]
     return ordered, len(ending) == len(calls)
 
 

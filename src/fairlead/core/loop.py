@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar, cast
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -38,6 +38,8 @@ from fairlead.core.partial_message import PartialMessage
 from fairlead.core.queues import Queued, Queues
 from fairlead.core.runtime import CancelToken, Runtime
 from fairlead.core.tool import Approver, Schedule, Tool, ToolResult
+
+M = TypeVar("M", bound=Message)
 
 
 class TurnSetup(Struct, frozen=True):
@@ -94,6 +96,9 @@ class LoopCallbacks(Struct, frozen=True):
     approver: Approver | None = None
     #: Called when a tool has run.
     after_call: AfterCall | None = None
+    #: Returns the message to keep instead of one that has ended, before it is added; None: messages stay as they are. Prompts
+    #: are part of the conversation already: the callback replaces them there. Raises nothing.
+    revise: Callable[[Message], Awaitable[Message]] | None = None
     #: Shared by all `run_agent` calls of a run, so that a retry does not reset the counts.
     limits: Limits = field(default_factory=Limits)
 
@@ -105,11 +110,13 @@ async def run_agent(run: LoopCallbacks, prompts: Sequence[Message], added: list[
     """
     emit, queues, cancel, limits = run.emit, run.queues, run.cancel, run.limits
 
-    async def say(message: Message) -> None:
+    async def say(message: Message) -> Message:
         await emit(MessageStart(message))
+        message = await _revised(run, message)
         run.add(message)
         added.append(message)
         await emit(MessageEnd(message))
+        return message
 
     async def deliver(messages: list[Queued]) -> None:
         for message in messages:
@@ -118,9 +125,10 @@ async def run_agent(run: LoopCallbacks, prompts: Sequence[Message], added: list[
 
     await emit(TurnStart())
     for prompt in prompts:
-        added.append(prompt)
         await emit(MessageStart(prompt))
-        await emit(MessageEnd(prompt))
+        ended = await _revised(run, prompt)
+        added.append(ended)
+        await emit(MessageEnd(ended))
     if _has_user_message(prompts):
         limits.heard_user(model_was_done=True)
     if not cancel.fired:  # else steering stays queued, as after any abort
@@ -184,8 +192,7 @@ async def _answer(run: LoopCallbacks, turn: TurnSetup, added: list[Message]) -> 
                     if update is None:
                         # The request failed before the stream began: both events have the final message.
                         await run.emit(MessageStart(event.message))
-                    await _finish(run, turn, event.message, added, began)
-                    end = event
+                    end = _with_message(event, await _finish(run, turn, event.message, added, began))
     assert end is not None, "a guarded stream has an end"
     return end
 
@@ -195,8 +202,7 @@ async def _cut_off(
 ) -> StreamEnd:
     """End the message here, with what has arrived."""
     message = replace(partial.snapshot(), stop_reason="aborted", error_message=reason)
-    await _finish(run, turn, message, added, began)
-    return StreamEnd(message)
+    return StreamEnd(await _finish(run, turn, message, added, began))
 
 
 async def _guarded(run: LoopCallbacks, turn: TurnSetup) -> AsyncGenerator[list[StreamEvent]]:
@@ -237,7 +243,7 @@ async def _unasked_turn(run: LoopCallbacks, turn: TurnSetup, added: list[Message
     end.is_final = True
     await run.emit(TurnStart())
     await run.emit(MessageStart(end.message))
-    await _finish(run, turn, end.message, added, run.runtime.now_ms())
+    end.message = await _finish(run, turn, end.message, added, run.runtime.now_ms())
     await run.emit(TurnEnd(end.message, []))
     return end
 
@@ -246,10 +252,33 @@ def _has_user_message(messages: Sequence[Message]) -> bool:
     return any(isinstance(message, UserMessage) for message in messages)
 
 
-async def _finish(run: LoopCallbacks, turn: TurnSetup, message: AssistantMessage, added: list[Message], began: int) -> None:
+async def _finish(
+    run: LoopCallbacks, turn: TurnSetup, message: AssistantMessage, added: list[Message], began: int
+) -> AssistantMessage:
+    """Add the model's message, and emit its end. Returns the message that was added."""
     message.duration_ms = max(0, run.runtime.now_ms() - began)
     if message.thinking_level is None:
         message.thinking_level = turn.request.thinking
-    run.add(message)
-    added.append(message)
-    await run.emit(MessageEnd(message))
+    kept = await _revised(run, message)
+    run.add(kept)
+    added.append(kept)
+    await run.emit(MessageEnd(kept))
+    return kept
+
+
+async def _revised(run: LoopCallbacks, message: M) -> M:
+    """Return the message that is kept instead of `message`. It has the same role."""
+    return message if run.revise is None else cast("M", await run.revise(message))
+
+
+def _with_message(end: StreamEnd, message: AssistantMessage) -> StreamEnd:
+    """Return how a model call ended, with another message. Its tool calls with other arguments are as good as any."""
+    if message is end.message:
+        return end
+    received = {call.id: call.arguments for call in end.message.tool_calls()}
+    bad = {
+        call.id: end.bad_arguments[call.id]
+        for call in message.tool_calls()
+        if call.id in end.bad_arguments and call.arguments == received.get(call.id)
+    }
+    return replace(end, message=message, bad_arguments=bad)

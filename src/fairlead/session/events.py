@@ -61,21 +61,29 @@ class Events:
         """Send an event at once. Extensions receive it later, in order."""
         if self.extensions is not None:
             self.extensions.notify(event)
-        self._send(event)
+        self.send(event)
 
     def notify_last(self, event: Event, later: Callable[[Callable[[], None]], Callable[[], None]]) -> None:
         """Send an event at once if no extension wants it. Otherwise `later` gets what sends it, and returns what is called when
         extensions have handled it."""
         if self.extensions is None or not self.extensions.wants(event):
-            self._send(event)
+            self.send(event)
         else:
-            self.extensions.notify(event, later(lambda: self._send(event)))
+            self.extensions.notify(event, later(lambda: self.send(event)))
 
     async def emit(self, event: Event, cancel: CancelToken) -> None:
         """Send an event after extensions have handled it, or after `cancel` fires."""
         if self.extensions is not None:
             await self.extensions.emit(event, cancel)
-        self._send(event)
+        self.send(event)
+
+    def send(self, event: Event) -> None:
+        """Send an event at once, to listeners only."""
+        for listener in list(self._listeners):
+            try:
+                listener(event)
+            except Exception as error:  # a listener's bug must neither end the run nor keep the event from the others
+                report(error)
 
     # As a gate
 
@@ -87,13 +95,6 @@ class Events:
         for gate in list(self._gates):
             if gate.paused:
                 await gate.wait(cancel)
-
-    def _send(self, event: Event) -> None:
-        for listener in list(self._listeners):
-            try:
-                listener(event)
-            except Exception as error:  # a listener's bug must neither end the run nor keep the event from the others
-                report(error)
 
 
 def report(error: BaseException) -> None:

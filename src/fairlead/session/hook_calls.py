@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from fairlead.core.events import Event
 from fairlead.core.loop import AfterCall, BeforeCall
-from fairlead.core.messages import ToolCall
+from fairlead.core.messages import Message, ToolCall
 from fairlead.core.model import ModelRequest, ModelStream
 from fairlead.core.runtime import CancelToken, Interrupted
 from fairlead.core.tool import Tool, ToolResult
@@ -143,6 +143,13 @@ class HookCalls:
     def wants(self, event: Event) -> bool:
         """Whether an extension listens to events of this kind."""
         return self.hooks is not None and any(self.hooks.wants(name) for name in EVENT_NAMES.get(type(event), ()))
+
+    async def message_ended(self, message: Message, cancel: CancelToken) -> Message:
+        """The message to keep instead of one that has ended. After an abort it stays as it is."""
+        if self.hooks is not None and self.hooks.wants("message_end"):
+            with suppress(Interrupted):
+                return await self.ask(self.hooks.message_ended(message), cancel, grace=EVENT_GRACE)
+        return message
 
     async def close(self) -> None:
         """Tell extensions that the session ends. Hooks that have not been loaded by now will not be."""

@@ -210,6 +210,10 @@ class Hooks(CallHooks, Protocol):
         """The hooks `context` and `context_with_system`: what is sent to the model instead. The session keeps what it has."""
         ...
 
+    async def message_ended(self, message: Message) -> Message:
+        """The hook `message_end`: the message to keep instead, which has the same role. Usually the same message."""
+        ...
+
     async def before_settle(self, messages: list[Message]) -> list[CustomMessage]:
         """The hook `agent_before_settle`: messages with which the run continues instead of ending; usually none."""
         ...

@@ -29,6 +29,7 @@ __all__ = [
     "Ran",
     "Replace",
     "Resources",
+    "Revise",
     "Summary",
     "Transform",
     "Trust",
@@ -90,6 +91,12 @@ class Amend(Struct, frozen=True):
     is_error: bool | None = None
 
 
+class Revise(Struct, frozen=True):
+    """Result of `message_end`: keep this message instead. It must have the same role, and the result of a tool the same call."""
+
+    message: Message
+
+
 class Continue(Struct, frozen=True):
     """Result of `agent_before_settle`: send these messages to the model and continue the run."""
 
@@ -140,6 +147,7 @@ RESULTS: dict[str, tuple[type[Any], ...]] = {
     "context_with_system": (Replace,),
     "tool_call": (Block,),
     "tool_result": (Amend,),
+    "message_end": (Revise,),
     "agent_before_settle": (Continue,),
     "user_bash": (Ran,),
 }

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec import UNSET, json
 from msgspec.structs import replace
 
-from fairlead.core.events import CompactionEnd, CompactionReason, EntryAppended, Event
-from fairlead.core.messages import CustomMessage, ImageContent, Message, ModelMessage, TextContent
+from fairlead.core.events import CompactionEnd, CompactionReason, EntryAppended, Event, MessageEnd
+from fairlead.core.messages import CustomMessage, ImageContent, Message, ModelMessage, TextContent, ToolResultMessage
 from fairlead.core.model import Interceptor, Model
 from fairlead.core.queues import Behavior
 from fairlead.core.tool import ToolResult
-from fairlead.errors import ToolError
+from fairlead.errors import ConfigError, ToolError
 from fairlead.extend.extensions import events as e
 from fairlead.extend.extensions.calling import error_text
 from fairlead.extend.extensions.engine import Engine
@@ -64,11 +64,14 @@ class ExtensionHooks:
     # Notifying
 
     async def emit(self, event: Event) -> None:
+        await self._earlier_events()
+        await self._deliver(event)
+
+    async def _earlier_events(self) -> None:
+        """Wait until extensions have handled earlier events. A handler that causes an event must not wait for itself."""
         task = asyncio.current_task()
-        # Events are delivered in order, but a handler that causes an event must not wait for itself.
         if self._background_events.busy and task not in self.engine.handler_tasks and not self._background_events.runs_in(task):
             await self._background_events.idle()
-        await self._deliver(event)
 
     def notify(self, event: Event, then: Callable[[], None] | None = None) -> None:
         try:
@@ -220,6 +223,19 @@ class ExtensionHooks:
             event.content, event.details, event.is_error = result.content, result.details, is_error
         return (result if result is given else replace(result, changes=[])), is_error
 
+    async def message_ended(self, message: Message) -> Message:
+        await self._earlier_events()
+        for handler in self.engine.listeners.get("message_end", ()):
+            answer = await self.engine.ask_or_report("message_end", handler, MessageEnd(copy_message(message)))
+            if answer is None or answer.message == message:
+                continue
+            if _takes_the_place(answer.message, message):
+                message = answer.message
+            else:
+                problem = ConfigError("message_end handlers must return a message with the same role")
+                self.engine.report(handler.owner.path, "message_end", problem)
+        return message
+
     async def before_settle(self, messages: list[Message]) -> list[CustomMessage]:
         event = e.AgentBeforeSettle([copy_message(message) for message in messages])
         return [self._message(note) async for answer in self._ask_each("agent_before_settle", event) for note in answer.messages]
@@ -276,6 +292,13 @@ class ExtensionHooks:
 
     def _message(self, note: e.Note) -> CustomMessage:
         return CustomMessage(note.custom_type, note.content, note.display, self._session.host.now_ms(), note.details)
+
+
+def _takes_the_place(message: Message, original: Message) -> bool:
+    """Whether a message may be kept instead of another one."""
+    if isinstance(message, ToolResultMessage) and isinstance(original, ToolResultMessage):
+        return message.tool_call_id == original.tool_call_id
+    return type(message) is type(original)
 
 
 def _private_copy(event: Any) -> Any:

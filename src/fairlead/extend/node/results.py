@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import msgspec
 
-from fairlead.core.messages import ImageContent, ModelMessage, UserBlock
+from fairlead.core.messages import ImageContent, Message, ModelMessage, UserBlock
 from fairlead.extend.extensions import events as e
 from fairlead.extend.extensions.values import converted
 
@@ -96,6 +96,15 @@ def _decode_tool_result(result: dict[str, Any]) -> Any:
     return e.Amend(content, details, result.get("isError"))
 
 
+def _decode_message(result: dict[str, Any]) -> Any:
+    message: dict[str, Any] | None = result.get("message")
+    if not message:
+        return None
+    if message.get("content") is None:
+        message["content"] = []
+    return e.Revise(converted(Message, message, "message"))
+
+
 def _decode_compaction(result: dict[str, Any]) -> Any:
     if result.get("cancel"):
         return e.Cancel()
@@ -161,6 +170,7 @@ _DECODERS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "context_with_system": _decode_context_with_system,
     "tool_call": _decode_block,
     "tool_result": _decode_tool_result,
+    "message_end": _decode_message,
     "agent_before_settle": _decode_settle,
     "user_bash": _decode_bash,
 }

@@ -139,6 +139,18 @@ class Conversation:
         self._changed()
         return Raw(log.last_line)
 
+    def revise(self, message: Message, revised: Message) -> None:
+        """Show the model another content instead of that of a message. The message stays in the file."""
+        from msgspec import to_builtins
+
+        from fairlead.session.history.entries import Replacement
+
+        log, content = self.log, getattr(revised, "content", None)
+        entry = next((entry for entry in log.back() if any(each is message for each in log.read(entry))), None)
+        if entry is not None and content is not None:
+            self.keep(lambda: log.context_edit(entry.id, Replacement(to_builtins(content)), keep=True))
+            self._changed()
+
     def compacted(self, result: CompactionResult, *, from_hook: bool = False) -> None:
         """Replace what came before the entries that stay by a summary. Raises SessionError."""
         self.log.compaction(

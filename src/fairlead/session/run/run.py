@@ -155,17 +155,29 @@ class Run:
             before_call=before,
             approver=parts.approver,
             after_call=after,
+            revise=None if parts.extensions.calls is None else self._revise,
             limits=self._limits,
         )
 
     async def _emit(self, event: Event) -> None:
         """Send an event, and wait while a listener cannot keep up."""
         events = self._parts.events
-        await events.emit(event, self._cancel)
-        if isinstance(event, MessageEnd) and is_good_answer(event.message):
-            self._parts.attempts.answered()
+        if not isinstance(event, MessageEnd):
+            await events.emit(event, self._cancel)
+        else:  # extensions have handled it in `_revise`
+            events.send(event)
+            if is_good_answer(event.message):
+                self._parts.attempts.answered()
         if events.paused:
             await events.wait(self._cancel)
+
+    async def _revise(self, message: Message) -> Message:
+        """Return the message that extensions want to keep instead of one that has ended."""
+        calls = self._parts.extensions.calls
+        revised = message if calls is None else await calls.message_ended(message, self._cancel)
+        if revised is not message and any(message is prompt for prompt in self._prompts):
+            self._parts.current.conversation.revise(message, revised)
+        return revised
 
     async def _continues(self, end: StreamEnd) -> bool:
         """Do what has to happen after a pass. Returns whether another one follows."""
