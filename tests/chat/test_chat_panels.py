@@ -149,9 +149,21 @@ def test_diffs_have_colours_and_file_names() -> None:
     lines = diff_lines(FileChange("/tmp/a.py", "a\n", "b\n").diff(), DARK, 40)
     assert lines == [
         "\x1b[1m/tmp/a.py\x1b[0m",
-        f"{DARK.dim}1 \x1b[0m{DARK.removed}- a\x1b[0m",
-        f"{DARK.dim}1 \x1b[0m{DARK.added}+ b\x1b[0m",
+        f"{DARK.dim}1 \x1b[0m{DARK.removed}- \x1b[0m{DARK.removed}a\x1b[0m",
+        f"{DARK.dim}1 \x1b[0m{DARK.added}+ \x1b[0m{DARK.added}b\x1b[0m",
     ]
+
+
+def test_the_part_of_a_line_that_differs_is_marked() -> None:
+    lines = diff_lines(FileChange("/a.py", "    return value + 1\n", "    return value * 12\n").diff(), DARK, 60)
+    assert f"{DARK.removed_part}+ 1\x1b[0m" in lines[1]
+    assert f"{DARK.added_part}* 12\x1b[0m" in lines[2]
+    assert bare(lines[1:]) == ["1 -     return value + 1", "1 +     return value * 12"]
+
+
+def test_lines_without_much_in_common_are_not_marked() -> None:
+    lines = diff_lines(FileChange("/a.py", "one\n", "something else\n").diff(), DARK, 60)
+    assert not any(DARK.added_part in line or DARK.removed_part in line for line in lines)
 
 
 @pytest.mark.parametrize("columns", [10, 20, 40])

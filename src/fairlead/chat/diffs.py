@@ -17,6 +17,11 @@ _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 #: A line of the diff in the result of the edit tool, which has line numbers.
 _NUMBERED = re.compile(r"([+\- ])( *\d+) (.*)")
 
+#: Lines that were removed and lines that were added in their place, in a string of their kinds.
+_REPLACED = re.compile(r"(-+)(\++)")
+#: The share of a changed line that must be unchanged for the rest to be marked.
+_ENOUGH_IN_COMMON = 0.4
+
 
 @dataclass(frozen=True, slots=True)
 class DiffLine:
@@ -91,8 +96,9 @@ def draw(lines: Sequence[DiffLine], theme: Theme, columns: int, *, names: bool =
     """Return a diff as lines of at most `columns` cells. The names of files are left out without `names`."""
     digits = len(str(max((line.number for line in lines), default=0)))
     is_narrow = columns < digits + 20
+    differing = _differing_parts(lines)
     drawn: list[str] = []
-    for line in lines:
+    for index, line in enumerate(lines):
         if line.kind == "file":
             if names:
                 drawn.append(theme.paint("strong", clip(line.text, columns)))
@@ -101,13 +107,44 @@ def draw(lines: Sequence[DiffLine], theme: Theme, columns: int, *, names: bool =
         elif line.kind == "remark":
             drawn.append(theme.paint("dim", clip(line.text, columns)))
         else:
-            drawn += _changed(line, theme, columns, 0 if is_narrow else digits)
+            drawn += _changed(line, differing.get(index), theme, columns, 0 if is_narrow else digits)
     return drawn
 
 
-def _changed(line: DiffLine, theme: Theme, columns: int, digits: int) -> list[str]:
+def _differing_parts(lines: Sequence[DiffLine]) -> dict[int, tuple[int, int]]:
+    """Return which part of a line differs from the line that it replaces or that replaces it, by the line's index.
+
+    Lines are compared only where as many were added as removed, and if they have enough in common.
+    """
+    parts: dict[int, tuple[int, int]] = {}
+    kinds = "".join(line.kind if line.kind in ("+", "-") else " " for line in lines)
+    for match in _REPLACED.finditer(kinds):
+        count = len(match[1])
+        if count != len(match[2]):
+            continue
+        for old in range(match.start(), match.start() + count):
+            one, other = lines[old].text, lines[old + count].text
+            start = _shared(one, other)
+            end = _shared(one[start:][::-1], other[start:][::-1])
+            if len(one[:start].strip()) + end >= max(len(one), len(other)) * _ENOUGH_IN_COMMON:
+                parts[old] = start, len(one) - end
+                parts[old + count] = start, len(other) - end
+    return parts
+
+
+def _shared(one: str, other: str) -> int:
+    """Return how many characters two texts have in common at their start."""
+    return next((index for index, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+
+
+def _changed(line: DiffLine, differs: tuple[int, int] | None, theme: Theme, columns: int, digits: int) -> list[str]:
     role = {"+": "added", "-": "removed"}.get(line.kind, "text")
     gutter = f"{line.number:{digits}} " if digits else ""
-    parts = fold(line.text, columns - len(gutter) - 2)
-    lines = [theme.paint("dim", gutter) + theme.paint(role, f"{line.kind} {parts[0]}".rstrip())]
-    return lines + [" " * (len(gutter) + 2) + theme.paint(role, part) for part in parts[1:]]
+    text = line.text.rstrip()
+    if differs is not None and differs[0] < differs[1]:
+        start, end = differs
+        text = line.text[:start] + theme.paint(f"{role}_part", line.text[start:end]) + line.text[end:]
+    parts = [theme.paint(role, part) for part in fold(text, columns - len(gutter) - 2)]
+    sign = theme.paint(role, f"{line.kind} " if text else line.kind)
+    lines = [theme.paint("dim", gutter) + (sign + parts[0] if text else sign.rstrip())]
+    return lines + [" " * (len(gutter) + 2) + part for part in parts[1:]]

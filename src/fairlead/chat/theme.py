@@ -28,6 +28,9 @@ class Theme:
     border: str = ""
     added: str = ""
     removed: str = ""
+    #: The part of a changed line that differs.
+    added_part: str = "\x1b[1m"
+    removed_part: str = "\x1b[1m"
     hunk: str = ""
     success: str = ""
     error: str = ""
@@ -69,6 +72,8 @@ DARK = Theme(
     border=_colour(240),
     added=_colour(114),
     removed=_colour(174),
+    added_part="\x1b[38;5;157;48;5;22m",
+    removed_part="\x1b[38;5;217;48;5;52m",
     hunk=_colour(110),
     success=_colour(114),
     error=_colour(203),
@@ -90,6 +95,8 @@ LIGHT = Theme(
     border=_colour(249),
     added=_colour(28),
     removed=_colour(124),
+    added_part="\x1b[38;5;22;48;5;194m",
+    removed_part="\x1b[38;5;88;48;5;224m",
     hunk=_colour(25),
     success=_colour(28),
     error=_colour(160),
