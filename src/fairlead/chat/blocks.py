@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from fairlead.chat.code import Code
 from fairlead.chat.tables import Alignment, Row, table_lines
@@ -26,12 +27,11 @@ _BREAK = re.compile(r"<br ?/?>", re.IGNORECASE)
 _INLINE_STYLES = {"strong_open": "strong", "em_open": "emphasis", "s_open": "strike", "link_open": "link"}
 
 
-@dataclass(slots=True)
-class Node:
+class Node(Struct):
     """A block and the blocks in it."""
 
     token: Token
-    children: list[Node] = field(default_factory=list["Node"])
+    children: list[Node] = []
 
     @property
     def kind(self) -> str:

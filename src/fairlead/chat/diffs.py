@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
 
 from fairlead.chat.text import clip, fold, plain
 from fairlead.chat.theme import Theme
@@ -23,8 +24,7 @@ _REPLACED = re.compile(r"(-+)(\++)")
 _ENOUGH_IN_COMMON = 0.4
 
 
-@dataclass(frozen=True, slots=True)
-class DiffLine:
+class DiffLine(Struct, frozen=True):
     """One line of a diff. `number` is the line's number in the new file, or in the old one if it was removed."""
 
     kind: Kind

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 from fairlead.chat.text import RESET
 
 Background: TypeAlias = Literal["dark", "light"]
 
 
-@dataclass(frozen=True, slots=True)
-class Theme:
+class Theme(Struct, frozen=True):
     """How each kind of text looks: the SGR sequence that turns its style on. An empty one leaves the text as it is."""
 
     name: str
