@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -153,6 +152,5 @@ def test_without_its_packages_the_chat_names_them(tmp_path: Path) -> None:
         chat.type(f"PYTHONPATH={tmp_path} fairlead; echo code=$?")
         chat.press("Enter")
         assert chat.wait_for_end() == "1"
-        screen = chat.screen()
-        assert "prompt_toolkit" in screen and "fairlead[chat]" in screen.replace("\n", "")
-        assert sys.executable not in screen
+        said = chat.screen().replace("\n", "")
+        assert "The chat needs packages" in said and "install" in said and "prompt_toolkit" in said

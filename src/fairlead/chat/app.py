@@ -32,6 +32,7 @@ from fairlead.chat.theme import Theme
 from fairlead.chat.transcript import Transcript
 from fairlead.chat.ui import ChatUi
 from fairlead.errors import CompactionCancelled, RunAborted
+from fairlead.messages import ImageContent
 
 T = TypeVar("T")
 
@@ -57,8 +58,9 @@ _SHOWN_MESSAGES = 100
 class ChatOptions:
     """How a chat begins."""
 
-    #: Prompts to send at once.
+    #: Prompts to send at once, and images for the first.
     prompts: Sequence[str] = ()
+    images: Sequence[ImageContent] = ()
     #: Whether to ask first which session to resume.
     pick_session: bool = False
     #: Remarks to show at the start.
@@ -157,7 +159,7 @@ class Chat:
         if self.options.pick_session:
             await self.commands.run("/resume")
         for number, prompt in enumerate(self.options.prompts):
-            await self.sender.send(prompt, queued=number > 0)
+            await self.sender.send(prompt, self.options.images if number == 0 else (), queued=number > 0)
 
     async def _read_keys(self) -> None:
         try:

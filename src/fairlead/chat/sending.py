@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,7 +36,7 @@ class Sender:
         """Whether a shell command of the user runs."""
         return self._commands > 0
 
-    async def send(self, text: str, *, queued: bool = False) -> None:
+    async def send(self, text: str, images: Sequence[ImageContent] = (), *, queued: bool = False) -> None:
         """Send a text. While the agent works, it goes into the current run, or with `queued` after it.
 
         `!command` runs a shell command whose output the model sees; with `!!` it does not. `/name` runs a command.
@@ -49,8 +49,8 @@ class Sender:
             await chat.commands.run(text)
             return
         try:
-            images = await asyncio.to_thread(self._images_in, text)
-            await chat.session.prompt(text, images or None, behavior="followUp" if queued else "steer")
+            attached = [*images, *await asyncio.to_thread(self._images_in, text)]
+            await chat.session.prompt(text, attached or None, behavior="followUp" if queued else "steer")
         except RunAborted:
             chat.note("Stopped before it began.")
         except FairleadError as error:

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING
 from fairlead import __version__
 from fairlead.cli.console import say
 from fairlead.cli.flags import Arguments
-from fairlead.core.lenient import scrub_text
 from fairlead.errors import ConfigError
 
 if TYPE_CHECKING:
+    from fairlead.agent import Agent
     from fairlead.agent.options import AgentOptions
     from fairlead.chat.app import Chat
     from fairlead.chat.screen import Screen
     from fairlead.chat.terminal import Terminal
+    from fairlead.core.messages import ImageContent
     from fairlead.wire.dialects import Program
     from fairlead.wire.pi.profile import Profile
 
@@ -38,12 +39,12 @@ def run_chat(argv: Sequence[str], arguments: Arguments, profile: Profile, progra
     """
     if find_spec("termios") is None or os.environ.get("TERM") == "dumb":
         raise ConfigError("The chat needs a terminal that can move its cursor. `fairlead -p PROMPT` answers one prompt anywhere.")
-    missing = [name for name in _NEEDED if find_spec(name) is None]
-    if missing:
+    if any(find_spec(name) is None for name in _NEEDED):
+        from fairlead.config.extras import install_command
+
         raise ConfigError(
-            f"The chat needs packages that are not installed: {', '.join(missing)}. They are the extra `chat` of this"
-            " distribution: install `fairlead[chat]` from where fairlead itself came, or run `make run` in its source directory."
-            " Without them, `fairlead -p PROMPT` answers one prompt."
+            f"The chat needs packages that are not installed. This installs them: {install_command('chat')}\n"
+            "Without them, `fairlead -p PROMPT` answers one prompt."
         )
     from fairlead.cli.start import run
 
@@ -106,8 +107,10 @@ async def _build(
     arguments = await parse_extension_flags(agent, argv, arguments)
     limit_time(agent, arguments)
     background, typed = terminal.background(_BACKGROUND_PATIENCE)
+    prompts, images = _prompts(arguments.words, agent)
     options = ChatOptions(
-        prompts=_prompts(arguments.words),
+        prompts=prompts,
+        images=images,
         pick_session=arguments.resume_named == "",
         remarks=said,
         version=__version__,
@@ -117,11 +120,13 @@ async def _build(
     return chat
 
 
-def _prompts(words: Sequence[str]) -> list[str]:
-    """Return the prompts of the command line. Files, as @name, belong to the first one; the chat sends images along."""
-    prompts = [scrub_text(word) for word in words if not word.startswith("@")]
-    files = " ".join(scrub_text(word) for word in words if word.startswith("@"))
-    return [f"{files}\n{prompts[0]}" if prompts else files, *prompts[1:]] if files else prompts
+def _prompts(words: list[str], agent: Agent) -> tuple[list[str], list[ImageContent]]:
+    """Return the prompts of the command line, the first with the files that are named as @name, and its images."""
+    from fairlead.cli.print_input import read_prompts
+    from fairlead.tools.workspace import readable
+
+    before, prompts, images = read_prompts("", words, readable(agent.session.host.workspace.guard))
+    return ([f"{before}\n\n{prompts[0]}" if prompts else before, *prompts[1:]] if before else prompts), images
 
 
 def _options(arguments: Arguments, profile: Profile, program: Program, warn: Callable[[str], None]) -> AgentOptions:
