@@ -153,4 +153,4 @@ def test_without_its_packages_the_chat_names_them(tmp_path: Path) -> None:
         chat.press("Enter")
         assert chat.wait_for_end() == "1"
         said = chat.screen().replace("\n", "")
-        assert "The chat needs packages" in said and "install" in said and "prompt_toolkit" in said
+        assert "The chat needs packages" in said and "install" in said and "toolkit" in said

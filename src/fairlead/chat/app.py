@@ -273,8 +273,13 @@ class Chat:
         self.touch()
 
     def _on_event(self, event: events.Event) -> None:
-        self.transcript.handle(event)
-        self.status.handle(event)
+        try:
+            self.transcript.handle(event)
+            self.status.handle(event)
+        except Exception as error:
+            # The session calls this in the middle of its work, which must not fail because of the chat.
+            if not self._done.done():
+                self._done.set_exception(error)
         self.touch()
 
     # Dialogs
@@ -339,7 +344,9 @@ class Chat:
             self.leave(0)
             return
         self._interrupted_at = monotonic()
-        if self.status.is_busy:
+        if self.sender.is_running_command:
+            self.session.host.abort_bash()
+        elif self.status.is_busy:
             self.stop()
         self._hint = "Ctrl+C again leaves"
         asyncio.get_running_loop().call_later(_TWICE, self._forget_hint)

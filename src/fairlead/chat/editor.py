@@ -143,7 +143,7 @@ def _cell(character: str) -> int:
         return _TAB
     if " " <= character <= "~":
         return 1
-    return 2 if character < " " or character == "\x7f" else width(character)
+    return 2 if _is_control(character) else width(character)
 
 
 def _cells(text: str) -> int:
@@ -159,4 +159,9 @@ def _shown(text: str) -> str:
 def _glyph(character: str) -> str:
     if character == "\t":
         return " " * _TAB
-    return f"^{chr(ord(character) ^ 64)}" if character < " " or character == "\x7f" else character
+    # The characters from 0x80 on are control characters too: some terminals obey them.
+    return f"^{chr(ord(character) % 128 ^ 64)}" if _is_control(character) else character
+
+
+def _is_control(character: str) -> bool:
+    return character < " " or "\x7f" <= character <= "\x9f"

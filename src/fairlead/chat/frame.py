@@ -56,36 +56,39 @@ def compose(frame: Frame, transcript: Live) -> tuple[list[str], Cursor]:
     """Return the lines of the live region, fewer than the terminal has, and the cursor."""
     theme, columns, rows = frame.theme, frame.columns, frame.rows
     gap = [] if rows < _LOW else [""]
-    below = footer_lines(frame.facts, frame.ui.statuses, theme, columns)
+    foot = footer_lines(frame.facts, frame.ui.statuses, theme, columns)[: 1 if rows < 2 * _LOW else None]
     if frame.hint:
-        below = [theme.paint("warning", clip(frame.hint, columns)), *below[1:]]
-    above = _above(frame)
+        foot = [theme.paint("warning", clip(frame.hint, columns)), *foot[1:]]
+    room = rows - 1 - len(foot)
+    under: list[str] = []
     if frame.dialog is not None:
-        room = max(3, rows - len(above) - len(below) - 2)
-        middle, cursor = frame.dialog.draw(theme, columns, min(room, max(8, rows * 2 // 3)))
+        middle, cursor = frame.dialog.draw(theme, columns, max(1, min(room - len(gap), max(8, rows * 2 // 3))))
     else:
         middle, cursor = frame.editor.draw(theme, columns, max(1, min(12, rows // 3)), _EMPTY_HINT)
-        below = [*(_menu_lines(frame) or _widgets(frame.ui.below, columns, rows)), *gap, *below]
-    top = [*above, *gap] if above else []
-    rest = rows - len(gap) - len(top) - len(middle) - len(below) - 1
+        free = max(0, room - len(middle) - len(gap))
+        under = [*(_menu_lines(frame) or _widgets(frame.ui.below, columns, rows))[:free], *gap]
+    # The most important lines of these are the last.
+    free = room - len(middle) - len(under) - 2 * len(gap)
+    above = _above(frame)[-free:] if free > 0 else []
+    top = [*gap, *above, *(gap if above else ())]
+    rest = room - len(top) - len(middle) - len(under)
     live = transcript.live(columns, rest) if rest > 0 else []
     if cursor is not None:
-        cursor = (len(live) + len(gap) + len(top) + cursor[0], cursor[1])
-    return [*live, *gap, *top, *middle, *below], cursor
+        cursor = (len(live) + len(top) + cursor[0], cursor[1])
+    return [*live, *top, *middle, *under, *foot], cursor
 
 
 def _above(frame: Frame) -> list[str]:
     theme, columns, rows = frame.theme, frame.columns, frame.rows
     tail = plain(frame.command_tail).rstrip("\n").split("\n")[-max(1, rows // 4) :] if frame.command_tail else []
-    lines = [theme.paint("dim", clip(f"  {line}", columns)) for line in tail]
+    lines = [theme.paint("dim", clip(f"  {line}", columns)) for line in tail] + _widgets(frame.ui.above, columns, rows)
     if frame.activity is not None:
         text, seconds = frame.activity
         picture = SPINNER[int(seconds * 10) % len(SPINNER)]
         said = clip(f" {plain(text)} {elapsed(seconds)}", columns - 1)
         room = columns - width(said) - 1
         lines.append(theme.paint("accent", picture) + said + theme.paint("dim", clip(" · Esc stops", room) if room > 12 else ""))
-    lines += queue_lines(*frame.queued, theme, columns, 1 if rows < 2 * _LOW else 3)
-    return lines + _widgets(frame.ui.above, columns, rows)
+    return lines + queue_lines(*frame.queued, theme, columns, 1 if rows < 2 * _LOW else 3)
 
 
 def _widgets(widgets: Mapping[str, list[str]], columns: int, rows: int) -> list[str]:

@@ -33,7 +33,5 @@ async def log_in(chat: Chat, provider: str) -> None:
         logins.store_key(provider, key)
     chat.note(f"{provider} can be used now.", "accent")
     if session.model is None:
-        model = chat.agent.registry.default(chat.agent.settings)
-        if model is not None:
-            session.models.set_model(model.provider, model.id)
-            chat.note(f"{model.provider}/{model.id} answers. /model chooses another.")
+        choice = await chat.agent.choose_model()
+        chat.note(f"{choice.why} /model chooses another.")

@@ -1,0 +1,154 @@
+"""The questions of the chat, key by key."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fairlead import Allow, ApprovalRequest, Deny, FileChange
+from fairlead.chat.dialogs import Approval, Ask, Choice, Confirm, Dialog, Line, Picker
+from fairlead.chat.editor_dialog import EditorDialog
+from fairlead.chat.text import width, without_styles
+from fairlead.chat.theme import DARK, PLAIN
+
+
+def press(dialog: Dialog[Any], *keys: str) -> None:
+    for key in keys:
+        dialog.key(key, key if len(key) == 1 else "")
+
+
+def shown(dialog: Dialog[Any], columns: int = 60, rows: int = 12) -> list[str]:
+    lines, _ = dialog.draw(PLAIN, columns, rows)
+    assert len(lines) <= rows and all(width(line) <= columns for line in lines)
+    return [without_styles(line) for line in lines]
+
+
+def fruit(**options: Any) -> Picker:
+    return Picker("Fruit?", [Choice(name, name.upper()) for name in ("apple", "banana", "cherry")], **options)
+
+
+async def test_a_picker_narrows_down_and_picks() -> None:
+    picker = fruit()
+    press(picker, "a", "n")
+    assert [line for line in shown(picker) if "banana" in line] == ["▸ banana"]
+    assert not any("cherry" in line for line in shown(picker))
+    press(picker, "c-m")
+    assert picker.answer.result() == "BANANA"
+
+
+async def test_a_picker_wraps_around_and_can_be_dismissed() -> None:
+    picker = fruit()
+    press(picker, "up")
+    assert "▸ cherry" in shown(picker)
+    press(picker, "down")
+    assert "▸ apple" in shown(picker)
+    press(picker, "escape", "c-m")
+    assert picker.answer.result() is None
+
+
+async def test_without_a_filter_digits_pick() -> None:
+    picker = fruit(filtered=False)
+    assert "  2. banana" in shown(picker)
+    press(picker, "9", "2")
+    assert picker.answer.result() == "BANANA"
+
+
+async def test_enter_with_no_match_does_nothing() -> None:
+    picker = fruit(empty="no fruit")
+    press(picker, "x", "c-m")
+    assert not picker.answer.done() and any("no fruit" in line for line in shown(picker))
+
+
+async def test_a_long_list_shows_where_it_stands() -> None:
+    picker = Picker("Number?", [Choice(f"number {number}", number, "detail " * 20) for number in range(100)])
+    press(picker, *["down"] * 50)
+    lines = shown(picker, 40, 8)
+    assert any(line.startswith("▸ number 50") for line in lines) and lines[-1].startswith("51 of 100")
+
+
+@pytest.mark.parametrize(("key", "answer"), [("y", True), ("n", False), ("c-m", True), ("escape", None)])
+async def test_yes_or_no(key: str, answer: bool | None) -> None:
+    dialog = Confirm("Really?", "It is final.")
+    assert shown(dialog)[:2] == ["Really?", "It is final."]
+    press(dialog, key)
+    assert dialog.answer.result() == answer
+
+
+async def test_a_secret_is_typed_but_not_shown() -> None:
+    dialog = Ask("Key?", secret=True)
+    press(dialog, *"s3cret")
+    dialog.key("<bracketed-paste>", "-more\n")
+    assert "s3cret" not in "".join(shown(dialog))
+    press(dialog, "c-m")
+    assert dialog.answer.result() == "s3cret-more"
+
+
+def test_a_line_is_edited() -> None:
+    line = Line("hello big world")
+    for key in ("c-w", "home", "delete", "H", "end", "backspace", "left", "c-k"):
+        line.key(key, key if len(key) == 1 else "")
+    assert line.text == "Hello bi"
+    assert not line.key("f5", "")
+
+
+def test_a_line_that_is_too_long_shows_its_end() -> None:
+    text, cursor = Line("x" * 50 + "END").draw(20)
+    assert text.endswith("END") and cursor < 20
+
+
+def request(**fields: Any) -> ApprovalRequest:
+    return ApprovalRequest("bash", "1", {}, "Allow bash?", **fields)
+
+
+@pytest.mark.parametrize(
+    ("keys", "answer"),
+    [
+        (["y"], Allow()),
+        (["a"], Allow(for_session=True)),
+        (["n", *"no way", "c-m"], Deny("no way")),
+        (["n", "c-m"], Deny("")),
+        (["n", "escape", "y"], Allow()),
+    ],
+)
+async def test_answers_to_an_approval(keys: list[str], answer: object) -> None:
+    stopped: list[bool] = []
+    dialog = Approval(request(subject="make", kind="execute"), lambda: stopped.append(True))
+    assert any("make" in line for line in shown(dialog))
+    press(dialog, *keys)
+    assert dialog.answer.result() == answer and not stopped
+
+
+async def test_escape_denies_and_stops_the_agent() -> None:
+    stopped: list[bool] = []
+    dialog = Approval(request(subject="make", kind="execute"), lambda: stopped.append(True))
+    press(dialog, "x", "c-m", "escape")
+    assert dialog.answer.result() == Deny() and stopped == [True]
+
+
+async def test_a_long_diff_is_shown_page_by_page_and_never_higher_than_its_room() -> None:
+    new = "".join(f"line {number}\n" for number in range(200))
+    dialog = Approval(request(kind="edit", changes=(FileChange("/p/a.txt", "", new),)), lambda: None)
+    for rows in (4, 8, 20):
+        assert len(dialog.draw(DARK, 30, rows)[0]) <= rows
+    assert any("line 1" in line for line in shown(dialog)) and not any("line 199" in line for line in shown(dialog))
+    for _ in range(50):
+        press(dialog, "pagedown")
+        shown(dialog)
+    assert any("line 199" in line for line in shown(dialog))
+
+
+async def test_text_of_a_model_cannot_send_escape_sequences() -> None:
+    dialog = Approval(request(subject="echo \x1b[2J\x1b]0;title\x07hi", kind="execute"), lambda: None)
+    assert "\x1b" not in "".join(shown(dialog))
+    picker = Picker("\x1b[31mred", [Choice("\x1b[2Jx", 1, "\x07")])
+    assert "\x1b" not in "".join(shown(picker)) and "\x07" not in "".join(shown(picker))
+
+
+async def test_several_lines_are_written() -> None:
+    dialog = EditorDialog("Text?", "given")
+    dialog.editor.insert(" and\nmore")
+    lines, cursor = dialog.draw(PLAIN, 40, 8)
+    assert lines[:3] == ["Text?", "> given and", "  more"] and cursor == (2, 6)
+    dialog.send()
+    assert dialog.answer.result() == "given and\nmore"

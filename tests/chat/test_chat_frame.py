@@ -1,0 +1,55 @@
+"""One frame of the chat, in terminals of all sizes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fairlead.chat.completion import Item, Menu
+from fairlead.chat.dialogs import Choice, Confirm, Dialog, Picker
+from fairlead.chat.editor import Editor
+from fairlead.chat.footer import Facts
+from fairlead.chat.frame import Frame, compose
+from fairlead.chat.text import width
+from fairlead.chat.theme import DARK
+
+
+class Live:
+    """An open answer that takes all the room it gets."""
+
+    def live(self, columns: int, rows: int) -> list[str]:
+        return ["x" * columns] * rows
+
+
+class Decorations:
+    def __init__(self) -> None:
+        self.statuses = {"a": "status " * 30}
+        self.above = {"a": ["widget " * 30] * 50}
+        self.below = {"b": ["widget " * 30] * 50}
+
+
+def a_frame(columns: int, rows: int, dialog: Dialog[Any] | None = None, menu: Menu | None = None) -> Frame:
+    editor = Editor(lambda: None)
+    editor.set_text("some words " * 100)
+    facts = Facts("~/project", "main", "a name", "a-model", "high", 50, 1000, 1, 9, "ask")
+    queued = (["waiting " * 20] * 10, ["later"] * 10)
+    return Frame(DARK, columns, rows, editor, dialog, menu, facts, Decorations(), queued, ("Working", 75.0), "", "out\n" * 50)
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(99, 30), (79, 24), (39, 12), (19, 16), (199, 60)])
+@pytest.mark.parametrize("kind", ["editor", "menu", "confirm", "picker"])
+async def test_a_frame_is_never_larger_than_the_terminal(columns: int, rows: int, kind: str) -> None:
+    menu = Menu("file", 1, [Item(f"file {number}" * 10, "detail " * 30) for number in range(40)], 20) if kind == "menu" else None
+    choices = [Choice(f"choice {number}" * 9, number) for number in range(50)]
+    dialogs: dict[str, Dialog[Any]] = {"confirm": Confirm("Sure? " * 50, "text " * 500), "picker": Picker("Pick", choices)}
+    lines, cursor = compose(a_frame(columns, rows, dialogs.get(kind), menu), Live())
+    assert all(width(line) <= columns for line in lines)
+    assert len(lines) <= rows
+    if cursor is not None:
+        assert cursor[0] < len(lines) and cursor[1] <= columns
+
+
+def test_the_spinner_says_how_long_it_takes() -> None:
+    lines, _ = compose(a_frame(79, 40), Live())
+    assert any("Working 1m 15s" in line for line in lines)
