@@ -1,7 +1,7 @@
-"""The steps of the GitHub action in action.yml. They need only the standard library.
+"""The steps of the GitHub action in action.yml, with the standard library alone.
 
-action.py install    install fairlead into a virtual environment of the runner
-action.py run        run the prompt, show the answer, and set the outputs of the step
+`action.py install` puts fairlead into a virtual environment of the runner. `action.py run` sends the prompt, shows the answer,
+and sets the outputs of the step.
 """
 
 from __future__ import annotations
