@@ -183,6 +183,7 @@ def test_stream_json_is_the_events_and_then_the_result(fairlead: Command) -> Non
 
 def test_a_format_that_does_not_fit_is_a_usage_error(fairlead: Command) -> None:
     assert fairlead("--mode", "json", "--output-format", "json", "hi").returncode == 2
+    assert fairlead("--mode", "rpc", "--output-format", "json").returncode == 2
     done = fairlead("-p", "--output-format", "yaml", "hi")
     assert done.returncode == 2 and "expected text or json or stream-json" in done.stderr
     assert fairlead.provider.requests == []

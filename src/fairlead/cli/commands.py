@@ -136,7 +136,7 @@ SUBCOMMANDS: tuple[Subcommand, ...] = (
         summary="run a small model on this machine with llama.cpp",
         run="local:local",
         usage=("[--model NAME | --model-file FILE] [--download] [flags] [PROMPT]", "--list"),
-        about="Starts fairlead with a model that runs here, in a process of its own. Without a name it takes the best weights\n"
+        about="Starts fairlead with a model that runs here, in its own process. Without a name it takes the best weights\n"
         "that are on this machine already: those of Hugging Face, LM Studio, Ollama, llama.cpp and fairlead are found. It\n"
         "downloads nothing without asking. docs/local-models.md says what small models can do.",
         flags=(

@@ -20,6 +20,7 @@ from fairlead.models.catalog import PROVIDERS
 from fairlead.models.registry import Registry
 from fairlead.wire.dialects import DIALECTS, Program
 
+_PROGRAM = "fairlead"
 #: Subcommands that also take the flags of the main command.
 _WITH_MAIN_FLAGS = ("acp", "local")
 #: What completes a value, by the name of the value in the help.
@@ -128,7 +129,7 @@ _fairlead() {{
     )
     if [[ -n $kind ]]; then compopt -o filenames 2>/dev/null; fi
 }}
-complete -F _fairlead fairlead
+complete -F _fairlead {program}
 """
 
 
@@ -147,7 +148,7 @@ def _bash(known: _Known, places: Sequence[_Place]) -> str:
             main = f"if (( COMP_CWORD == 1 )); then words='{' '.join(commands)}'; fi; words+=' {' '.join(names)}'; kind=file"
             offered.append(f"        '') {main} ;;\n")
     names = "|".join(commands)
-    return _BASH.format(known=f"    {names}) ;;\n", values="".join(values), places="".join(offered))
+    return _BASH.format(known=f"    {names}) ;;\n", values="".join(values), places="".join(offered), program=_PROGRAM)
 
 
 def _bash_values(values: _Values, flags: Sequence[str] = ()) -> str:
@@ -162,11 +163,10 @@ _ZSH = """\
 #compdef fairlead
 # Completions of fairlead for zsh. Load them with: source <(fairlead completions zsh)
 _fairlead() {{
-  local -a commands
-  commands=(
+  local -a subcommands=(
 {commands}  )
   if (( CURRENT == 2 )) && [[ $words[2] != -* ]]; then
-    _describe -t commands command commands
+    _describe -t commands command subcommands
     _files
     return
   fi
@@ -174,7 +174,7 @@ _fairlead() {{
 {places}  *) _arguments -s : {main} '*:prompt or file:_files' ;;
   esac
 }}
-if [[ $funcstack[1] == _fairlead ]]; then _fairlead "$@"; else compdef _fairlead fairlead; fi
+if [[ $funcstack[1] == _fairlead ]]; then _fairlead "$@"; else compdef _fairlead {program}; fi
 """
 
 
@@ -186,7 +186,7 @@ def _zsh(known: _Known, places: Sequence[_Place]) -> str:
         f" {_quoted(f'*:word:{_zsh_action(place.first)}')} ;;\n"
         for place in others
     ]
-    return _ZSH.format(commands=commands, places="".join(lines), main=_zsh_flags(known, main))
+    return _ZSH.format(commands=commands, places="".join(lines), main=_zsh_flags(known, main), program=_PROGRAM)
 
 
 def _zsh_flags(known: _Known, place: _Place) -> str:

@@ -49,7 +49,7 @@ class Finding(Struct, rename="camel", omit_defaults=True):
     """One thing that was checked."""
 
     section: str
-    #: What it is about, in a word or two.
+    #: A short name for what it is about.
     name: str
     status: Status
     text: str

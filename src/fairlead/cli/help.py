@@ -24,7 +24,8 @@ _TITLES: dict[Group, str] = {
 _INTRODUCTION = """\
 fairlead: a coding agent for terminals, editors and programs.
 
-  fairlead -p PROMPT [@FILE...]  answer a prompt; piped input comes before it
+  fairlead [PROMPT]              chat in the terminal
+  fairlead -p PROMPT [@FILE...]  answer a prompt and exit; piped input comes before it
   fairlead --mode rpc            serve a host on standard input and output
   fairlead COMMAND [--help]      run one of these commands, or explain it"""
 _KEYS = """\

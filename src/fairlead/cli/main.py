@@ -115,6 +115,8 @@ def _run_flags(argv: Sequence[str], program: Program) -> int:
         from fairlead.cli.export import export_as_peers
 
         return export_as_peers([arguments.export, *arguments.words[:1]])
+    if arguments.output_format is not None and arguments.mode not in (None, "text"):
+        raise UsageError(f"--output-format is for -p, but --mode {arguments.mode} has its own format. Leave out one of them.")
     frame_limit = _frame_limit(arguments.max_frame_bytes)
     served = _served(arguments, program)
     is_server = served is not None and served.is_server
@@ -129,7 +131,8 @@ def _run_flags(argv: Sequence[str], program: Program) -> int:
     if served is not None:
         return _serve(argv, arguments, program, served, frame_limit)
     gc.enable()
-    if arguments.mode is None and not arguments.print and sys.stdin.isatty() and sys.stdout.isatty():
+    prints = arguments.mode is not None or arguments.print or arguments.output_format is not None
+    if not prints and sys.stdin.isatty() and sys.stdout.isatty():
         from fairlead.cli.chat import run_chat
 
         return run_chat(argv, arguments, _profile(arguments, program), program)

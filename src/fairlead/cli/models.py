@@ -121,7 +121,7 @@ def _row(model: Model) -> tuple[str, ...]:
 
 
 def _key(model: Model, registry: Registry, usable: set[tuple[str, str]]) -> str:
-    """Say where the key of a model comes from, in a word or two."""
+    """Say briefly where the key of a model comes from."""
     if (model.provider, model.id) not in usable:
         return _NO_KEY
     source = registry.key_source(model.provider)

@@ -43,10 +43,6 @@ def run_prompts(argv: Sequence[str], arguments: Arguments, profile: Profile, pro
     is_peer = program.dialect is not None
     if not is_peer and any(not word.strip() for word in arguments.words):
         raise UsageError(EMPTY_PROMPT)
-    if arguments.output_format is not None and arguments.mode not in (None, "text"):
-        raise UsageError(
-            f"--output-format is for -p, and --mode {arguments.mode} has a format of its own. Leave out one of them."
-        )
     piped = "" if sys.stdin.isatty() else read_input()
     if not piped and not arguments.words and not arguments.unknown:
         raise UsageError(NOTHING_TO_DO)

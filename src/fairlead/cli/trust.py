@@ -47,7 +47,7 @@ def trust(words: Sequence[str], program: Program) -> int:
 
 
 def _split(words: list[str]) -> tuple[str, list[str]]:
-    """Return the action and the paths. A path alone is to be trusted."""
+    """Return the action and the paths. A path alone means `add`."""
     return (words[0], words[1:]) if words[0] in _ACTIONS else ("add", words)
 
 
