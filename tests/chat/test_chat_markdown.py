@@ -144,6 +144,11 @@ def test_list_items_are_final_when_the_next_begins() -> None:
     assert [without_styles(line) for line in stream.open(60)] == ["2. two", "3. thr"]
 
 
+def test_a_list_that_streams_in_is_counted_as_a_whole() -> None:
+    lines = streamed([f"1. item {number}\n" for number in range(4)])
+    assert [without_styles(line) for line in lines] == ["1. item 0", "2. item 1", "3. item 2", "4. item 3"]
+
+
 def test_a_long_code_block_becomes_final_in_parts() -> None:
     stream = MarkdownStream(DARK)
     stream.feed("```python\n" + "x = 1\n" * 200)
@@ -168,7 +173,7 @@ def test_escape_sequences_in_the_text_are_removed(text: str) -> None:
 PARTS = st.sampled_from(
     "# Title\n|para |words and more words |**|*|`|```\n|```py\n|x = '''\n|~~~\n|\n|\n\n|- |  - |    - |1. |2) |> |    |\t|--- "
     "|===\n|---\n|| a | b |\n||---|---|\n|[x](y)|<b>"
-    "|<!--|-->|\\|&amp;|[ ] |  \n|你好|e\u0301|👍🏽|![i](u)|<br>|* |+ |10. |/* |*/ ".split("|")
+    "|<!--|-->|\\|&amp;|[ ] |  \n|你好|e\u0301|👍🏽|![i](u)|<br>|* |+ |10. a\n|1. b\n|10. |/* |*/ ".split("|")
 )
 DOCUMENTS = st.lists(PARTS, max_size=40).map("".join)
 

@@ -155,18 +155,16 @@ class MarkdownStream:
             return False
         last = roots[-1]
         for node in roots[:-1]:
-            self._emit(node, node.children, numbers(node) if node.kind in _LISTS else [])
+            self._ready += self._drawing(node, self._place)
         if last.kind == "fence" and (fence := _Fence.open(self._theme, self._lines, last)):
             self._begin_code(last, fence)
             return True
         if self._closed or self._ends_with(last):
-            self._emit(last, last.children, numbers(last) if last.kind in _LISTS else [])
+            self._ready += self._drawing(last, self._place)
             self._cut(len(self._lines))
         elif last.kind in _LISTS and len(last.children) > 1 and self._can_start_with(last.children[-1]):
-            counted = numbers(last)
-            self._emit(last, last.children[:-1], counted[:-1])
+            self._ready += self._drawing(last, self._place, but_last_item=True)
             self._cut(last.children[-1].start)
-            self._place.in_list, self._place.number = True, counted[-1] if last.kind == "ordered_list" else None
         else:
             self._cut(last.start)
         return False
@@ -193,13 +191,8 @@ class MarkdownStream:
         self._fence = fence
         self._lines = self._lines[node.start + 1 :]
 
-    def _emit(self, node: Node, items: list[Node], counted: list[int | None]) -> None:
-        self._ready += self._drawing(node, items, counted, self._place)
-
-    def _drawing(
-        self, node: Node, items: list[Node], counted: list[int | None], place: _Place
-    ) -> list[Callable[[int], list[str]]]:
-        """Return what draws a block, or some items of a list, at a place in the text. The place moves behind it."""
+    def _drawing(self, node: Node, place: _Place, *, but_last_item: bool = False) -> list[Callable[[int], list[str]]]:
+        """Return what draws a block at a place in the text, or a list without its last item. The place moves behind it."""
         drawing: list[Callable[[int], list[str]]] = []
         blocks = self._blocks
         if node.kind not in _LISTS:
@@ -209,13 +202,13 @@ class MarkdownStream:
             drawing.append(lambda columns: blocks.lines(node, columns))
             place.previous = node.kind
             return drawing
-        shift = place.number - counted[0] if place.in_list and place.number is not None and counted[0] is not None else 0
-        for item, number in zip(items, counted, strict=True):
+        counted = place.continued(numbers(node))
+        for item, number in zip(node.children[:-1] if but_last_item else node.children, counted, strict=False):
             if place.gap("item" if place.in_list else node.kind, self._is_blank_before(item.start)):
                 drawing.append(_blank_line)
-            drawing.append(_item(blocks, item, None if number is None else number + shift))
+            drawing.append(_item(blocks, item, number))
             place.previous, place.in_list = node.kind, True
-        place.in_list, place.number = False, None
+        place.in_list, place.number = but_last_item, counted[-1]
         return drawing
 
     def _is_blank_before(self, line: int) -> bool:
@@ -243,11 +236,7 @@ class MarkdownStream:
         self._lines, self._place = [*source, *_healed(partial).split("\n")], place.copy()
         try:
             roots = tree(parser().parse("\n".join(self._lines)))
-            drawing = [
-                draw
-                for node in roots
-                for draw in self._drawing(node, node.children, numbers(node) if node.kind in _LISTS else [], self._place)
-            ]
+            drawing = [draw for node in roots for draw in self._drawing(node, self._place)]
         finally:
             self._lines, self._place = source, place
         return [line for draw in drawing for line in draw(columns)]
@@ -269,6 +258,12 @@ class _Place:
 
     def copy(self) -> _Place:
         return _Place(self.previous, self.blank, self.in_list, self.number)
+
+    def continued(self, counted: list[int | None]) -> list[int | None]:
+        """Return the numbers of items that may continue the list before them."""
+        if not self.in_list or self.number is None:
+            return counted
+        return [self.number + index for index in range(len(counted))]
 
     def gap(self, kind: str, blank: bool) -> bool:
         """Whether a blank line comes before a block: always between blocks, except for a list as tight as its source."""
