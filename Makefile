@@ -13,8 +13,8 @@ READY := $(VENV)/.ready
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: $(READY) ## Watch the agent work: a scripted demo, or a chat if an API key is set
-	@$(BIN)/python examples/demo.py $(ARGS)
+run: ## Chat with the best model at hand: a provider's key, a local server, or a small model that runs here
+	@$(PYTHON) scripts/run.py $(ARGS)
 
 test: $(READY) ## Run the tests that need only this checkout
 	$(BIN)/pytest -n auto $(ARGS)
@@ -58,7 +58,7 @@ constraints: $(READY) ## Pin the installed versions in constraints.txt
 	@touch $(READY)
 
 clean: ## Remove everything that make and the tools created
-	rm -rf $(VENV) .venv-3.* .cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis dist build
+	rm -rf $(VENV) .venv-run .venv-3.* .cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis dist build
 	rm -rf clients/typescript/dist clients/typescript/build clients/typescript/node_modules
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Watch fairlead work in your terminal.
 
-If a provider's key is in the environment (ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY ...), this is a chat about the
-current directory. Otherwise it is a demo: a scripted model repairs a small program in a temporary folder, with the real
-engine, the real tools and a real shell.
+If a provider's key is in the environment (ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY ...) or a model server runs on this
+machine, this is a chat about the current directory. Otherwise it is a demo: a scripted model repairs a small program in a
+temporary folder, with the real engine, the real tools and a real shell.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def main() -> int:
     with asyncio.Runner() as runner:
         agent = Agent()
         try:
-            if agent.session.model is not None:
+            if runner.run(agent.choose_model()).model is not None:
                 chat(agent, runner)
             else:
                 runner.run(demonstrate())
@@ -70,7 +70,7 @@ def main() -> int:
 
 
 async def demonstrate() -> None:
-    print("No provider's key in the environment: here is a scripted model instead.\n")
+    print("There is no model to ask: here is a scripted one instead.\n")
     with tempfile.TemporaryDirectory(prefix="fairlead-demo-") as folder:
         async with Agent(model=SCRIPTED_MODEL, stream=Scripted(REPAIR), cwd=folder, isolated=True) as agent:
             print(f"> {TASK}\n")

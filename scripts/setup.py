@@ -23,21 +23,30 @@ OLDEST = (3, 11)
 
 
 def main() -> None:
+    require_python()
+    prepare((ROOT / sys.argv[1]).resolve(), sys.argv[2] if len(sys.argv) > 2 else "")
+
+
+def require_python() -> None:
+    """End the process if this Python is too old."""
     if sys.version_info < OLDEST:
         found = ".".join(str(part) for part in sys.version_info[:3])
         sys.exit(f"fairlead needs Python 3.11 or newer; {sys.executable} is {found}. Name another: make PYTHON=python3.12 ...")
-    directory = (ROOT / sys.argv[1]).resolve()
-    extras = f"[{sys.argv[2]}]" if len(sys.argv) > 2 else ""
+
+
+def prepare(directory: Path, extras: str) -> Path:
+    """Create the environment in `directory` with these extras, separated by commas, unless it is there. Returns its Python."""
     stamp = directory / ".ready"
-    with locked(ROOT / ".cache" / "setup.lock"):
-        if not fresh(stamp):
-            install(directory, extras)
-            stamp.touch()
-
-
-def install(directory: Path, extras: str) -> None:
-    """Fill the environment. If its Python is gone or was replaced, create it again."""
     python = directory / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    with locked(ROOT / ".cache" / "setup.lock"):
+        if not fresh(stamp, extras):
+            install(python, directory, f"[{extras}]" if extras else "")
+            stamp.write_text(extras)
+    return python
+
+
+def install(python: Path, directory: Path, extras: str) -> None:
+    """Fill the environment. If its Python is gone or was replaced, create it again."""
     if not works(python):
         print(f"Making {directory.name} with {sys.executable}", flush=True)
         result = subprocess.run([sys.executable, "-m", "venv", "--clear", str(directory)], check=False)
@@ -53,10 +62,12 @@ def install(directory: Path, extras: str) -> None:
         sys.exit("pip could not install the dependencies; its message is above. Nothing else was changed; run make again.")
 
 
-def fresh(stamp: Path) -> bool:
-    """Whether the environment is newer than everything it is built from."""
+def fresh(stamp: Path, extras: str) -> bool:
+    """Whether the environment has the extras and is newer than everything it is built from."""
+    if not stamp.exists() or not set(extras.split(",")) <= set(stamp.read_text().split(",")):
+        return False
     sources = [ROOT / "pyproject.toml", ROOT / "constraints.txt", Path(__file__)]
-    return stamp.exists() and stamp.stat().st_mtime > max(source.stat().st_mtime for source in sources)
+    return stamp.stat().st_mtime > max(source.stat().st_mtime for source in sources)
 
 
 def works(python: Path) -> bool:

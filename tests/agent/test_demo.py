@@ -22,6 +22,7 @@ os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 
 def start(cwd: Path, url: str | None = None) -> subprocess.Popen[str]:
     env = {"PATH": os.environ["PATH"], "HOME": str(cwd), "LANG": "C.UTF-8", "PYTHONUNBUFFERED": "1"}
+    env["FAIRLEAD_LOCAL_SERVERS"] = ""  # not those of the machine
     if url is not None:
         env |= {"ANTHROPIC_API_KEY": "any", "ANTHROPIC_BASE_URL": url}
     pipe = subprocess.PIPE

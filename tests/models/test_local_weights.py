@@ -48,6 +48,7 @@ def gguf(**entries: str | int | list[str]) -> bytes:
 
 A_MODEL = gguf(
     general__architecture="qwen3",
+    general__name="My Qwen3",
     qwen3__context_length=40_960,
     tokenizer__ggml__tokens=["a", "bc"],
     tokenizer__chat_template="{% if tools %}",
@@ -57,9 +58,9 @@ A_MODEL = gguf(
 def test_a_file_says_what_its_model_is(tmp_path: Path) -> None:
     file = tmp_path / "m.gguf"
     file.write_bytes(A_MODEL)
-    assert read_gguf(file) == GgufFacts("qwen3", 40_960, True)
+    assert read_gguf(file) == GgufFacts("My Qwen3", "qwen3", 40_960, True)
     file.write_bytes(gguf(general__architecture="llama", tokenizer__chat_template="plain"))
-    assert read_gguf(file) == GgufFacts("llama", None, False)
+    assert read_gguf(file) == GgufFacts("", "llama", None, False)
 
 
 @pytest.mark.parametrize("content", [b"", b"GGUF", b"GGUX" + A_MODEL[4:], A_MODEL[:60], b"GGUF" + b"\xff" * 40])

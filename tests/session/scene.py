@@ -79,7 +79,7 @@ def kept_in(folder: Path, cwd: Path | None = None) -> ConversationStore:
     return ConversationStore(workspace=a_workspace(cwd or folder.parent), now_ms=AsyncioRuntime().now_ms, folder=folder)
 
 
-def a_system_prompt(tools: Sequence[Tool]) -> str:
+def a_system_prompt(tools: Sequence[Tool], *, brief: bool = False) -> str:
     return "You are a test."
 
 

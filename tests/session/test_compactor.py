@@ -582,8 +582,8 @@ async def test_switched_off_neither_a_full_context_nor_an_overflow_is_compacted(
 
 
 async def test_a_window_smaller_than_the_reserve_is_not_compacted_without_end(tmp_path: Path) -> None:
-    tiny = structs.replace(SCRIPTED_MODEL, context_window=400)  # of which half are for use, and 100 may stay
-    answers = [answer("a", 100), answer("b", 100), answer("c", 210), answer("d", 100)]
+    tiny = structs.replace(SCRIPTED_MODEL, context_window=400)  # of which three quarters are for use, and 100 may stay
+    answers = [answer("a", 100), answer("b", 100), answer("c", 310), answer("d", 100)]
     session, model = a_small_session(tmp_path, answers, models=[tiny], compaction=CompactionSettings())
     heard = Listener(session)
     long = [f"{name:-<300}" for name in ("one", "two", "three", "four")]  # 75 tokens each

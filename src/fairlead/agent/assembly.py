@@ -24,7 +24,9 @@ from fairlead.errors import ConfigError, ModelNotFound
 from fairlead.models.http.client import Http
 from fairlead.models.model_patterns import qualified
 from fairlead.models.registry import DEFAULT_LEVEL, Registry
+from fairlead.models.small_models import is_small
 from fairlead.session.approval_mode import SessionApprovals
+from fairlead.session.context.tokens import DEFAULT_RESERVE_TOKENS
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.sessions import ConversationStore
 from fairlead.session.parts import SessionOptions
@@ -94,6 +96,7 @@ class Assembly:
         runtime = AsyncioRuntime()
         self._recorder = self._make_recorder()
         model, level, models = self._models(runtime)
+        options = self._options = _for_model(options, None if model is None else self._registry.windows.of(model))
         spawner = subagents = services = None
         if options.tool_set is not None or _wants_task(options):
             spawner = self._spawner(models, runtime)
@@ -234,12 +237,11 @@ class Assembly:
         return SessionApprovals(mode or settings.mode, make, has_rules=bool(settings.rules))
 
     def _compaction(self) -> CompactionSettings:
-        settings = self._settings.compaction
-        return (
-            settings
-            if settings.reserve_tokens is not None
-            else replace(settings, reserve_tokens=self._options.compaction_reserve)
-        )
+        """Return the settings of compaction. Without a reserve the session takes the default, and less for a small window."""
+        settings, reserve = self._settings.compaction, self._options.compaction_reserve
+        if settings.reserve_tokens is not None or reserve == DEFAULT_RESERVE_TOKENS:
+            return settings
+        return replace(settings, reserve_tokens=reserve)
 
     def _conversation(self, workspace: Workspace, runtime: AsyncioRuntime) -> tuple[ConversationStore, Conversation | None]:
         """Return where conversations are saved, and the one to resume; None starts a new one."""
@@ -389,6 +391,13 @@ class Assembly:
         self.extensions.check_tools(unknown, known)
         wanted = tools if options.tools is None and options.tool_set is not None else options.wanted_tools()
         return [name for name in wanted if name in tools and not options.excludes_tool(name)]
+
+
+def _for_model(options: AgentOptions, window: int | None) -> AgentOptions:
+    """Return the options for a model with this context window. A small model gets fewer tools by default."""
+    if not is_small(window):
+        return options
+    return replace(options, default_tools=[name for name in options.default_tools if name in options.small_model_tools])
 
 
 def _wants_task(options: AgentOptions) -> bool:

@@ -84,6 +84,7 @@ class AgentKeywords(ABC):
         tools: Sequence[str | Tool | Callable[..., Any]] | None = None,
         exclude_tools: Sequence[str] = (),
         default_tools: Sequence[str] = DEFAULT_TOOLS,
+        small_model_tools: Sequence[str] = DEFAULT_TOOLS,
         tool_set: ToolSet | None = None,
         extra_tools: Sequence[Tool | Callable[..., Any]] = (),
         rules: bool = True,
@@ -162,6 +163,7 @@ class AgentKeywords(ABC):
                 and `Tool`s. None: `default_tools`.
             exclude_tools: Tools that the model may not use: names or patterns.
             default_tools: The tools that the model may use if `tools` is None.
+            small_model_tools: Those of `default_tools` that a model with a context window of at most 32,768 tokens may use.
             tool_set: Tools that replace the built-in ones.
             extra_tools: Functions and `Tool`s that the model may use besides those that `tools` or `default_tools` names.
             rules: Whether the stream rules of the user and the project apply.

@@ -140,6 +140,8 @@ class AgentOptions(Struct, kw_only=True):
     tools: Sequence[str | Tool | Callable[..., Any]] | None = None
     exclude_tools: Sequence[str] = ()
     default_tools: Sequence[str] = DEFAULT_TOOLS
+    #: Those of `default_tools` that a model with a small context window may use.
+    small_model_tools: Sequence[str] = DEFAULT_TOOLS
     #: Tools that replace the built-in ones. None: the built-in tools.
     tool_set: ToolSet | None = None
     #: Functions and `Tool`s that the model may use besides those that `tools` or `default_tools` names.

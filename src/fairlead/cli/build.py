@@ -17,6 +17,7 @@ from fairlead.cli.console import complain, remark
 from fairlead.cli.flags import Arguments, Flag, UsageError, parse, unknown_flag
 from fairlead.config.settings import ApprovalMode
 from fairlead.errors import ConfigError
+from fairlead.tools import DEFAULT_TOOLS
 
 if TYPE_CHECKING:
     from fairlead.core.model import ThinkingLevel
@@ -84,6 +85,8 @@ def agent_options(arguments: Arguments, profile: Profile | None, program: Progra
         options.default_tools = profile.default_tools
         if arguments.mode == "rpc-ui":
             options.default_tools = (*profile.default_tools, "ask")
+        if arguments.mode in (None, "text") and program.dialect is None:  # people; hosts get what their dialect has
+            options.default_tools = DEFAULT_TOOLS
         options.schedule = profile.schedule
         options.interrupt = profile.interrupt
         options.compaction_reserve = profile.compaction_reserve
@@ -115,6 +118,7 @@ def _choose_tools(options: AgentOptions, entries: Sequence[str]) -> None:
     added = [entry[1:] for entry in changes if entry[0] == "+"]
     removed = [entry[1:] for entry in changes if entry[0] == "-"]
     options.default_tools = [*dict.fromkeys([*options.default_tools, *added])]
+    options.small_model_tools = [*dict.fromkeys([*options.small_model_tools, *added])]
     options.exclude_tools = [*options.exclude_tools, *removed]
 
 

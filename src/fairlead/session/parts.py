@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
@@ -18,6 +18,7 @@ from fairlead.core.messages import Message
 from fairlead.core.model import Model, ModelStream, ThinkingLevel
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import Schedule, Tool
+from fairlead.models.small_models import is_small
 from fairlead.session.additions import Extensions, SessionAdditions
 from fairlead.session.compaction.compactor import Compactor
 from fairlead.session.context.budget import ContextBudget, SessionUsage
@@ -48,6 +49,14 @@ if TYPE_CHECKING:
     from fairlead.session.todos.keeper import TodoKeeper
 
 
+class PromptMaker(Protocol):
+    """Makes the system prompt."""
+
+    def __call__(self, tools: Sequence[Tool], *, brief: bool = False) -> str:
+        """Return the system prompt for the tools that are active. `brief`: for a model with a small context window."""
+        ...
+
+
 class SessionOptions(Struct, kw_only=True):
     """Everything that a session needs from outside."""
 
@@ -56,8 +65,7 @@ class SessionOptions(Struct, kw_only=True):
     active_tools: Sequence[str]
     workspace: Workspace
     runtime: AsyncioRuntime
-    #: The system prompt for the tools that are active.
-    system_prompt: Callable[[Sequence[Tool]], str]
+    system_prompt: PromptMaker
     model: Model | None = None
     thinking: ThinkingLevel = "medium"
     #: Whether a thinking level that a model lacks comes back with a model that has it, and whether a new conversation keeps the
@@ -322,7 +330,9 @@ class Parts:
     # What parts ask for
 
     def _system_prompt(self) -> str:
-        text = self._options.system_prompt(list(self.toolbox.active_tools().values()))
+        model = self.selection.model
+        brief = is_small(None if model is None else self.selection.window(model))
+        text = self._options.system_prompt(list(self.toolbox.active_tools().values()), brief=brief)
         locale = self.host.locale
         return f"{text}\nAnswer in the language of the user's locale: {locale}" if locale else text
 

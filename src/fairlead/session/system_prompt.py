@@ -19,6 +19,17 @@ _INTRODUCTION = (
     "run commands, and report what you did. Another program relays the conversation between you and the user."
 )
 
+#: The same for a model with a small context window. The tools come with the request and need no list here.
+_BRIEF_INTRODUCTION = (
+    "You are a coding agent. You work in the user's project through tools: read files, change them with edit or write, run"
+    " commands with bash. Use paths relative to the working directory. Read a file before you edit it."
+)
+#: The last words that a small model gets: without them many call tools again and again.
+_BRIEF_END = (
+    "Use tools only as long as something is left to do. Never repeat a call that has succeeded. When the task is done, or needs"
+    " no tool, answer in one or two sentences without a tool call."
+)
+
 #: The tools with which a model can read a skill.
 _SKILL_READERS = ("read", "use_skill")
 
@@ -39,6 +50,7 @@ def system_prompt(
     advice: Sequence[str] = (),
     more: Sequence[Path] = (),
     date: str,
+    brief: bool = False,
 ) -> str:
     """The system prompt.
 
@@ -51,10 +63,12 @@ def system_prompt(
         advice: More guidelines in our part.
         more: The other directories of the workspace.
         date: The present day.
+        brief: Whether the model has a small context window.
     """
     if custom is None and added is not None:
         custom = added.instead
-    parts = [custom if custom is not None else _ours(tools, advice), *appended]
+    ours = _BRIEF_INTRODUCTION if brief else _ours(tools, advice)
+    parts = [custom if custom is not None else ours, *appended]
     if added is not None:
         parts += [*(() if appended else added.appended), added.context]
         if any(tool.name in _SKILL_READERS for tool in tools):  # without one the model could not follow a skill
@@ -62,6 +76,8 @@ def system_prompt(
     place = [f"Current date: {date}", f"Current working directory: {scrub_text(str(cwd))}"]
     place += [f"Another directory of the workspace: {scrub_text(str(folder))}" for folder in more]
     parts.append("\n".join(place))
+    if brief and custom is None:
+        parts.append(_BRIEF_END)
     return "\n\n".join(part.strip() for part in parts if part.strip())
 
 
@@ -94,11 +110,12 @@ class SystemPrompt:
         self._advice = advice
         self._made: tuple[tuple[PromptParts | str | None, ...], str] | None = None
 
-    def __call__(self, tools: Sequence[Tool]) -> str:
+    def __call__(self, tools: Sequence[Tool], *, brief: bool = False) -> str:
+        """Return the system prompt for these tools. `brief`: for a model with a small context window."""
         date = time.strftime("%Y-%m-%d")
         cwd = self._workspace.cwd
         added = self._additions.prompt_parts(cwd) if self._additions is not None else None
-        key = (added, date, str(cwd), *(tool.name for tool in tools))
+        key = (added, date, str(cwd), str(brief), *(tool.name for tool in tools))
         if self._made is None or self._made[0] != key:
             text = system_prompt(
                 cwd,
@@ -109,6 +126,7 @@ class SystemPrompt:
                 advice=self._advice,
                 more=self._workspace.more,
                 date=date,
+                brief=brief,
             )
             self._made = key, text
         return self._made[1]

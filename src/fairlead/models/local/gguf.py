@@ -22,6 +22,7 @@ _LONGEST_TEXT = 1 << 20
 class GgufFacts(Struct, frozen=True):
     """What a file says about its model."""
 
+    name: str
     architecture: str
     #: The context window that the model was trained with, in tokens; None if the file does not say.
     window: int | None
@@ -44,7 +45,9 @@ def _facts(entries: dict[str, Any]) -> GgufFacts:
     architecture = str(entries.get("general.architecture", ""))
     window = entries.get(f"{architecture}.context_length")
     template = entries.get("tokenizer.chat_template")
-    return GgufFacts(architecture, window if isinstance(window, int) else None, isinstance(template, str) and "tools" in template)
+    name = str(entries.get("general.name", ""))
+    has_tools = isinstance(template, str) and "tools" in template
+    return GgufFacts(name, architecture, window if isinstance(window, int) else None, has_tools)
 
 
 def _entries(file: IO[bytes]) -> dict[str, Any]:

@@ -99,7 +99,8 @@ class _Local(Struct):
 
 def _entry(name: str, facts: GgufFacts | None) -> ModelEntry:
     window = min((facts.window if facts else None) or _USUAL_WINDOW, LARGEST_WINDOW)
-    as_text = writes_calls_as_text(name, has_tools=facts is not None and facts.has_tools)
+    called = f"{name} {facts.name}" if facts else name
+    as_text = writes_calls_as_text(called, has_tools=facts is not None and facts.has_tools)
     compat = {"toolCallsAsText": True} if as_text else None
     return ModelEntry(id=name, context_window=window, max_tokens=window // 4, compat=compat)
 

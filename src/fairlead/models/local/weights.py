@@ -15,7 +15,7 @@ from fairlead.config.home import Home, user_folder
 #: Files that hold no complete chat model: other parts of one, encoders of images, models for search, drafts.
 _NOT_A_MODEL = re.compile(r"mmproj|embed|rerank|bge-|draft|vocab|lora|-0000[2-9]-of-|-000[1-9]\d-of-", re.IGNORECASE)
 #: Models that write calls as JSON text, although their template knows tools.
-_WRITES_CALLS_AS_TEXT = re.compile(r"qwen2\.?5-coder|deepseek-coder|codellama|phi-?[34]", re.IGNORECASE)
+_WRITES_CALLS_AS_TEXT = re.compile(r"qwen2\.?5[- ]coder|deepseek[- ]coder|codellama|phi-?[34]", re.IGNORECASE)
 #: How many files and folders of one place are looked at.
 _MOST_FILES = 20_000
 

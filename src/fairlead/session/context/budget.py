@@ -12,6 +12,7 @@ from msgspec import UNSET, Struct, ValidationError, convert, field
 from fairlead.core.messages import AssistantMessage, Message, ToolResultMessage, Usage, UserMessage, sum_of_counts
 from fairlead.core.model import Model, ModelRequest, StreamEnd
 from fairlead.core.runtime import CancelToken, Interrupted
+from fairlead.models.small_models import is_small, largest_reserve
 from fairlead.session.context.tokens import (
     CHARACTERS_PER_TOKEN,
     DEFAULT_RESERVE_TOKENS,
@@ -95,6 +96,8 @@ class ContextBudget:
     ) -> None:
         #: How much of the window to leave free, in tokens, if it is large enough.
         self.reserve_tokens = DEFAULT_RESERVE_TOKENS if reserve_tokens is None else reserve_tokens
+        #: Whether a small window has a smaller reserve: unless one was asked for.
+        self._scales_reserve = reserve_tokens is None
         self._models = models
         self._selection = selection
         self._toolbox = toolbox
@@ -122,8 +125,11 @@ class ContextBudget:
         return self._selection.window(model)
 
     def reserve(self, model: Model) -> int:
-        """How much of the window to leave free: at most half of what the system prompt and the tools leave."""
+        """How much of the window to leave free: at most half of what the system prompt and the tools leave, and of a small
+        window a quarter unless a reserve was asked for."""
         window, wanted = self.window(model), self.reserve_tokens
+        if self._scales_reserve and is_small(window):
+            wanted = min(wanted, largest_reserve(window))
         if window <= 0 or wanted <= (window - _LARGE_OVERHEAD) // 2:
             return wanted
         return usable_reserve(wanted, max(window - self._overhead(), 2))

@@ -22,6 +22,7 @@ from fairlead.core.partial_message import PartialMessage
 from fairlead.core.runtime import CancelToken, Interrupted
 from fairlead.core.secrets import redacted
 from fairlead.errors import FairleadError, RunAborted
+from fairlead.models.small_models import longest_tool_output
 from fairlead.session.additions import Extensions, SessionAdditions
 from fairlead.session.compaction.compactor import Compactor
 from fairlead.session.context.budget import ContextBudget
@@ -418,6 +419,11 @@ class Turns:
         if system_prompt is None or (self._extensions.calls is not None and cancel.fired):  # the request is not what it should be
             stream = stopped(model, now_ms())
         schedule = options.schedule_immediate if self._queues.interrupt == "immediate" else options.schedule
+        longest = longest_tool_output(self._budget.window(model))
+        if longest is not None:
+            from fairlead.session.context.short_results import with_short_results
+
+            tools = with_short_results(tools, longest)
         return TurnSetup(model, stream, request, tools, schedule, options.concurrent_tools)
 
     async def stream_of(self, model: Model, cancel: CancelToken) -> ModelStream:
