@@ -89,6 +89,8 @@ export interface ToolExecutionStartEvent {
   toolCallId: string;
   toolName: string;
   args: Record<string, unknown>;
+  /** The call that this one was made for, if a tool made it. */
+  parentToolCallId?: string;
 }
 
 /**
@@ -102,6 +104,8 @@ export interface ToolExecutionEndEvent {
   result: ToolOutcome | string;
   isError: boolean;
   durationMs?: number;
+  /** The call that this one was made for, if a tool made it. */
+  parentToolCallId?: string;
 }
 
 /** A summary has replaced the older part of the conversation. `auto` if fairlead decided to compact. */
@@ -213,6 +217,29 @@ export interface ImageContent {
 
 export type Message = UserMessage | AssistantMessage | ToolResultMessage | BashExecutionMessage | CustomMessage | BranchSummaryMessage | CompactionSummaryMessage;
 
+/**
+ * What the session keeps about a call that a tool made. `arguments` are left out, and only their size is kept,
+ * if they are too long.
+ */
+export interface NestedCallNote {
+  id: string;
+  name: string;
+  status: "error" | "ok" | "unfinished";
+  arguments?: Record<string, unknown>;
+  argumentsBytes?: number;
+  durationMs?: number;
+  error?: string;
+}
+
+/**
+ * The calls that a tool made, its own and those of the tools that it called. `complete` says whether nothing is
+ * missing.
+ */
+export interface NestedCallNotes {
+  calls: NestedCallNote[];
+  complete: boolean;
+}
+
 export interface TextContent {
   type: "text";
   text: string;
@@ -305,6 +332,8 @@ export interface ToolResultMessage {
   details?: Record<string, unknown>;
   /** How long the tool ran; null if it did not run. */
   durationMs?: number;
+  /** The calls of other tools that the tool made. */
+  nestedCalls?: NestedCallNotes;
 }
 
 /** `delta` is part of the arguments as JSON. */

@@ -1322,6 +1322,8 @@ export interface ToolExecutionStartEvent {
   toolCallId: string;
   toolName: string;
   args: Record<string, unknown>;
+  /** The call that this one was made for, if a tool made it. */
+  parentToolCallId?: string;
 }
 
 /** The whole output of a running tool so far, not only the new part. */
@@ -1331,6 +1333,8 @@ export interface ToolExecutionUpdateEvent {
   toolName: string;
   args: Record<string, unknown>;
   partialResult: ToolResult;
+  /** The call that this one was made for, if a tool made it. */
+  parentToolCallId?: string;
 }
 
 /**
@@ -1344,6 +1348,8 @@ export interface ToolExecutionEndEvent {
   result: ToolOutcome | string;
   isError: boolean;
   durationMs?: number;
+  /** The call that this one was made for, if a tool made it. */
+  parentToolCallId?: string;
 }
 
 /** A model call failed with an error that may be temporary. fairlead tries again after `delayMs`. */
@@ -1989,6 +1995,29 @@ export interface Negotiated {
   protocolVersion: number;
 }
 
+/**
+ * What the session keeps about a call that a tool made. `arguments` are left out, and only their size is kept,
+ * if they are too long.
+ */
+export interface NestedCallNote {
+  id: string;
+  name: string;
+  status: "error" | "ok" | "unfinished";
+  arguments?: Record<string, unknown>;
+  argumentsBytes?: number;
+  durationMs?: number;
+  error?: string;
+}
+
+/**
+ * The calls that a tool made, its own and those of the tools that it called. `complete` says whether nothing is
+ * missing.
+ */
+export interface NestedCallNotes {
+  calls: NestedCallNote[];
+  complete: boolean;
+}
+
 export interface NotifyUiRequest {
   type: "extension_ui_request";
   id: string;
@@ -2479,6 +2508,8 @@ export interface ToolResultMessage {
   details?: Record<string, unknown>;
   /** How long the tool ran; null if it did not run. */
   durationMs?: number;
+  /** The calls of other tools that the tool made. */
+  nestedCalls?: NestedCallNotes;
 }
 
 /** A tool as the model sees it. */

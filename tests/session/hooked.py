@@ -97,11 +97,19 @@ class TestHooks:
     async def context(self, messages: list[ModelMessage], system_prompt: str) -> tuple[list[ModelMessage], str]:
         return await self._call("context", (messages, system_prompt), messages, system_prompt)
 
-    async def tool_call(self, tool_name: str, call_id: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    async def tool_call(
+        self, tool_name: str, call_id: str, arguments: dict[str, Any], parent_id: str | None = None
+    ) -> dict[str, Any]:
         return await self._call("tool_call", arguments, tool_name, arguments)
 
     async def tool_result(
-        self, tool_name: str, call_id: str, arguments: Mapping[str, Any], result: ToolResult, is_error: bool
+        self,
+        tool_name: str,
+        call_id: str,
+        arguments: Mapping[str, Any],
+        result: ToolResult,
+        is_error: bool,
+        parent_id: str | None = None,
     ) -> tuple[ToolResult, bool]:
         return await self._call("tool_result", (result, is_error), tool_name, result, is_error)
 

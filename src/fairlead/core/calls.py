@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from msgspec import UNSET
+from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
 
 from fairlead.core.events import ToolEnd, ToolRunning, ToolStart, ToolUpdate
 from fairlead.core.lenient import json_problem, scrub, scrub_text
-from fairlead.core.messages import Message, TextContent, ToolCall, ToolResultMessage, UserBlock
+from fairlead.core.messages import Message, NestedCallNotes, TextContent, ToolCall, ToolResultMessage, UserBlock
 from fairlead.core.model import StreamEnd
-from fairlead.core.runtime import Interrupted, TimedOut
-from fairlead.core.tool import ApprovedFile, StructuredResult, Tool, ToolContext, ToolResult, groups
+from fairlead.core.nested import CallRecord, NestedCall, NestedResult
+from fairlead.core.runtime import CancelToken, Interrupted, TimedOut
+from fairlead.core.tool import (
+    ApprovedFile,
+    Schedule,
+    StructuredResult,
+    Tool,
+    ToolContext,
+    ToolResult,
+    effective_schedule,
+    groups,
+)
 from fairlead.errors import ToolError
 
 if TYPE_CHECKING:
@@ -23,6 +35,10 @@ SKIPPED = "Skipped due to queued user message."
 ABORTED = "Command aborted"
 #: Seconds that `AfterCall` has to finish looking at a result after the run was aborted.
 LAST_LOOK = 0.4
+
+#: How many calls of one tool run at the same time, and how deep tools may call each other.
+NESTED_AT_ONCE = 16
+_DEEPEST = 16
 
 #: How many tools, and characters of each name, the model sees after it called a tool that does not exist.
 _TOOLS_SHOWN = 60
@@ -37,10 +53,18 @@ async def run_calls(run: LoopCallbacks, turn: TurnSetup, answer: StreamEnd, say:
     calls = answer.message.tool_calls()
     results: dict[int, ToolResultMessage] = {}
     ending: set[int] = set()
+    schedule = effective_schedule(calls, turn.tools, turn.schedule)
     # Under `together` the result messages wait for the last tool; else each follows its tool's end.
-    together = turn.schedule == "together"
+    together = schedule == "together"
+    nesting = _Nesting(schedule, run.runtime.slots(1))
 
-    async def ended(call: ToolCall, result: ToolResult, is_error: bool, duration_ms: int | None = None) -> None:
+    async def ended(
+        call: ToolCall,
+        result: ToolResult,
+        is_error: bool,
+        duration_ms: int | None = None,
+        nested: NestedCallNotes | UnsetType = UNSET,
+    ) -> None:
         structured = result.structured if isinstance(result, StructuredResult) else None
         result = _valid(result)
         hint = run.limits.add_result(call, answer.bad_arguments.get(call.id), result, is_error)
@@ -48,14 +72,15 @@ async def run_calls(run: LoopCallbacks, turn: TurnSetup, answer: StreamEnd, say:
             result.content.append(TextContent(hint))
         await run.emit(ToolEnd(call.id, call.name, result, is_error, duration_ms, structured))
         details = UNSET if result.details is None else result.details
-        message = ToolResultMessage(call.id, call.name, result.content, is_error, run.runtime.now_ms(), details, duration_ms)
+        now_ms = run.runtime.now_ms()
+        message = ToolResultMessage(call.id, call.name, result.content, is_error, now_ms, details, duration_ms, nested)
         results[id(call)] = message
         if result.ends_run:
             ending.add(id(call))
         if not together:
             results[id(call)] = cast("ToolResultMessage", await say(message))
 
-    for group in groups(calls, turn.tools, turn.schedule):
+    for group in groups(calls, turn.tools, schedule):
         reason = _why_not(run)
         ended_before = len(results)
 
@@ -66,7 +91,8 @@ async def run_calls(run: LoopCallbacks, turn: TurnSetup, answer: StreamEnd, say:
             if reason:
                 await ended(call, *_failure(reason))
             else:
-                await ended(call, *await _execute(run, tool, call, arguments))
+                nested = NestedCalls(run, nesting, call.id)
+                await ended(call, *await _execute(run, tool, call, arguments, nested), nested.record.notes())
 
         ready: list[Callable[[], Coroutine[Any, Any, None]]] = []
         for call in group:
@@ -146,22 +172,29 @@ def _shown(name: str) -> str:
 
 
 async def _execute(
-    run: LoopCallbacks, tool: Tool, call: ToolCall, arguments: dict[str, Any]
+    run: LoopCallbacks,
+    tool: Tool,
+    call: ToolCall,
+    arguments: dict[str, Any],
+    nested: NestedCalls,
+    on_update: Callable[[ToolResult], None] = lambda partial: None,
 ) -> tuple[ToolResult, bool, int | None]:
     """Run one tool. Returns its result, whatever it does, whether that is an error, and how many milliseconds it ran."""
     over, began = False, run.runtime.now_ms()
     target: ApprovedFile | None = None
+    parent = call.parent_id if isinstance(call, NestedCall) else None
 
     def update(partial: ToolResult) -> None:
         if not over:
-            run.notify(ToolUpdate(call.id, call.name, call.arguments, partial))
+            on_update(partial)
+            run.notify(ToolUpdate(call.id, call.name, call.arguments, partial, parent))
 
     try:
         if run.before_call is not None or run.approver is not None:
             arguments, target = await _permitted(run, tool, call, arguments)
-        await run.emit(ToolRunning(call.id, call.name, arguments))
+        await run.emit(ToolRunning(call.id, call.name, arguments, parent))
         began = run.runtime.now_ms()
-        work = tool.run(arguments, ToolContext(call.id, run.cancel, update, target))
+        work = tool.run(arguments, ToolContext(call.id, run.cancel, update, target, nested))
         outcome = (await run.runtime.bounded(work, run.cancel, timeout=tool.timeout, grace=tool.grace), False)
     except _NotPermitted as refusal:
         return *_failure(str(refusal.error), refusal.error.details, ends_run=refusal.error.ends_run), None
@@ -170,6 +203,7 @@ async def _execute(
     finally:
         over = True
     duration_ms = max(0, run.runtime.now_ms() - began)
+    await nested.close()
     look = run.after_call(tool, call, arguments, *outcome) if run.after_call is not None else None
     if look is None:
         return outcome[0], outcome[1], duration_ms
@@ -178,6 +212,100 @@ async def _execute(
         return result, is_error, duration_ms
     except Exception as error:  # it may have been about to remove something from the result, so the result is not shown
         return *_failed(run, tool, error), duration_ms
+
+
+class _Nesting(Struct, frozen=True):
+    """What the calls of one turn share with those that their tools make."""
+
+    schedule: Schedule
+    #: Entered by calls that must not run at the same time as others that tools make.
+    alone: AbstractAsyncContextManager[object]
+
+
+class NestedCalls:
+    """Calls other tools for one tool call. Implements `CallTool`.
+
+    These calls run like those of the model: with the same checks and events. Their results are no messages.
+    """
+
+    def __init__(self, run: LoopCallbacks, nesting: _Nesting, call_id: str, caller: NestedCalls | None = None) -> None:
+        self.record: CallRecord = CallRecord() if caller is None else caller.record
+        self.depth: int = 0 if caller is None else caller.depth + 1
+        #: Whether the call that makes these has been let in to run alone, so that they are, too.
+        self.is_alone = caller is not None and caller.is_alone
+        self._run = run
+        self._nesting = nesting
+        self._call_id = call_id
+        self._count = 0
+        self._over = CancelToken()
+        self._slots: AbstractAsyncContextManager[object] | None = None
+
+    async def __call__(
+        self,
+        name: str,
+        tool: Tool | None,
+        arguments: dict[str, Any],
+        cancel: CancelToken,
+        update: Callable[[ToolResult], None],
+        /,
+    ) -> NestedResult:
+        run, now_ms = self._run, self._run.runtime.now_ms
+        self._count += 1
+        call = NestedCall(f"{self._call_id}/{self._count}", name, arguments, parent_id=self._call_id)
+        if self._slots is None:
+            self._slots = run.runtime.slots(NESTED_AT_ONCE)
+        async with self._slots:
+            if self._over.fired:
+                return NestedResult(call, *_failure("The tool call that makes this call has ended."))
+            note, began = self.record.start(call), now_ms()
+            await run.emit(ToolStart(call.id, name, arguments, self._call_id))
+            result, is_error, duration_ms = await self._outcome(call, tool, cancel, update)
+            structured = result.structured if isinstance(result, StructuredResult) else None
+            shown = _valid(result)
+            self.record.finish(note, shown, is_error, max(0, now_ms() - began))
+            await run.emit(ToolEnd(call.id, name, shown, is_error, duration_ms, structured, self._call_id))
+        return NestedResult(call, result, is_error, duration_ms)
+
+    async def _outcome(
+        self, call: NestedCall, tool: Tool | None, cancel: CancelToken, update: Callable[[ToolResult], None]
+    ) -> tuple[ToolResult, bool, int | None]:
+        """Run the tool. Returns what `_execute` returns."""
+        if tool is None:
+            return *_failure(f"Tool {_shown(call.name)} not found"), None
+        if self.depth >= _DEEPEST:
+            return *_failure(f"Tools have called each other {_DEEPEST} times. {_shown(call.name)} is not called."), None
+        stop = CancelToken()
+        forget = [each.on_fire(stop.fire) for each in (self._run.cancel, self._over, cancel)]
+        run = replace(self._run, cancel=stop)
+        inner = NestedCalls(run, self._nesting, call.id, self)
+        alone = self._nesting.alone
+        needs_turn = not self.is_alone and (self._nesting.schedule == "sequential" or tool.sequential)
+        try:
+            arguments = tool.checked(call.arguments)
+            if needs_turn:
+                await run.runtime.bounded(alone.__aenter__(), stop, timeout=None, grace=0)
+                inner.is_alone = True
+            if stop.fired:
+                raise Interrupted
+            return await _execute(run, tool, call, arguments, inner, update)
+        except ToolError as error:
+            return *_failure(str(error), error.details), None
+        except Interrupted:
+            return *_failure(ABORTED), None
+        finally:
+            if inner.is_alone and not self.is_alone:
+                await alone.__aexit__(None, None, None)
+            for each in forget:
+                each()
+
+    async def close(self) -> None:
+        """Abort the calls that the tool has left behind, and wait for their ends."""
+        self._over.fire()
+        if self._slots is not None:
+            for _ in range(NESTED_AT_ONCE):
+                await self._slots.__aenter__()
+            for _ in range(NESTED_AT_ONCE):
+                await self._slots.__aexit__(None, None, None)
 
 
 class _NotPermitted(Exception):

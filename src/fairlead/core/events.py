@@ -55,11 +55,13 @@ class MessageEnd(Struct):
 
 
 class ToolStart(Struct):
-    """The model has called a tool. The call may still be refused; `ToolRunning` follows if it is not."""
+    """The model, or another tool, has called a tool. The call may still be refused; `ToolRunning` follows if it is not."""
 
     call_id: str
     tool_name: str
     arguments: dict[str, Any]
+    #: The call that this one was made for, if a tool made it.
+    parent_call_id: str | None = None
 
 
 class ToolRunning(Struct):
@@ -68,6 +70,8 @@ class ToolRunning(Struct):
     call_id: str
     tool_name: str
     arguments: dict[str, Any]
+    #: The call that this one was made for, if a tool made it.
+    parent_call_id: str | None = None
 
 
 class ToolUpdate(Struct):
@@ -76,6 +80,8 @@ class ToolUpdate(Struct):
     arguments: dict[str, Any]
     #: All of the tool's output so far, not only what is new.
     partial: ToolResult
+    #: The call that this one was made for, if a tool made it.
+    parent_call_id: str | None = None
 
 
 class ToolEnd(Struct):
@@ -87,6 +93,8 @@ class ToolEnd(Struct):
     duration_ms: int | None = None
     #: Returns the whole result as data, if the tool offers that; see `fairlead.core.tool.StructuredResult`.
     structured: Callable[[], Any] | None = None
+    #: The call that this one was made for, if a tool made it.
+    parent_call_id: str | None = None
 
 
 class QueueUpdate:

@@ -162,6 +162,26 @@ class AssistantMessage(_MessageBase, tag="assistant"):
         return [block for block in self.content if isinstance(block, ToolCall)]
 
 
+class NestedCallNote(Struct, rename="camel"):
+    """What the session keeps about a call that a tool made. `arguments` are left out, and only their size is kept, if they are
+    too long."""
+
+    id: str
+    name: str
+    status: Literal["ok", "error", "unfinished"] = "unfinished"
+    arguments: dict[str, Any] | UnsetType = UNSET
+    arguments_bytes: int | UnsetType = UNSET
+    duration_ms: int | UnsetType = UNSET
+    error: str | UnsetType = UNSET
+
+
+class NestedCallNotes(Struct):
+    """The calls that a tool made, its own and those of the tools that it called. `complete` says whether nothing is missing."""
+
+    calls: list[NestedCallNote]
+    complete: bool
+
+
 class ToolResultMessage(_MessageBase, tag="toolResult"):
     role: ClassVar[Literal["toolResult"]] = "toolResult"
     tool_call_id: str
@@ -172,6 +192,8 @@ class ToolResultMessage(_MessageBase, tag="toolResult"):
     details: dict[str, Any] | UnsetType = UNSET
     #: How long the tool ran; None if it did not run.
     duration_ms: int | None = None
+    #: The calls of other tools that the tool made.
+    nested_calls: NestedCallNotes | UnsetType = UNSET
 
 
 class BashExecutionMessage(_MessageBase, tag="bashExecution"):

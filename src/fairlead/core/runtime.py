@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
@@ -52,6 +53,10 @@ class Runtime(Protocol):
 
     async def run_all(self, jobs: Sequence[Callable[[], Coroutine[Any, Any, None]]], limit: int) -> None:
         """Run all jobs, started in order, at most `limit` at the same time. Returns when all have ended."""
+        ...
+
+    def slots(self, count: int) -> AbstractAsyncContextManager[object]:
+        """Something that at most `count` tasks can enter at the same time; the others wait for their turn."""
         ...
 
     async def bounded(self, work: Awaitable[T], cancel: CancelToken, *, timeout: float | None, grace: float) -> T:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -14,6 +14,9 @@ from fairlead.core.messages import TextContent, ToolCall, UserBlock
 from fairlead.core.model import ToolSpec
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import ToolError
+
+if TYPE_CHECKING:
+    from fairlead.core.nested import NestedResult
 
 #: How the calls of one turn run, see `groups`.
 Schedule: TypeAlias = Literal["together", "exclusive", "sequential"]
@@ -68,6 +71,22 @@ class Permission(Struct, frozen=True):
     arguments: dict[str, Any] | None = None
 
 
+class CallTool(Protocol):
+    """Calls another tool for a tool that runs, like a call of the model: with its events, and asking whether it may run."""
+
+    def __call__(
+        self,
+        name: str,
+        tool: Tool | None,
+        arguments: dict[str, Any],
+        cancel: CancelToken,
+        update: Callable[[ToolResult], None],
+        /,
+    ) -> Awaitable[NestedResult]:
+        """Return what came of the call. `tool` is None if there is no tool of that name. Raises nothing."""
+        ...
+
+
 class ToolContext(Struct, frozen=True):
     """What a running tool knows about its call."""
 
@@ -78,6 +97,8 @@ class ToolContext(Struct, frozen=True):
     update: Callable[[ToolResult], None]
     #: The file that an `Approver` approved. The path in the arguments may lead elsewhere by now, so the tool uses this file only.
     target: ApprovedFile | None = None
+    #: Calls another tool; None where tools run outside a run.
+    call_tool: CallTool | None = None
 
     def progress(self, output: str | ToolResult) -> None:
         """Show the host all output so far, not only what is new. It never blocks, and may be dropped."""
@@ -166,6 +187,8 @@ class Tool(Struct, frozen=True):
     idempotent: bool = False
     #: Changes the machine: under the `exclusive` schedule it runs alone and in call order.
     exclusive: bool = False
+    #: Its calls, and the other calls of their turn, run one after another, under every schedule.
+    sequential: bool = False
     #: Changes nothing and runs nothing by itself, so it needs approval only if a rule says so.
     harmless: bool = False
     #: Works on the session that it was made for: sub-agents of that session do not get it.
@@ -236,13 +259,19 @@ def invalid_arguments(tool: str, problems: Sequence[str], received: Mapping[str,
     return ToolError(f'Validation failed for tool "{tool}":\n{lines}\n\nReceived arguments:\n{shown}')
 
 
+def effective_schedule(calls: Sequence[ToolCall], tools: Mapping[str, Tool], schedule: Schedule) -> Schedule:
+    """Return how the calls of one turn run: `sequential` if one of their tools needs that."""
+    return "sequential" if any((tool := tools.get(call.name)) is not None and tool.sequential for call in calls) else schedule
+
+
 def groups(calls: Sequence[ToolCall], tools: Mapping[str, Tool], schedule: Schedule) -> list[list[ToolCall]]:
     """Divide the calls of one turn into groups. The calls of a group run at the same time, the groups one after another.
 
-    together    one group
+    together    one group, unless a tool is `sequential`
     exclusive   each call of an `exclusive` tool is a group, and so are the other calls between two of these
     sequential  each call is a group
     """
+    schedule = effective_schedule(calls, tools, schedule)
     if schedule == "together":
         return [list(calls)] if calls else []
     result: list[list[ToolCall]] = []

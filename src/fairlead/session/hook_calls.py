@@ -13,6 +13,7 @@ from fairlead.core.events import Event
 from fairlead.core.loop import AfterCall, BeforeCall
 from fairlead.core.messages import Message, ToolCall
 from fairlead.core.model import ModelRequest, ModelStream
+from fairlead.core.nested import NestedCall
 from fairlead.core.runtime import CancelToken, Interrupted
 from fairlead.core.tool import Tool, ToolResult
 from fairlead.errors import RunAborted
@@ -197,7 +198,7 @@ def before_call(hooks: CallHooks) -> BeforeCall:
         if not hooks.wants("tool_call"):
             return None
         # A copy: the model's message keeps its arguments, whatever extensions make of them.
-        return from_hook(hooks.tool_call(tool.name, call.id, deepcopy(arguments)))
+        return from_hook(hooks.tool_call(tool.name, call.id, deepcopy(arguments), _parent_of(call)))
 
     return ask
 
@@ -210,9 +211,14 @@ def after_call(hooks: CallHooks) -> AfterCall:
     ) -> Awaitable[tuple[ToolResult, bool]] | None:
         if not hooks.wants("tool_result"):
             return None
-        return from_hook(hooks.tool_result(tool.name, call.id, arguments, result, is_error))
+        return from_hook(hooks.tool_result(tool.name, call.id, arguments, result, is_error, _parent_of(call)))
 
     return ask
+
+
+def _parent_of(call: ToolCall) -> str | None:
+    """The id of the call that a tool made this one for; None if the model made it."""
+    return call.parent_id if isinstance(call, NestedCall) else None
 
 
 async def from_hook(work: Awaitable[T]) -> T:

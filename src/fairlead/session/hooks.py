@@ -126,12 +126,23 @@ class CallHooks(Protocol):
         """Whether an extension listens to the event with this name. If not, the event need not be prepared."""
         ...
 
-    async def tool_call(self, tool_name: str, call_id: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The arguments to run the tool with; those given are a copy. Raises ToolError if an extension blocks the call."""
+    async def tool_call(
+        self, tool_name: str, call_id: str, arguments: dict[str, Any], parent_id: str | None = None
+    ) -> dict[str, Any]:
+        """The arguments to run the tool with; those given are a copy. `parent_id` is the call for which a tool made this one.
+
+        Raises ToolError if an extension blocks the call.
+        """
         ...
 
     async def tool_result(
-        self, tool_name: str, call_id: str, arguments: Mapping[str, Any], result: ToolResult, is_error: bool
+        self,
+        tool_name: str,
+        call_id: str,
+        arguments: Mapping[str, Any],
+        result: ToolResult,
+        is_error: bool,
+        parent_id: str | None = None,
     ) -> tuple[ToolResult, bool]:
         """The result of a tool that ran, as extensions have changed it."""
         ...

@@ -47,6 +47,9 @@ class AsyncioRuntime:
             for _ in range(min(limit, len(jobs))):
                 group.create_task(worker())
 
+    def slots(self, count: int) -> asyncio.Semaphore:
+        return asyncio.Semaphore(count)
+
     async def bounded(self, work: Awaitable[T], cancel: CancelToken, *, timeout: float | None, grace: float) -> T:
         loop = asyncio.get_running_loop()
         task = asyncio.ensure_future(_with_ordinary_errors(work))

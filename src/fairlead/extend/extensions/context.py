@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec import Struct, json
 
 from fairlead.core.runtime import CancelToken, Ui
+from fairlead.errors import ToolError
 from fairlead.extend.extensions.calling import Deadline
 from fairlead.extend.extensions.ui import ExtensionUi
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from fairlead.core.events import CompactionResult
     from fairlead.core.messages import Message
     from fairlead.core.model import Model, ThinkingLevel
-    from fairlead.core.tool import ToolResult
+    from fairlead.core.tool import CallTool, ToolContext, ToolResult
     from fairlead.extend.extensions.engine import Engine
     from fairlead.extend.extensions.late import Mode
     from fairlead.session.context.budget import ContextUsage
@@ -191,13 +192,13 @@ class Context:
 class ToolRunContext(Context):
     """The agent, as a tool of an extension sees it."""
 
-    def __init__(
-        self, engine: Engine, deadline: Deadline, call_id: str, cancel: CancelToken, update: Callable[[ToolResult], None]
-    ) -> None:
+    def __init__(self, engine: Engine, deadline: Deadline, call: ToolContext) -> None:
         super().__init__(engine, deadline)
-        self.call_id = call_id
-        self._cancel = cancel
-        self._update = update
+        self.call_id = call.call_id
+        #: Calls other tools; None if the tool does not run in a run.
+        self.calls: CallTool | None = call.call_tool
+        self._cancel = call.cancel
+        self._update = call.update
 
     @property
     def cancel(self) -> CancelToken:
@@ -210,6 +211,21 @@ class ToolRunContext(Context):
 
         shown = as_tool_result(result)
         self._engine.run_on_agent_thread(lambda: self._update(shown))
+
+    async def call_tool(self, name: str, arguments: dict[str, Any]) -> ToolResult:
+        """Call another tool that the model may use. Extensions, approvals and rules are asked about it as usual.
+
+        Returns the result. Raises ToolError if the call fails or is refused, and RuntimeError on a thread other than the agent's.
+        """
+        self._engine.require_agent_thread()
+        if self.calls is None:
+            raise ToolError("Only a tool that is running can call other tools.")
+        tool = self._session.tools.active_tools().get(name)
+        outcome = await self.calls(name, tool, arguments, self._cancel, lambda partial: None)
+        if outcome.is_error:
+            text = "".join(getattr(block, "text", "") for block in outcome.result.content)
+            raise ToolError(text, outcome.result.details)
+        return outcome.result
 
 
 class CommandContext(Context):

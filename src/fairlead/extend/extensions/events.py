@@ -293,6 +293,8 @@ class ToolCallEvent(Struct):
     tool_name: str
     call_id: str
     arguments: dict[str, Any]
+    #: The call that this one was made for, if a tool made it.
+    parent_call_id: str | None = None
 
 
 class ToolResultEvent(Struct):
@@ -304,6 +306,7 @@ class ToolResultEvent(Struct):
     content: list[UserBlock]
     details: dict[str, Any] | None
     is_error: bool
+    parent_call_id: str | None = None
 
 
 class AgentBeforeSettle(Struct):

@@ -192,8 +192,10 @@ class ExtensionHooks:
                 system_prompt = answer.system_prompt
         return messages, system_prompt
 
-    async def tool_call(self, tool_name: str, call_id: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        event = e.ToolCallEvent(tool_name, call_id, arguments)
+    async def tool_call(
+        self, tool_name: str, call_id: str, arguments: dict[str, Any], parent_id: str | None = None
+    ) -> dict[str, Any]:
+        event = e.ToolCallEvent(tool_name, call_id, arguments, parent_id)
         for handler in self.engine.listeners.get("tool_call", ()):
             # A handler that fails might have wanted to block the call, so the call is blocked.
             try:
@@ -209,11 +211,17 @@ class ExtensionHooks:
         return event.arguments
 
     async def tool_result(
-        self, tool_name: str, call_id: str, arguments: Mapping[str, Any], result: ToolResult, is_error: bool
+        self,
+        tool_name: str,
+        call_id: str,
+        arguments: Mapping[str, Any],
+        result: ToolResult,
+        is_error: bool,
+        parent_id: str | None = None,
     ) -> tuple[ToolResult, bool]:
         # Not as data too: an extension may remove something.
         given = result = ToolResult(result.content, result.details, result.changes, result.ends_run)
-        event = e.ToolResultEvent(tool_name, call_id, dict(arguments), result.content, result.details, is_error)
+        event = e.ToolResultEvent(tool_name, call_id, dict(arguments), result.content, result.details, is_error, parent_id)
         async for answer in self._ask_each("tool_result", event):
             if answer.content is not None:
                 content = [TextContent(answer.content)] if isinstance(answer.content, str) else list(answer.content)

@@ -158,7 +158,7 @@ class Registrations:
 
         async def invoke(function: Callable[[Any], Any], context: ToolContext) -> Any:
             deadline = Deadline(None)  # the session enforces the time limit of a tool
-            mine = ToolRunContext(engine, deadline, context.call_id, context.cancel, context.update)
+            mine = ToolRunContext(engine, deadline, context)
             try:
                 if iscoroutinefunction(draft.function):
                     return await engine.call(extension, lambda: function(mine), deadline)

@@ -185,11 +185,18 @@ def _tool_result(event: e.ToolResultEvent) -> dict[str, Any]:
         "content": event.content,
         "details": event.details,
         "isError": event.is_error,
+        **_without_none(parentToolCallId=event.parent_call_id),
     }
 
 
+def _tool_call(event: e.ToolCallEvent) -> dict[str, Any]:
+    parent = _without_none(parentToolCallId=event.parent_call_id)
+    return {"toolCallId": event.call_id, "toolName": event.tool_name, **parent, "input": event.arguments}
+
+
 def _tool(event: Any) -> dict[str, Any]:
-    fields: dict[str, Any] = {"toolCallId": event.call_id, "toolName": event.tool_name}
+    parent = _without_none(parentToolCallId=event.parent_call_id)
+    fields: dict[str, Any] = {"toolCallId": event.call_id, "toolName": event.tool_name, **parent}
     match event:
         case core.ToolStart():
             fields["args"] = event.arguments
@@ -255,7 +262,7 @@ _ENCODERS: dict[str, Callable[[Any], dict[str, Any]]] = {
     "tool_execution_start": _tool,
     "tool_execution_update": _tool,
     "tool_execution_end": _tool,
-    "tool_call": lambda event: {"toolCallId": event.call_id, "toolName": event.tool_name, "input": event.arguments},
+    "tool_call": _tool_call,
     "tool_result": _tool_result,
     "user_bash": lambda event: {
         "command": event.command,

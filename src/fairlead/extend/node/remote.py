@@ -22,6 +22,7 @@ from fairlead.extend.node.signals import Signals
 from fairlead.extend.node.tools import ToolRequests, remote_tool
 
 if TYPE_CHECKING:
+    from fairlead.core.tool import Tool
     from fairlead.extend.extensions.api import Fairlead
     from fairlead.extend.extensions.engine import Engine
     from fairlead.extend.node.bridge import Answer
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger("fairlead.extend")
 
 Params = Mapping[str, Any]
+
+#: The exposures of pi with which tools can call a tool, whether or not it is active.
+_CALLABLE = ("codemode", "deferred")
 
 #: The release of pi whose extensions run here.
 PI_VERSION = "1.5.0"
@@ -46,6 +50,8 @@ class RemoteExtensions:
         self._loaded: dict[int, tuple[Fairlead, Extension]] = {}
         #: Removes the handler with each number.
         self._off: dict[int, Callable[[], None]] = {}
+        #: The tools that extensions have registered, in pi's form.
+        self._described: dict[str, Params] = {}
         #: The contexts of the calls that are running.
         self._contexts: dict[int, Context] = {}
 
@@ -72,7 +78,7 @@ class RemoteExtensions:
     async def start(self) -> None:
         """Start the Node process if it does not run. Raises ConfigError or OSError."""
         if self._bridge is None:
-            requests, tools = Requests(self.engine, self), ToolRequests(self.engine, self.context_of)
+            requests, tools = Requests(self.engine, self), ToolRequests(self.engine, self.context_of, self.callable_tools)
             at_once = {**requests.answers(), **self._answers(), **tools.answers()}
             bridge = NodeBridge(at_once, {**requests.slow_answers(), **tools.slow_answers(), "loginAsk": self._ask_login})
             host = self.engine.host
@@ -208,6 +214,7 @@ class RemoteExtensions:
         _, extension = self._loaded[params["extension"]]
         tool, is_active = remote_tool(self, extension, params["number"], params["tool"])
         self.engine.registrations.add_made_tool(extension, tool, is_active=is_active)
+        self._described[tool.name] = params["tool"]
 
     def _register_command(self, params: Params) -> None:
         number = params["number"]
@@ -299,6 +306,22 @@ class RemoteExtensions:
         loaded = self._loaded.get(params.get("extension") or 0)
         error = RemoteError(params["error"]["message"], params["error"].get("stack") or "")
         self.engine.report("extension" if loaded is None else loaded[1].path, "uncaught", error)
+
+    def described_tool(self, name: str) -> dict[str, Any]:
+        """Return what pi says about a tool besides its schema."""
+        given = self._described.get(name) or {}
+        more = {key: given[key] for key in ("namespace", "annotations") if given.get(key) is not None}
+        return {"exposure": given.get("exposure") or "direct", "sourceInfo": self.source_of_tool(name), **more}
+
+    def callable_tools(self) -> dict[str, Tool]:
+        """Return the tools that tools can call."""
+        tools, active = self.engine.session.tools, set(self.engine.session.tools.active)
+        exposures = {name: (self._described.get(name) or {}).get("exposure") or "direct" for name in tools}
+        return {
+            name: tool
+            for name, tool in tools.items()
+            if exposures[name] in _CALLABLE or (exposures[name] == "direct" and name in active)
+        }
 
     def source_of_tool(self, name: str) -> dict[str, Any]:
         """Return where a tool comes from, in pi's form."""

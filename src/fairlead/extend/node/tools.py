@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec.structs import replace
 
 from fairlead.core.messages import UserBlock
+from fairlead.core.nested import NestedResult
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import ConfigError, ToolError
@@ -45,6 +46,7 @@ def remote_tool(remote: RemoteExtensions, extension: Extension, number: int, giv
         snippet=str(given.get("promptSnippet") or ""),
         guidelines=tuple(map(str, given.get("promptGuidelines") or ())),
         exclusive=given.get("executionMode") == "sequential",
+        sequential=given.get("executionMode") == "sequential",
         timeout=None,
     )
     try:
@@ -72,7 +74,7 @@ class _Runner:
         self._number = number
 
     async def __call__(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-        mine = ToolRunContext(self._remote.engine, Deadline(None), context.call_id, context.cancel, context.update)
+        mine = ToolRunContext(self._remote.engine, Deadline(None), context)
         with self._remote.signals.of_call(context.cancel) as signal:
             given = {"number": self._number, "toolCallId": context.call_id, "args": arguments, "signal": signal}
             try:
@@ -111,9 +113,13 @@ def decoded_result(result: Any) -> ToolResult:
 class ToolRequests:
     """Answers what extensions ask about tools: to run one of ours, or another tool of the session."""
 
-    def __init__(self, engine: Engine, context_of: Callable[[int | None], Context]) -> None:
+    def __init__(
+        self, engine: Engine, context_of: Callable[[int | None], Context], callable_tools: Callable[[], Mapping[str, Tool]]
+    ) -> None:
         self._engine = engine
         self._context_of = context_of
+        #: Returns the tools that tools can call.
+        self._callable = callable_tools
 
     def answers(self) -> dict[str, Answer]:
         return {"toolUpdate": self._update}
@@ -143,12 +149,34 @@ class ToolRequests:
         return await _run(tool, params.get("args") or {}, str(params.get("toolCallId") or ""), report)
 
     async def _execute(self, params: Mapping[str, Any], report: Callable[[Any], None]) -> Any:
-        """Run another tool of the session for a tool: hooks and rules apply to it as to a call of the model."""
-        session = self._engine.session
-        tool = session.tools.get(params["name"])
-        if tool is None:
-            raise ToolError(f"Tool {params['name']} not found")
-        raise ToolError("Tools cannot call other tools here.")
+        """Run another tool for a tool that is running: hooks, approvals and rules apply to it as to a call of the model."""
+        context = self._context_of(params["call"])
+        call = context.calls if isinstance(context, ToolRunContext) else None
+        if call is None:
+            raise ToolError("Only a tool that is running can call other tools.")
+        name, given = str(params["name"]), params.get("args")
+        arguments = cast("dict[str, Any]", {} if given is None else given)
+        if not isinstance(given, dict | None):
+            raise ToolError(f"The arguments of {name} must be an object.")
+        cancel = CancelToken()
+        tool = self._callable().get(name)
+        running = asyncio.ensure_future(call(name, tool, arguments, cancel, lambda partial: report(tool_result(partial))))
+        try:
+            return _encoded(await asyncio.shield(running))
+        except asyncio.CancelledError:  # the extension aborted its signal, or the process has ended
+            cancel.fire()
+            return _encoded(await running)
+
+
+def _encoded(outcome: NestedResult) -> dict[str, Any]:
+    """Return what came of a call that a tool made, in pi's form."""
+    call, duration = outcome.call, outcome.duration_ms
+    return {
+        "toolCall": {"type": "toolCall", "id": call.id, "name": call.name, "arguments": call.arguments},
+        "result": {"details": None, **tool_result(outcome.result)},
+        "isError": outcome.is_error,
+        **({} if duration is None else {"durationMs": duration}),
+    }
 
 
 async def _run(tool: Tool, arguments: dict[str, Any], call_id: str, report: Callable[[Any], None]) -> Any:

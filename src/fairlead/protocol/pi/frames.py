@@ -251,6 +251,8 @@ class ToolExecutionStart(Frame, tag="tool_execution_start"):
     tool_call_id: str
     tool_name: str
     args: dict[str, Any]
+    #: The call that this one was made for, if a tool made it.
+    parent_tool_call_id: str | UnsetType = UNSET
 
 
 class ToolResult(Struct, omit_defaults=True):
@@ -267,6 +269,8 @@ class ToolExecutionUpdate(Frame, tag="tool_execution_update"):
     tool_name: str
     args: dict[str, Any]
     partial_result: ToolResult
+    #: The call that this one was made for, if a tool made it.
+    parent_tool_call_id: str | UnsetType = UNSET
 
 
 class ToolOutcome(Struct, rename="camel"):
@@ -289,6 +293,8 @@ class ToolExecutionEnd(Frame, tag="tool_execution_end"):
     result: ToolOutcome | str
     is_error: bool
     duration_ms: int | UnsetType = UNSET
+    #: The call that this one was made for, if a tool made it.
+    parent_tool_call_id: str | UnsetType = UNSET
 
 
 class AutoRetryStart(Frame, tag="auto_retry_start"):

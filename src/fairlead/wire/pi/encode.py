@@ -26,9 +26,9 @@ _FRAMES: dict[type, _Encode] = {
     events.TurnEnd: lambda e: frames.TurnEnd(e.message, e.tool_results),
     events.MessageStart: lambda e: frames.MessageStart(e.message),
     events.MessageEnd: lambda e: frames.MessageEnd(e.message),
-    events.ToolStart: lambda e: frames.ToolExecutionStart(e.call_id, e.tool_name, e.arguments),
+    events.ToolStart: lambda e: frames.ToolExecutionStart(e.call_id, e.tool_name, e.arguments, _parent(e)),
     events.ToolUpdate: lambda e: frames.ToolExecutionUpdate(
-        e.call_id, e.tool_name, e.arguments, frames.ToolResult(e.partial.content, e.partial.details)
+        e.call_id, e.tool_name, e.arguments, frames.ToolResult(e.partial.content, e.partial.details), _parent(e)
     ),
     events.ToolEnd: lambda e: tool_end(e),
     events.RetryStart: lambda e: frames.AutoRetryStart(e.attempt, e.max_attempts, e.delay_ms, e.error),
@@ -45,6 +45,10 @@ _FRAMES: dict[type, _Encode] = {
 }
 
 
+def _parent(event: events.ToolStart | events.ToolUpdate | events.ToolEnd) -> str | UnsetType:
+    return UNSET if event.parent_call_id is None else event.parent_call_id
+
+
 def tool_end(event: events.ToolEnd, *, structured: bool = False) -> frames.ToolExecutionEnd:
     """Return the frame for the end of a tool call. With `structured`, it has the result as data too, if the tool offers that."""
     result = frames.ToolOutcome(event.result.content, UNSET if event.result.details is None else event.result.details)
@@ -55,7 +59,7 @@ def tool_end(event: events.ToolEnd, *, structured: bool = False) -> frames.ToolE
         if event.is_error:
             result.details, result.is_error = result.details or UNSET, True
     duration = UNSET if event.duration_ms is None else event.duration_ms
-    return frames.ToolExecutionEnd(event.call_id, event.tool_name, result, event.is_error, duration)
+    return frames.ToolExecutionEnd(event.call_id, event.tool_name, result, event.is_error, duration, _parent(event))
 
 
 #: Events without their own frame, and events that only hosts which subscribe to them get.

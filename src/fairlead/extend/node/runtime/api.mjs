@@ -37,10 +37,11 @@ const events = {
 };
 
 function plainTool(tool) {
-	const { name, label, description, parameters, promptSnippet, promptGuidelines, executionMode, defaultActive, exposure, annotations } =
-		tool;
+	const { name, label, description, parameters, promptSnippet, promptGuidelines, executionMode, defaultActive } = tool;
+	const { exposure, namespace, annotations } = tool;
 	return {
-		...{ name, label, description, parameters, promptSnippet, promptGuidelines, executionMode, defaultActive, exposure, annotations },
+		...{ name, label, description, parameters, promptSnippet, promptGuidelines, executionMode, defaultActive },
+		...{ exposure, namespace, annotations },
 		prepares: typeof tool.prepareArguments === "function",
 	};
 }
@@ -102,7 +103,7 @@ export function createApi(extension) {
 		setLabel: (entry, label) => void act("setLabel", { entry, label }),
 		exec: (command, args, options) => exec(command, args, options),
 		getActiveTools: () => act("tools").filter((tool) => tool.active).map((tool) => tool.name),
-		getAllTools: () => act("tools").map(({ active, ...tool }) => tool),
+		getAllTools: () => act("tools").map(({ active, callable, ...tool }) => tool),
 		setActiveTools: (names) => void act("setActiveTools", { names }),
 		getCommands: () => act("commands"),
 		getSettings: () => act("settings"),

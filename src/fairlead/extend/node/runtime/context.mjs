@@ -113,12 +113,12 @@ export function createContext(call, given = {}) {
 /** The context of a tool: it can also call other tools. */
 export function createToolContext(call, toolCallId, signal) {
 	return Object.defineProperties(createContext(call, { signal }), {
-		tools: { get: () => askNow("tools").filter((tool) => tool.active) },
+		tools: { get: () => askNow("tools").filter((tool) => tool.callable).map(({ active, callable, ...tool }) => tool) },
 		executeTool: {
 			value: (name, args, options = {}) =>
-				ask("executeTool", { parent: toolCallId, name, args }, options.signal ?? signal).catch((error) => ({
-					content: [{ type: "text", text: error.message }],
-					details: undefined,
+				ask("executeTool", { call, name, args }, options.signal ?? signal, options.onUpdate).catch((error) => ({
+					toolCall: { type: "toolCall", id: `${toolCallId}/0`, name, arguments: args ?? {} },
+					result: { content: [{ type: "text", text: error.message }], details: {} },
 					isError: true,
 				})),
 		},

@@ -11,6 +11,10 @@ let nextCall = 1;
 export function streamModel(model, context, options = {}) {
 	const stream = new AssistantMessageEventStream();
 	const { signal, onPayload, onResponse, onProviderStreamEvent, ...plain } = options;
+	if (signal?.aborted) {
+		stream.fail(undefined, model, true);
+		return stream;
+	}
 	const number = nextCall++;
 	const hooks = { payload: onPayload, response: onResponse, event: onProviderStreamEvent };
 	const wanted = Object.keys(hooks).filter((kind) => hooks[kind]);
