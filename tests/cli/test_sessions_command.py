@@ -169,6 +169,11 @@ def test_a_session_is_resumed_by_its_name(fairlead: Command) -> None:
         before = len(kept(path).messages)
         assert fairlead("-p", *flags, "And now?").stdout == "Hello!\n", flags
         assert len(kept(path).messages) == before + 2, flags
-    assert fairlead("-p", "--resume", "no such name").returncode == 0, "a prompt for the latest session"
+    latest = write_session(fairlead, "01aaaaaa-33333333", "The latest.")
+    write_session(fairlead, "last-week", "Not the latest.", name="last", age=50)
+    for number, flags in enumerate((["--resume", "last", "And now?"], ["--resume", "no such name is a prompt"])):
+        assert fairlead("-p", *flags).returncode == 0
+        assert len(kept(latest).messages) == 4 + 2 * number, flags
+    assert fairlead("sessions", "show", "last", "--json").stdout.count("01aaaaaa-33333333") > 0
     with Host(rpc("pi", "--session", "the tides"), fairlead.around.cwd, fairlead.env()) as host:
         assert host.request("get_state")["data"]["sessionName"] == "the tides"

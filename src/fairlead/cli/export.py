@@ -12,9 +12,11 @@ from fairlead.cli.console import complain, say
 from fairlead.cli.flags import UsageError
 from fairlead.cli.session_choice import SessionPlaces
 from fairlead.errors import ConfigError, FairleadError, SessionError
+from fairlead.session.history.finding import is_path
 from fairlead.wire.dialects import Program
 
 _PAGES = (".html", ".htm")
+_HINT = " If that is the name of the page, end it in .html, or use --output."
 
 
 def export(words: Sequence[str], program: Program) -> int:
@@ -67,7 +69,7 @@ def export_sessions(words: Sequence[str], places: SessionPlaces, *, force: bool,
         try:
             _export_one(places.choose(word), None, folder, force, taken)
         except FairleadError as error:
-            complain(f"Error: {error}")
+            complain(f"Error: {error}{_HINT if word == words[-1] and folder is None and not is_path(word) else ''}")
             code = 1
     return code
 

@@ -17,6 +17,8 @@ from fairlead.session.history.listing import describe, folders_below, newest_fir
 from fairlead.session.history.paths import id_in_name, session_folder
 from fairlead.wire.dialects import Program
 
+#: The word for the session that changed last.
+LAST = "last"
 #: How many candidates an error lists for an ambiguous word.
 _MOST_CANDIDATES = 10
 
@@ -59,9 +61,9 @@ class SessionPlaces(Struct, frozen=True):
             if not path.exists():
                 raise SessionError(f"Session file {path} does not exist.")
             return path
-        found = matching_sessions(word, self.folder, self.root)
-        if not found and word == "last":
+        if word == LAST:
             return self._last()
+        found = matching_sessions(word, self.folder, self.root)
         if not found and Path(word).is_file():
             return Path(word).absolute()
         if not found:
@@ -80,12 +82,13 @@ class SessionPlaces(Struct, frozen=True):
 
 def with_resumed_name(argv: Sequence[str], word: str, places: SessionPlaces) -> Sequence[str] | None:
     """Return a command line in which `--resume NAME` is `--resume=FILE`; None if no session has the name `word`.
+    `last` is the session that changed last.
 
     `--resume` needs no value, so the word after it may also be a prompt. It is a name if a session has it.
     """
     from fairlead.session.history.finding import sessions_named
 
-    found = sessions_named(word, places.folder, places.root)
+    found = [places.choose(word)] if word == LAST else sessions_named(word, places.folder, places.root)
     if not found:
         return None
     at = next(index for index, flag in enumerate(argv) if flag in ("-r", "--resume") and argv[index + 1 : index + 2] == [word])

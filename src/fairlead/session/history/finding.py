@@ -43,13 +43,15 @@ def latest_session(folder: Path) -> Path | None:
 def find_session(name: str, folder: Path | None, root: Path | None = None) -> Path:
     """Return the session that a user names: by a path, the beginning or the end of an id, or a name.
 
-    If several match, the exact id is used, else the session that changed last, as in pi. See `matching_sessions`. Raises
-    SessionError if none matches.
+    If several match, the exact id is used, else the session that changed last, as in pi. See `matching_sessions`. If none
+    matches, `last` is the session of `folder` that changed last. Raises SessionError for any other word.
     """
     if is_path(name):
         # Path.expanduser would raise for users that do not exist.
         return Path(os.path.expanduser(name)).absolute()  # noqa: PTH111
     found = matching_sessions(name, folder, root)
+    if not found and name == "last" and folder is not None and (latest := latest_session(folder)) is not None:
+        return latest
     if not found:
         raise SessionError(
             f'No session has an id that begins with "{name}", or that name. '
