@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -80,12 +81,10 @@ def _attempt(task: Task, agent: str, address: Address, seconds: float) -> tuple[
         env = {"PATH": os.environ["PATH"], "HOME": str(home), "FAIRLEAD_HOME": str(home), "PI_CODING_AGENT_DIR": str(home)}
         began = time.monotonic()
         command = [*_command(agent), "-p", "--no-session", "--model", f"test/{MODEL}", task.prompt]
-        try:
+        with suppress(subprocess.TimeoutExpired):  # what it has done by then counts
             subprocess.run(
                 command, cwd=work, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds, check=False
             )
-        except subprocess.TimeoutExpired:
-            pass  # what it has done by then counts
         took = time.monotonic() - began
         env["PYTHONDONTWRITEBYTECODE"] = "1"
         checked = subprocess.run(["bash", "-c", task.check], cwd=work, env=env, capture_output=True, timeout=30, check=False)
