@@ -123,6 +123,7 @@ async def run_agent(run: LoopCallbacks, prompts: Sequence[Message], added: list[
             await emit(queues.update())
             await say(message)
 
+    queues.again = False
     await emit(TurnStart())
     for prompt in prompts:
         await emit(MessageStart(prompt))
@@ -152,7 +153,7 @@ async def run_agent(run: LoopCallbacks, prompts: Sequence[Message], added: list[
         if ends_run:
             calls = []
         queue = queues.steering if calls or queues.steering else queues.follow_up
-        if not calls and not queue:
+        if not queues.take_again() and not calls and not queue:
             break
         if _has_user_message(queue.peek()):
             limits.heard_user(model_was_done=not calls)

@@ -118,6 +118,8 @@ class Queues:
         self.follow_up = Queue()
         #: With `immediate`, the run checks for steering when each tool ends, and skips the calls that have not started.
         self.interrupt: InterruptMode = "wait"
+        #: Whether to ask the model once more, although no message waits for it.
+        self.again = False
 
     def __len__(self) -> int:
         return len(self.steering) + len(self.follow_up)
@@ -125,6 +127,11 @@ class Queues:
     def holds(self, message: Queued) -> bool:
         """Whether this message object is in either queue."""
         return self.steering.holds(message) or self.follow_up.holds(message)
+
+    def take_again(self) -> bool:
+        """Whether to ask the model once more. Asked again, the answer is no."""
+        again, self.again = self.again, False
+        return again
 
     def update(self) -> QueueUpdate:
         """The event that reports what is queued now. Takes constant time."""

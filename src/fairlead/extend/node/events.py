@@ -63,18 +63,13 @@ class Events:
     def _turn_fields(self, name: str) -> dict[str, Any]:
         if name == "turn_start":
             return {"turnIndex": self._turns, "timestamp": time.time_ns() // 1_000_000}
-        return {"turnIndex": max(self._turns - 1, 0), **self._boundary()}
+        return {"turnIndex": max(self._turns - 1, 0)}
 
     def _count_turns(self, event: core.Event) -> None:
         if isinstance(event, core.AgentStart):
             self._turns = 0
         elif isinstance(event, core.TurnStart):
             self._turns += 1
-
-    def _boundary(self) -> dict[str, Any]:
-        log = self._session.history.conversation.log
-        leaf = log.leaf
-        return {"entries": [], "continue": False, "outcome": "completed", "messageEntryId": leaf, "toolResultEntryIds": []}
 
     def _with_custom_messages(self, messages: list[Any]) -> list[Any]:
         """Replace what the model sees of custom messages by these messages, which handlers recognise by their type."""
@@ -254,7 +249,6 @@ _ENCODERS: dict[str, Callable[[Any], dict[str, Any]]] = {
     },
     "agent_end": _messages,
     "agent_settled": lambda event: {"aborted": event.aborted},
-    "agent_before_settle": lambda event: {"entries": [], "continue": False, "outcome": "completed"},
     "turn_end": lambda event: {"message": event.message, "toolResults": event.tool_results},
     "message_start": lambda event: {"message": event.message},
     "message_update": _message_update,

@@ -5,19 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from fairlead.core.messages import CustomMessage
+from fairlead.errors import FairleadError
 from fairlead.extend.extensions.calling import Deadline
 from fairlead.extend.extensions.context import CommandContext, Context
 from fairlead.extend.extensions.events import EVENTS
 from fairlead.extend.extensions.registrations import Extension
+from fairlead.extend.node.boundary import BOUNDARIES, Boundary, boundary_context
 from fairlead.extend.node.bridge import NodeBridge, RemoteError
 from fairlead.extend.node.events import NEVER_EMITTED, Events, cancel_token
 from fairlead.extend.node.program import find_node
 from fairlead.extend.node.quiet import QuietMessages
 from fairlead.extend.node.requests import Requests, source_info
-from fairlead.extend.node.results import custom_note
 from fairlead.extend.node.signals import Signals
 from fairlead.extend.node.tools import ToolRequests, remote_tool
 
@@ -50,6 +50,9 @@ class RemoteExtensions:
         self._loaded: dict[int, tuple[Fairlead, Extension]] = {}
         #: Removes the handler with each number.
         self._off: dict[int, Callable[[], None]] = {}
+        #: The handlers at the ends of turns and runs, by event, and what they have proposed at the present one.
+        self._boundary_handlers: dict[str, dict[int, Extension]] = {name: {} for name in BOUNDARIES}
+        self._boundaries: dict[str, Boundary] = {}
         #: The tools that extensions have registered, in pi's form.
         self._described: dict[str, Params] = {}
         #: The contexts of the calls that are running.
@@ -168,6 +171,7 @@ class RemoteExtensions:
             "mcpServers": self._mcp_servers,
             "failed": self._failed,
             "waits": self._waits,
+            "boundaryContext": lambda params: boundary_context(self.engine.session),
             "streamEvent": self._stream_event,
             "loginNews": self._login_news,
             "flush": lambda params: self.engine.outbox.send(),
@@ -185,28 +189,43 @@ class RemoteExtensions:
             given = {"number": number, "event": self._events.encode(name, event)}
             with self.signals.of_call(cancel_token(name, event)) as signal:
                 reply = await self.call("handle", {**given, "signal": signal}, context)
-            if name in ("turn_end", "agent_before_settle"):
-                self._add_entries(fl, name, reply.get("result"))
             return self._events.decode(name, event, reply)
 
-        self._off[number] = fl.on(name, handle)
+        async def handle_boundary(event: Any, context: Context) -> None:
+            boundary = self._boundary(name, number)
+            fields = {**self._events.encode(name, event), **boundary.fields(event)}
+            try:
+                reply = await self.call("handle", {"number": number, "event": fields}, context)
+                boundary.propose(reply.get("result"))
+            finally:
+                if number == max(self._live_handlers(name)):
+                    self._commit(boundary, name)
 
-    def _add_entries(self, fl: Fairlead, name: str, result: Any) -> None:
-        """Add the entries that a handler proposes at the end of a turn or a run. Messages at the end of a run continue it."""
-        boundary = cast("dict[str, Any]", result) if isinstance(result, dict) else {}
-        for draft in boundary.get("entries") or ():
-            if draft.get("type") == "custom":
-                fl.append_entry(str(draft.get("customType")), draft.get("data"))
-            elif draft.get("type") == "custom_message" and name == "turn_end":
-                note = custom_note(draft)
-                if boundary.get("continue"):
-                    fl.send_message(note.custom_type, note.content, display=note.display, details=note.details)
-                else:
-                    now = self.engine.session.host.now_ms()
-                    self.quiet.add(CustomMessage(note.custom_type, note.content, note.display, now, note.details))
+        if name in BOUNDARIES:
+            self._boundary_handlers[name][number] = self._loaded[params["extension"]][1]
+        self._off[number] = fl.on(name, handle_boundary if name in BOUNDARIES else handle)
+
+    def _boundary(self, name: str, number: int) -> Boundary:
+        """Return the boundary that a handler is asked at. Handlers are asked in the order of their numbers."""
+        if number == min(self._live_handlers(name)) or name not in self._boundaries:
+            self._boundaries[name] = Boundary(self.engine.session, name)
+        return self._boundaries[name]
+
+    def _live_handlers(self, name: str) -> list[int]:
+        """Return the numbers of the handlers of a boundary whose extensions have not been removed."""
+        return [number for number, extension in self._boundary_handlers[name].items() if extension.is_loaded]
+
+    def _commit(self, boundary: Boundary, name: str) -> None:
+        try:
+            boundary.commit()
+        except (ValueError, TypeError, FairleadError) as error:
+            self.engine.report("<boundary>", name, error)
 
     def _remove_handler(self, params: Params) -> None:
-        off = self._off.pop(params["number"], None)
+        number = params["number"]
+        for handlers in self._boundary_handlers.values():
+            handlers.pop(number, None)
+        off = self._off.pop(number, None)
         if off is not None:
             off()
 

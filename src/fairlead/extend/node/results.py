@@ -121,11 +121,6 @@ def _decode_tree(result: dict[str, Any]) -> Any:
     return e.Summary(written.get("summary", ""), written.get("details")) if written else None
 
 
-def _decode_settle(result: dict[str, Any]) -> Any:
-    drafts = [draft for draft in result.get("entries") or () if draft.get("type") == "custom_message"]
-    return e.Continue([custom_note(draft) for draft in drafts]) if result.get("continue") and drafts else None
-
-
 def _decode_bash(result: dict[str, Any]) -> Any:
     ran = result.get("result")
     if not isinstance(ran, dict):
@@ -171,6 +166,5 @@ _DECODERS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "tool_call": _decode_block,
     "tool_result": _decode_tool_result,
     "message_end": _decode_message,
-    "agent_before_settle": _decode_settle,
     "user_bash": _decode_bash,
 }

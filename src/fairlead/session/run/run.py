@@ -235,11 +235,12 @@ class Run:
             wanted = await extensions.ask(hooks.before_settle(added), self._cancel)
         except Interrupted:
             return False
-        if not wanted and end.message.stop_reason == "error":
+        continues = self._parts.queues.take_again() or bool(wanted)
+        if not continues and end.message.stop_reason == "error":
             return False
         if not self._ended:
-            await self._emit_end(will_retry=bool(wanted))
-        if not wanted:
+            await self._emit_end(will_retry=continues)
+        if not continues:
             return not self._parts.queues.has_prompts and self._takes_queued()
         for message in wanted:
             conversation.add(message)

@@ -1,6 +1,6 @@
 // What the agent calls: event handlers, tools and commands of extensions.
 
-import { notify } from "./channel.mjs";
+import { askNow, notify } from "./channel.mjs";
 import { registered } from "./api.mjs";
 import { createCommandContext, createContext, createToolContext, dropSignal, signalOf } from "./context.mjs";
 
@@ -18,6 +18,8 @@ export async function handle({ number, event, signal }, call) {
 	const given = { signal: signalOf(signal), systemPrompt: event.systemPrompt === undefined ? undefined : () => event.systemPrompt };
 	if (given.signal && "signal" in event) event.signal = given.signal;
 	const ctx = createContext(call, given);
+	// Only when it is read: it is the whole conversation.
+	if ("outcome" in event) Object.defineProperty(event, "context", { get: () => askNow("boundaryContext"), enumerable: false });
 	try {
 		const result = await entry.run(event, ctx);
 		if (event.type === "user_bash" && result?.operations) return { result: { result: await userBash(event, result.operations, given.signal) } };

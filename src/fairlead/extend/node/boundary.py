@@ -1,0 +1,126 @@
+"""The ends of turns and of runs, where extensions written for pi may add entries and ask the model again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from msgspec import Raw
+
+from fairlead.core.events import CompactionResult, EntryAppended
+from fairlead.core.messages import AssistantMessage, CustomMessage
+from fairlead.extend.node.results import custom_note
+from fairlead.session.history.entries import Replacement, entries_in_context, role_of
+
+if TYPE_CHECKING:
+    from fairlead.session.session import Session
+
+#: The events at which entries can be proposed.
+BOUNDARIES = ("turn_end", "agent_before_settle")
+
+Draft = Mapping[str, Any]
+
+
+class Boundary:
+    """What handlers propose at one end of a turn or a run. Each handler sees what those before it have proposed."""
+
+    def __init__(self, session: Session, name: str) -> None:
+        self._session = session
+        self._name = name
+        self._entries: list[Draft] = []
+        self._continues = False
+
+    def fields(self, event: Any) -> dict[str, Any]:
+        """Return the fields of the event for the next handler."""
+        proposed: dict[str, Any] = {"entries": self._entries, "continue": self._continues, "outcome": self._outcome(event)}
+        return {**proposed, **self._entry_ids()} if self._name == "turn_end" else proposed
+
+    def propose(self, result: Any) -> None:
+        """Take over what a handler returned."""
+        if isinstance(result, dict):
+            given = cast("dict[str, Any]", result)
+            self._entries = given["entries"] if given.get("entries") is not None else self._entries
+            self._continues = self._continues if given.get("continue") is None else given["continue"] is True
+
+    def commit(self) -> None:
+        """Add the entries, and have the run continue if that was proposed. Raises ValueError if the proposal cannot be used."""
+        for draft in self._entries:
+            self._check(draft)
+        for draft in self._entries:
+            self._add(draft)
+            self._session.host.notify(EntryAppended(Raw(self._session.history.log.last_line)))
+        if self._continues:
+            if not can_continue(self._session):
+                raise ValueError(f"{self._name} requested continuation without runnable model context")
+            self._session.queue.again = True
+
+    def _outcome(self, event: Any) -> str:
+        last = self._session.activity.last_end
+        message = event.message if self._name == "turn_end" else None if last is None else last.message
+        reason = getattr(message, "stop_reason", "stop")
+        return reason if reason in ("aborted", "error") else "completed"
+
+    def _entry_ids(self) -> dict[str, Any]:
+        """Return the ids of the entries of the turn: the model's message, and the results of its tool calls."""
+        results: list[str] = []
+        for entry in self._session.history.log.back():
+            role = role_of(entry)
+            if role == "assistant":
+                return {"messageEntryId": entry.id, "toolResultEntryIds": results}
+            if role == "toolResult":
+                results.insert(0, entry.id)
+        return {"messageEntryId": None, "toolResultEntryIds": results}
+
+    def _check(self, draft: Draft) -> None:
+        """Raise ValueError unless an entry can be added."""
+        log, kind = self._session.history.log, draft.get("type")
+        target = {"context_edit": "targetId", "compaction": "firstKeptEntryId"}.get(str(kind))
+        if kind not in ("custom", "custom_message", "context_edit", "compaction"):
+            raise ValueError(f"Invalid boundary entries: there are no entries of the type {kind}")
+        if target is not None and draft.get(target) not in {entry.id for entry in log.path()}:
+            raise ValueError(f"Invalid boundary entries: {draft.get(target)} is not an entry of this branch")
+        if kind == "custom_message":
+            custom_note(draft)
+        elif kind == "compaction" and not isinstance(draft.get("summary"), str):
+            raise ValueError("Invalid boundary entries: a compaction needs a summary")
+
+    def _add(self, draft: Draft) -> None:
+        history = self._session.history
+        conversation, log = history.conversation, history.log
+        match draft["type"]:
+            case "custom":
+                conversation.note(str(draft.get("customType")), draft.get("data"))
+            case "custom_message":
+                note, now = custom_note(draft), self._session.host.now_ms()
+                conversation.add(CustomMessage(note.custom_type, note.content, note.display, now, note.details))
+            case "context_edit":
+                given = cast("dict[str, Any] | None", draft.get("replacement"))
+                replacement = None if given is None else Replacement(given.get("content"))
+                conversation.keep(lambda: log.context_edit(draft["targetId"], replacement, keep=True))
+                conversation.changed()
+            case _:
+                tokens = conversation.context_tokens() or 0
+                result = CompactionResult(draft["summary"], draft["firstKeptEntryId"], tokens, draft.get("details"))
+                conversation.compacted(result, from_hook=True)
+
+
+def can_continue(session: Session) -> bool:
+    """Whether the model can be asked again: it has something to answer."""
+    messages = session.history.conversation.for_model()
+    return bool(messages) and (not isinstance(messages[-1], AssistantMessage) or len(session.queue) > 0)
+
+
+def boundary_context(session: Session) -> dict[str, Any]:
+    """Return what pi calls the context of a boundary: the conversation as the model would see it now."""
+    log, conversation = session.history.log, session.history.conversation
+    shown = entries_in_context(log.path())
+    entries = log.plain([entry for entry, _ in shown])
+    return {
+        "contextEntries": [
+            {"sourceEntry": entry, "messages": log.read(*parts)} for entry, parts in zip(entries, shown, strict=True)
+        ],
+        "contextMessages": conversation.messages,
+        "llmMessages": conversation.for_model(),
+        "pendingMessages": [*session.queue.steering, *session.queue.follow_up],
+        "canContinue": can_continue(session),
+    }
