@@ -174,7 +174,8 @@ class RemoteExtensions:
             "boundaryContext": lambda params: boundary_context(self.engine.session),
             "streamEvent": self._stream_event,
             "loginNews": self._login_news,
-            "flush": lambda params: self.engine.outbox.send(),
+            # After the response of a command whose end arrived just before.
+            "flush": lambda params: _after_what_is_due(self.engine.outbox.send, 8),
         }
 
     def _on(self, params: Params) -> None:
