@@ -282,7 +282,7 @@ class Engine:
     def _log_traceback(self, error: Exception, level: int) -> None:
         stack = getattr(error, "stack", None)
         if stack is not None:  # from the Node process
-            _log.log(level, "%s", stack)
+            _log.log(level, "%s", stack or error)
         elif not isinstance(error, FairleadError):
             _log.log(level, "%s", "".join(traceback.format_exception(without_our_frames(error))).rstrip())
 

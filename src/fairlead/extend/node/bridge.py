@@ -22,6 +22,7 @@ from msgspec import DecodeError, json
 
 from fairlead.config.process import start_thread
 from fairlead.core import lenient
+from fairlead.errors import FairleadError
 
 _log = logging.getLogger("fairlead.extend")
 
@@ -34,6 +35,9 @@ _START_SECONDS = 30.0
 _PING_SECONDS = 2.0
 #: Seconds that the process has to say that it ends by itself.
 _END_SECONDS = 0.2
+
+#: The numbers of the tasks that check whether the process works: after a cancelled call, and from time to time.
+_CHECK, _WATCH = -1, -2
 
 #: Answers a request at once.
 Answer = Callable[[Mapping[str, Any]], Any]
@@ -49,7 +53,7 @@ class RemoteError(Exception):
         self.stack = stack
 
 
-class BridgeLost(Exception):
+class BridgeLost(FairleadError):
     """The Node process has ended, so its extensions cannot run."""
 
     def __init__(self, reason: str) -> None:
@@ -59,7 +63,10 @@ class BridgeLost(Exception):
 class NodeBridge:
     """A running Node process. `answers` and `slow_answers` have what it may ask, by name."""
 
-    def __init__(self, answers: Mapping[str, Answer], slow_answers: Mapping[str, SlowAnswer]) -> None:
+    def __init__(self, answers: Mapping[str, Answer], slow_answers: Mapping[str, SlowAnswer], stuck_after: float = 120.0) -> None:
+        """Make it. `stuck_after` is how many seconds extensions may block the process, even in calls without a time limit."""
+        self._stuck_after = stuck_after
+        self._watching: asyncio.TimerHandle | None = None
         self._answers = answers
         self._slow_answers = slow_answers
         self._loop = asyncio.get_running_loop()
@@ -73,7 +80,6 @@ class NodeBridge:
         self._lost: str | None = None
         #: Whether the agent ends the process.
         self.is_closing = False
-        self._is_checking = False
 
     async def start(self, node: str, cwd: Path, env: Mapping[str, str], cache: Path | None) -> None:
         """Start the process, and wait until it answers. Raises OSError or BridgeLost if that fails.
@@ -118,6 +124,8 @@ class NodeBridge:
         id = self._next_id
         done = self._calls[id] = self._loop.create_future()
         on_start(id)
+        if self._watching is None:
+            self._watching = self._loop.call_later(self._stuck_after / 4, self._watch)
         self._send({"id": id, "method": method, "params": params})
         try:
             return await done
@@ -175,6 +183,8 @@ class NodeBridge:
         if self._lost is not None:
             return
         self._lost = reason
+        if self._watching is not None:
+            self._watching.cancel()
         for transport in (self._inbox, self._outbox):
             if transport is not None:
                 transport.abort()
@@ -190,31 +200,42 @@ class NodeBridge:
         """The process has closed its socket, usually because it ended."""
         if self._lost is None:
             code = None if self._process is None else _exit_code(self._process)
-            self._close("it closed its connection" if code is None else _how_it_ended(code))
+            self.kill("it closed its connection" if code is None else _how_it_ended(code))
 
-    def _check(self) -> None:
-        """Kill the process if it does not answer, because an extension blocks it."""
-        if not self._is_checking and self._lost is None:
-            self._is_checking = True
-            task = self._loop.create_task(self._ping())
-            self._work[-1] = task
+    def _watch(self) -> None:
+        """Check from time to time whether the process still works, while calls run in it."""
+        self._watching = None
+        if self._calls:
+            self._watching = self._loop.call_later(self._stuck_after / 4, self._watch)
+            self._check(self._stuck_after)
 
-    async def _ping(self) -> None:
+    def _check(self, seconds: float = _PING_SECONDS) -> None:
+        """Kill the process if it does not answer within some seconds, because an extension blocks it."""
+        kind = _WATCH if seconds > _PING_SECONDS else _CHECK
+        if kind not in self._work and self._lost is None:
+            self._work[kind] = self._loop.create_task(self._ping(kind, seconds))
+
+    async def _ping(self, kind: int, seconds: float) -> None:
         try:
-            async with asyncio.timeout(_PING_SECONDS):
+            async with asyncio.timeout(seconds):
                 await self.call("ping", {})
         except TimeoutError:
             self.kill("an extension blocked it")
         except BridgeLost:
             pass
         finally:
-            self._is_checking = False
-            self._work.pop(-1, None)
+            self._work.pop(kind, None)
 
     # Answering
 
     def _received(self, line: bytes) -> None:
-        message = _decoded(line)
+        try:
+            self._handle(_decoded(line))
+        except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+            # An extension wrote to the socket, or changed what writes to it. What waits for an answer is stopped in time.
+            _log.error("The Node process sent something that is not a message: %s", error)
+
+    def _handle(self, message: Mapping[str, Any]) -> None:
         method, id = message.get("method"), message.get("id")
         if method is None:
             done = self._calls.get(cast("int", id))

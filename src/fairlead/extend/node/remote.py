@@ -33,6 +33,8 @@ Params = Mapping[str, Any]
 
 #: The exposures of pi with which tools can call a tool, whether or not it is active.
 _CALLABLE = ("codemode", "deferred")
+#: How long extensions may block the process in calls without a time limit, such as tools, as a multiple of that limit.
+_STUCK = 4
 
 #: The release of pi whose extensions run here.
 PI_VERSION = "1.5.0"
@@ -83,8 +85,9 @@ class RemoteExtensions:
         if self._bridge is None:
             requests, tools = Requests(self.engine, self), ToolRequests(self.engine, self.context_of, self.callable_tools)
             at_once = {**requests.answers(), **self._answers(), **tools.answers()}
-            bridge = NodeBridge(at_once, {**requests.slow_answers(), **tools.slow_answers(), "loginAsk": self._ask_login})
+            slow = {**requests.slow_answers(), **tools.slow_answers(), "loginAsk": self._ask_login}
             host = self.engine.host
+            bridge = NodeBridge(at_once, slow, stuck_after=_STUCK * host.timeout)
             env = self.engine.session.host.workspace.env
             cache = None if host.home.isolated else host.home.root / "cache" / "node"
             node = find_node(env)

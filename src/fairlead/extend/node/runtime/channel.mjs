@@ -3,8 +3,12 @@
 // Everything that this process says goes out through one socket, in order, with blocking writes. The answers to synchronous
 // requests come back on that socket. Calls, and the answers to other requests, arrive on the other socket.
 
-import fs from "node:fs";
+import { readSync, writeSync } from "node:fs";
 import net from "node:net";
+
+// What extensions do to these objects later must not break the connection.
+const { parse, stringify } = JSON;
+const { concat, from } = Buffer;
 
 const [INBOX, OUTBOX] = process.argv.slice(2, 4).map(Number);
 const NEWLINE = 10;
@@ -16,8 +20,8 @@ let nextId = 1;
 let unread = Buffer.alloc(0);
 
 function send(message) {
-	const data = Buffer.from(`${JSON.stringify(message)}\n`);
-	for (let sent = 0; sent < data.length; ) sent += fs.writeSync(OUTBOX, data, sent);
+	const data = from(`${stringify(message)}\n`);
+	for (let sent = 0; sent < data.length; ) sent += writeSync(OUTBOX, data, sent);
 }
 
 function readLine() {
@@ -26,13 +30,13 @@ function readLine() {
 		const last = parts[parts.length - 1];
 		const end = last.indexOf(NEWLINE);
 		if (end >= 0) {
-			unread = Buffer.from(last.subarray(end + 1));
+			unread = from(last.subarray(end + 1));
 			parts[parts.length - 1] = last.subarray(0, end);
-			return Buffer.concat(parts).toString("utf8");
+			return concat(parts).toString("utf8");
 		}
-		const size = fs.readSync(OUTBOX, chunk);
+		const size = readSync(OUTBOX, chunk);
 		if (size === 0) throw new Error("The agent has ended.");
-		parts.push(Buffer.from(chunk.subarray(0, size)));
+		parts.push(from(chunk.subarray(0, size)));
 	}
 }
 
@@ -43,7 +47,7 @@ function failure(error) {
 /** Ask the agent something and block until it answers. Throws what the agent reports as an error. */
 export function askNow(method, params = {}) {
 	send({ id: nextId++, sync: true, method, params });
-	const answer = JSON.parse(readLine());
+	const answer = parse(readLine());
 	if (answer.error) throw failure(answer.error);
 	return answer.result ?? undefined;
 }
@@ -74,19 +78,24 @@ export function notify(method, params = {}) {
 	send({ method, params });
 }
 
-/** What goes to the agent of something that was thrown. */
+/** What goes to the agent of something that was thrown, which can be anything. */
 export function described(error) {
-	if (error instanceof Error || (error && typeof error.message === "string")) {
-		return { message: String(error.message) || error.name || "Error", stack: String(error.stack ?? ""), code: error.code };
+	try {
+		if (error instanceof Error || (error && typeof error.message === "string")) {
+			const code = typeof error.code === "string" || typeof error.code === "number" ? error.code : undefined;
+			return { message: String(error.message) || String(error.name) || "Error", stack: String(error.stack ?? ""), code };
+		}
+		return { message: String(error), stack: "" };
+	} catch {
+		return { message: "Something was thrown that cannot be shown.", stack: "" };
 	}
-	return { message: String(error), stack: "" };
 }
 
 async function answer(id, work) {
 	let reply;
 	try {
 		reply = { id, result: await work };
-		JSON.stringify(reply);
+		stringify(reply);
 	} catch (error) {
 		reply = { id, error: described(error) };
 	}
@@ -98,7 +107,7 @@ export function serve(methods, onEnd) {
 	const socket = new net.Socket({ fd: INBOX, readable: true, writable: false });
 	let parts = [];
 	const dispatch = (line) => {
-		const { id, method, params, ...rest } = JSON.parse(line);
+		const { id, method, params, ...rest } = parse(line);
 		if (method === undefined) {
 			const done = pending.get(id);
 			pending.delete(id);
@@ -113,7 +122,7 @@ export function serve(methods, onEnd) {
 	};
 	socket.on("data", (data) => {
 		for (let end = data.indexOf(NEWLINE); end >= 0; end = data.indexOf(NEWLINE)) {
-			const line = parts.length ? Buffer.concat([...parts, data.subarray(0, end)]) : data.subarray(0, end);
+			const line = parts.length ? concat([...parts, data.subarray(0, end)]) : data.subarray(0, end);
 			parts = [];
 			data = data.subarray(end + 1);
 			dispatch(line.toString("utf8"));

@@ -14,10 +14,10 @@ export function rememberExtension(id, folder) {
 }
 
 function report(error) {
-	const stack = String(error?.stack ?? "");
-	const folder = [...folders.keys()].find((each) => stack.includes(each));
+	const shown = described(error);
+	const folder = [...folders.keys()].find((each) => shown.stack.includes(each));
 	try {
-		notify("failed", { extension: folder === undefined ? null : folders.get(folder), error: described(error) });
+		notify("failed", { extension: folder === undefined ? null : folders.get(folder), error: shown });
 	} catch {
 		// The agent has ended, and this process ends soon.
 	}

@@ -1,0 +1,73 @@
+"""Extensions written for pi that attack what they run in: the agent, its connection to their process, and other extensions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.extend.extended import calling, extended
+
+from fairlead.testing import Turn
+
+RUN = [calling("bash", command="true"), Turn(text="done")]
+EVIL = 'const evil = new Error("x"); for (const name of ["stack", "message"])' + (
+    'Object.defineProperty(evil, name, { get() { throw new Error("getter"); } });'
+)
+SHOWN = "Something was thrown that cannot be shown."
+
+
+def factory(body: str) -> str:
+    return f"export default function (pi) {{ {body} }}"
+
+
+async def test_what_is_thrown_may_be_anything(tmp_path: Path) -> None:
+    source = factory(
+        EVIL + 'pi.on("agent_start", () => { throw evil; });'
+        'pi.on("turn_start", () => { throw undefined; });'
+        'pi.on("tool_call", () => { throw { toString() { throw evil; } }; });'
+        'pi.on("agent_end", () => { setTimeout(() => { throw evil; }); Promise.reject(Object.create(null)); });'
+    )
+    alive = factory('pi.on("agent_start", () => { pi.appendEntry("alive"); });')
+    async with extended(tmp_path, source, alive, turns=[*RUN, Turn(text="again")], suffix="mjs") as it:
+        assert str(await it.agent.ask("hi")) == "done"
+        assert it.results == [(SHOWN, True)]
+        assert str(await it.agent.ask("hi")) == "again"
+        assert len(it.notes("alive")) == 2
+        assert it.errors.count(("one.mjs", "agent_start", SHOWN)) == 2
+        assert it.errors.count(("one.mjs", "turn_start", "undefined")) == 3
+        assert it.errors.count(("extension", "uncaught", SHOWN)) >= 2
+
+
+async def test_a_tool_that_blocks_its_process_ends_with_an_error(tmp_path: Path) -> None:
+    source = factory(
+        'pi.registerTool({ name: "stuck", description: "d", parameters: { type: "object", properties: {} },'
+        "execute() { for (;;) {} } });"
+    )
+    settings = json.dumps({"extensionTimeoutSeconds": 1})
+    turns = [calling("stuck"), Turn(text="done")]
+    async with extended(tmp_path, source, turns=turns, settings=settings, suffix="mjs") as it:
+        assert str(await it.agent.ask("hi")) == "done"
+        text, is_error = it.results[0]
+        assert is_error and "an extension blocked it" in text
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        'for (const line of ["garbage", "{}", "[]", "5", "null", \'{"method":5}\', \'{"method":"cancel"}\','
+        '\'{"id":{},"result":1}\', \'{"method":"nothing"}\', \'{"method":"nothing","id":7}\', "\\xff"])'
+        ' fs.writeSync(+process.argv[3], line + "\\n");',
+        'JSON.stringify = () => "garbage"; JSON.parse = () => ({});',
+        "Buffer.from = Buffer.concat = () => { throw new Error('gone'); };",
+        "fs.writeSync = fs.readSync = () => { throw new Error('gone'); };",
+        "globalThis.Promise = globalThis.Map = globalThis.setTimeout = undefined;",
+    ],
+)
+async def test_the_connection_survives_what_extensions_do_to_it(tmp_path: Path, attack: str) -> None:
+    source = f'import fs from "node:fs"; export default function (pi) {{ pi.on("turn_start", () => {{ {attack} }});' + (
+        'pi.on("tool_call", () => ({ block: true, reason: `tools: ${pi.getActiveTools().includes("bash")}` })); }'
+    )
+    async with extended(tmp_path, source, turns=RUN, suffix="mjs") as it:
+        assert str(await it.agent.ask("hi")) == "done"
+        assert it.results == [("tools: true", True)]
