@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.chat.terminal import Terminal
 
@@ -210,6 +210,7 @@ def test_a_resize_in_a_terminal_that_wraps_lines_again_repaints_all_their_rows()
 LINES = st.lists(st.text(st.sampled_from("ab 你é"), max_size=12), max_size=9)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(LINES, LINES), max_size=12))
 def test_any_sequence_of_frames_shows_all_committed_lines_once_and_the_last_region(
     frames: list[tuple[list[str], list[str]]],

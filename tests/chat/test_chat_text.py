@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.chat.terminal import Terminal
 
@@ -61,6 +61,7 @@ def test_a_style_continues_on_the_next_line_and_ends_with_each_line() -> None:
 TEXT = st.text(st.characters(exclude_categories=("Cc", "Cs", "Zl", "Zp", "Cf")) | st.sampled_from(" \n你e\u0301👍 "), max_size=60)
 
 
+@settings(deadline=None)
 @given(TEXT, st.integers(2, 20))
 def test_no_wrapped_line_is_too_wide_and_no_letter_is_lost(text: str, columns: int) -> None:
     lines = wrap(text, columns)
@@ -68,6 +69,7 @@ def test_no_wrapped_line_is_too_wide_and_no_letter_is_lost(text: str, columns: i
     assert "".join("".join(lines).split(" ")) == "".join(text.replace("\n", " ").split(" "))
 
 
+@settings(deadline=None)
 @given(TEXT, st.integers(0, 20))
 def test_a_clipped_line_fits(text: str, columns: int) -> None:
     line = text.replace("\n", " ")
@@ -102,6 +104,7 @@ def test_text_from_elsewhere_is_harmless(text: str, shown: str) -> None:
     assert plain(text) == shown
 
 
+@settings(deadline=None)
 @given(st.text(st.sampled_from("ab1;?[]()m\x1b\x07\x9b\x9c\x9d\x90\\\r\n\t\x08PX^_\x18\x1a你"), max_size=40))
 def test_a_terminal_obeys_nothing_in_plain_text(text: str) -> None:
     terminal = Terminal(80, 10)
