@@ -71,3 +71,40 @@ async def test_the_connection_survives_what_extensions_do_to_it(tmp_path: Path, 
     async with extended(tmp_path, source, turns=RUN, suffix="mjs") as it:
         assert str(await it.agent.ask("hi")) == "done"
         assert it.results == [("tools: true", True)]
+
+
+async def test_results_of_handlers_that_cannot_be_used_change_nothing(tmp_path: Path) -> None:
+    source = factory(
+        'pi.on("context", () => ({ messages: [null] }));'
+        'pi.on("before_agent_start", () => ({ message: 5 }));'
+        'pi.on("turn_end", () => ({ entries: [null] }));'
+        'pi.on("tool_result", () => ({ content: 5 }));'
+        'pi.on("turn_start", () => { const loop = {}; loop.loop = loop; return loop; });'
+        'pi.on("message_start", () => ({ a: 1n }));'
+    )
+    async with extended(tmp_path, source, turns=RUN, suffix="mjs") as it:
+        assert str(await it.agent.ask("hi")) == "done"
+        assert it.results == [("(no output)", False)]
+    errors = {event: error for _, event, error in it.errors}
+    unusable = "The result of a handler of {} cannot be used."
+    for event in ("context", "before_agent_start", "turn_end"):
+        assert errors[event] == unusable.format(event)
+    assert errors["tool_result"] == f"{unusable.format('tool_result')} Expected `array`, got `int`"
+    assert "circular" in errors["turn_start"] and "BigInt" in errors["message_start"]
+
+
+@pytest.mark.parametrize("value", ["5", "null", "undefined", "[]", "'text'"])
+async def test_events_that_handlers_spoil_do_not_matter(tmp_path: Path, value: str) -> None:
+    names = "input before_agent_start context before_provider_headers turn_start message_start message_end tool_call tool_result"
+    spoil = f"(event) => {{ for (const key of Object.keys(event)) event[key] = {value}; }}"
+    source = factory("".join(f"pi.on({json.dumps(name)}, {spoil});" for name in names.split()))
+    async with extended(tmp_path, source, turns=RUN, suffix="mjs") as it:
+        assert str(await it.agent.ask("hi")) == "done"
+        assert it.results == [("(no output)", False)] and it.errors == []
+
+
+async def test_a_gate_whose_answer_cannot_be_sent_refuses_the_call(tmp_path: Path) -> None:
+    source = factory('pi.on("tool_call", (event) => { event.input.self = event.input; });')
+    async with extended(tmp_path, source, turns=RUN, suffix="mjs") as it:
+        assert str(await it.agent.ask("hi")) == "done"
+        assert it.results[0][1] and "circular" in it.results[0][0]

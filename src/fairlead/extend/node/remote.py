@@ -18,6 +18,7 @@ from fairlead.extend.node.events import NEVER_EMITTED, Events, cancel_token
 from fairlead.extend.node.program import find_node
 from fairlead.extend.node.quiet import QuietMessages
 from fairlead.extend.node.requests import Requests, source_info
+from fairlead.extend.node.results import unusable_result
 from fairlead.extend.node.signals import Signals
 from fairlead.extend.node.tools import ToolRequests, remote_tool
 
@@ -193,7 +194,10 @@ class RemoteExtensions:
             given = {"number": number, "event": self._events.encode(name, event)}
             with self.signals.of_call(cancel_token(name, event)) as signal:
                 reply = await self.call("handle", {**given, "signal": signal}, context)
-            return self._events.decode(name, event, reply)
+            try:
+                return self._events.decode(name, event, reply)
+            except (AttributeError, KeyError, TypeError, ValueError) as error:
+                raise unusable_result(name, error) from error
 
         async def handle_boundary(event: Any, context: Context) -> None:
             boundary = self._boundary(name, number)
@@ -201,6 +205,8 @@ class RemoteExtensions:
             try:
                 reply = await self.call("handle", {"number": number, "event": fields}, context)
                 boundary.propose(reply.get("result"))
+            except (AttributeError, KeyError, TypeError, ValueError) as error:
+                raise unusable_result(name, error) from error
             finally:
                 if number == max(self._live_handlers(name)):
                     self._commit(boundary, name)

@@ -8,6 +8,7 @@ from typing import Any, cast
 import msgspec
 
 from fairlead.core.messages import ImageContent, Message, ModelMessage, UserBlock
+from fairlead.errors import ConfigError
 from fairlead.extend.extensions import events as e
 from fairlead.extend.extensions.values import converted
 
@@ -30,6 +31,12 @@ def decode(name: str, event: Any, reply: Mapping[str, Any]) -> Any:
     if isinstance(decoded, e.Replace) and decoded.messages is not None:
         return e.Replace(_with_same_objects(event.messages, decoded.messages), decoded.system_prompt)
     return decoded
+
+
+def unusable_result(name: str, error: Exception) -> ConfigError:
+    """Return the error for a result of a handler that is not what pi documents."""
+    detail = f" {str(error).removeprefix('result: ')}" if isinstance(error, TypeError) and "Expected" in str(error) else ""
+    return ConfigError(f"The result of a handler of {name} cannot be used.{detail}")
 
 
 def _with_same_objects(given: list[ModelMessage], returned: list[ModelMessage]) -> list[ModelMessage]:

@@ -15,6 +15,7 @@ function found(number, kind) {
 
 export async function handle({ number, event, signal }, call) {
 	const entry = found(number, "handler");
+	const { type } = event;
 	const given = { signal: signalOf(signal), systemPrompt: event.systemPrompt === undefined ? undefined : () => event.systemPrompt };
 	if (given.signal && "signal" in event) event.signal = given.signal;
 	const ctx = createContext(call, given);
@@ -22,8 +23,8 @@ export async function handle({ number, event, signal }, call) {
 	if ("outcome" in event) Object.defineProperty(event, "context", { get: () => askNow("boundaryContext"), enumerable: false });
 	try {
 		const result = await entry.run(event, ctx);
-		if (event.type === "user_bash" && result?.operations) return { result: { result: await userBash(event, result.operations, given.signal) } };
-		const changed = CHANGEABLE[event.type];
+		if (type === "user_bash" && result?.operations) return { result: { result: await userBash(event, result.operations, given.signal) } };
+		const changed = CHANGEABLE[type];
 		return changed ? { result, changed: event[changed] } : { result };
 	} finally {
 		dropSignal(signal);
