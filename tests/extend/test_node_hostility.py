@@ -108,3 +108,29 @@ async def test_a_gate_whose_answer_cannot_be_sent_refuses_the_call(tmp_path: Pat
     async with extended(tmp_path, source, turns=RUN, suffix="mjs") as it:
         assert str(await it.agent.ask("hi")) == "done"
         assert it.results[0][1] and "circular" in it.results[0][0]
+
+
+async def test_schemas_of_typebox_are_checked_and_others_refused(tmp_path: Path) -> None:
+    source = """
+import { Type } from "typebox";
+import { StringEnum } from "@mariozechner/pi-ai";
+export default function (pi) {
+  const parameters = Type.Object({
+    pair: Type.Tuple([Type.String(), Type.Number()]), kind: StringEnum(["a", "b"]), rest: Type.Optional(Type.Record(Type.String(), Type.Any())),
+  });
+  const execute = async (id, args) => ({ content: [{ type: "text", text: JSON.stringify(args) }] });
+  pi.registerTool({ name: "t", label: "T", description: "d", parameters, execute });
+  const refused = [undefined, {}, { name: "x", parameters: 5 }, { name: "x", parameters: { type: "wat" } },
+    { name: "x", parameters: { type: "object", properties: { a: { $ref: "http://127.0.0.1:1/" } } } }].map((tool) => {
+    try { pi.registerTool(tool); } catch (error) { return "refused"; }
+  });
+  pi.on("session_start", () => { pi.appendEntry("refused", refused); });
+}
+"""  # noqa: E501
+    good, bad = {"pair": ["x", 1], "kind": "a"}, {"pair": [1, "x"], "kind": "a"}
+    turns = [calling("t", **good), calling("t", **bad), Turn(text="done")]
+    async with extended(tmp_path, source, turns=turns, suffix="ts") as it:
+        assert str(await it.agent.ask("hi")) == "done"
+        (first, failed), (second, refused) = it.results
+        assert (json.loads(first), failed, refused) == (good, False, True) and "Validation failed" in second
+        assert it.notes("refused") == [["refused"] * 5]

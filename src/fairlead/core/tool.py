@@ -297,6 +297,9 @@ def _validator(schema: dict[str, Any]) -> Any:
     try:
         return jsonschema_rs.validator_for(schema, retriever=_refuse_reference, pattern_options=patterns)
     except Exception as error:  # the library raises several kinds, which all mean the same here
+        if "$schema" not in schema:
+            with suppress(Exception):  # TypeBox writes tuples as drafts before 2020 did
+                return jsonschema_rs.Draft7Validator(schema, retriever=_refuse_reference, pattern_options=patterns)
         raise ToolError(f"The tool's parameter schema is not a valid JSON Schema: {error}") from error
 
 

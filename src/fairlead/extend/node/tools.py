@@ -36,7 +36,12 @@ def remote_tool(remote: RemoteExtensions, extension: Extension, number: int, giv
     Raises ConfigError if its description cannot be used.
     """
     name = str(given.get("name") or "")
-    schema = cast("dict[str, Any]", given.get("parameters") or {"type": "object", "properties": {}})
+    if not name:
+        raise ConfigError("A tool needs a name.")
+    schema: Any = given.get("parameters") or {"type": "object", "properties": {}}
+    if not isinstance(schema, dict):
+        raise ConfigError(f"The tool {name}: its parameters are not a JSON Schema.")
+    schema = cast("dict[str, Any]", schema)
     tool = Tool(
         name=name,
         description=str(given.get("description") or name),
