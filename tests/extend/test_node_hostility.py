@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.extend.extended import calling, extended
 
+from fairlead.errors import ExtensionNotLoaded
 from fairlead.testing import Turn
 
 RUN = [calling("bash", command="true"), Turn(text="done")]
@@ -134,3 +135,21 @@ export default function (pi) {
         (first, failed), (second, refused) = it.results
         assert (json.loads(first), failed, refused) == (good, False, True) and "Validation failed" in second
         assert it.notes("refused") == [["refused"] * 5]
+
+
+@pytest.mark.parametrize(
+    "script",
+    ["echo v18.20.0", "exit 1", '[ "$1" = --version ] && echo v16.0.0 || exec /bin/sh -c "exit 3"'],
+    ids=["old", "broken", "dies"],
+)
+async def test_a_node_that_is_too_old_or_broken_is_not_used(tmp_path: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    bin = tmp_path / "bin"
+    bin.mkdir()
+    (bin / "node").write_text(f"#!/bin/sh\n{script}\n")
+    (bin / "node").chmod(0o755)
+    monkeypatch.setenv("PATH", str(bin))
+    source = factory('pi.on("tool_call", () => ({ block: true, reason: "no" }));')
+    monkeypatch.setattr("fairlead.extend.node.program._bundled_node", lambda: None)
+    async with extended(tmp_path, source, turns=RUN, suffix="mjs") as it:
+        with pytest.raises(ExtensionNotLoaded, match="needs Node 20 or newer"):
+            await it.agent.ask("hi")

@@ -81,8 +81,8 @@ class NodeBridge:
         #: Whether the agent ends the process.
         self.is_closing = False
 
-    async def start(self, node: str, cwd: Path, env: Mapping[str, str], cache: Path | None) -> None:
-        """Start the process, and wait until it answers. Raises OSError or BridgeLost if that fails.
+    async def start(self, node: str, cwd: Path, env: Mapping[str, str], cache: Path | None) -> str:
+        """Start the process, wait until it answers, and return its version. Raises OSError or BridgeLost if that fails.
 
         Args:
             node: the Node program.
@@ -105,7 +105,7 @@ class NodeBridge:
         self._outbox, _ = await self._loop.create_connection(lambda: _Lines(self._received, self._ended), sock=outbox)
         try:
             async with asyncio.timeout(_START_SECONDS):
-                await self.call("ping", {})
+                return str(await self.call("version", {}))
         except TimeoutError:
             self.kill(f"it did not start within {_START_SECONDS:g} seconds")
             raise BridgeLost(self._lost or "") from None

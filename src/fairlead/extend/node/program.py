@@ -17,18 +17,28 @@ OLDEST_NODE = 20
 _NEEDS_NODE = f"It is written in JavaScript or TypeScript, which needs Node {OLDEST_NODE} or newer."
 
 
-def find_node(env: Mapping[str, str]) -> str:
-    """Return the path of a Node program: `node` on the PATH if it is new enough, else the one from the extra `node`.
+def node_programs(env: Mapping[str, str]) -> list[str]:
+    """Return the Node programs to try, in this order: `node` on the PATH, and the one from the extra `node`.
 
     Raises ConfigError if there is neither.
     """
-    found = shutil.which("node", path=env.get("PATH"))
-    if found is not None and _is_new_enough(found):
-        return found
-    bundled = _bundled_node()
-    if bundled is None:
-        raise ConfigError(f"{_NEEDS_NODE} {_advice()}")
-    return bundled
+    found = [program for program in (shutil.which("node", path=env.get("PATH")), _bundled_node()) if program is not None]
+    if not found:
+        raise no_usable_node()
+    return found
+
+
+def find_node(env: Mapping[str, str]) -> str:
+    """Return the first Node program that is new enough. Raises ConfigError if there is none."""
+    for program in node_programs(env):
+        if is_new_enough(version_of(program)):
+            return program
+    raise no_usable_node()
+
+
+def no_usable_node() -> ConfigError:
+    """Return the error for a machine without a Node program that is new enough. It says what to do."""
+    return ConfigError(f"{_NEEDS_NODE} {_advice()}")
 
 
 def _advice() -> str:
@@ -37,14 +47,18 @@ def _advice() -> str:
     return f"Install Node, or the package that brings it: {install_command('node')}"
 
 
-def _is_new_enough(node: str) -> bool:
-    """Whether a Node program has a version that the runtime works with."""
-    try:
-        version = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=10, check=True).stdout
-    except (OSError, subprocess.SubprocessError):
-        return False
-    major = re.match(r"v(\d+)\.", version)
+def is_new_enough(version: str) -> bool:
+    """Whether the runtime works with a version of Node, such as `v22.1.0`."""
+    major = re.match(r"v?(\d+)\.", version)
     return major is not None and int(major[1]) >= OLDEST_NODE
+
+
+def version_of(node: str) -> str:
+    """Return the version that a Node program says it has; nothing if it does not start. This may take seconds."""
+    try:
+        return subprocess.run([node, "--version"], capture_output=True, text=True, timeout=10, check=True).stdout
+    except (OSError, subprocess.SubprocessError):
+        return ""
 
 
 def _bundled_node() -> str | None:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from fairlead.config.process import run_in_thread
 from fairlead.errors import FairleadError
 from fairlead.extend.extensions.calling import Deadline
 from fairlead.extend.extensions.context import CommandContext, Context
 from fairlead.extend.extensions.events import EVENTS
 from fairlead.extend.extensions.registrations import Extension
 from fairlead.extend.node.boundary import BOUNDARIES, Boundary, boundary_context
-from fairlead.extend.node.bridge import NodeBridge, RemoteError
+from fairlead.extend.node.bridge import BridgeLost, NodeBridge, RemoteError
 from fairlead.extend.node.events import NEVER_EMITTED, Events, cancel_token
-from fairlead.extend.node.program import find_node
+from fairlead.extend.node.program import is_new_enough, no_usable_node, node_programs, version_of
 from fairlead.extend.node.quiet import QuietMessages
 from fairlead.extend.node.requests import Requests, source_info
 from fairlead.extend.node.results import unusable_result
@@ -82,24 +84,43 @@ class RemoteExtensions:
             raise RemoteError(" ".join(str(error).split()), error.stack) from None
 
     async def start(self) -> None:
-        """Start the Node process if it does not run. Raises ConfigError or OSError."""
-        if self._bridge is None:
-            requests, tools = Requests(self.engine, self), ToolRequests(self.engine, self.context_of, self.callable_tools)
-            at_once = {**requests.answers(), **self._answers(), **tools.answers()}
-            slow = {**requests.slow_answers(), **tools.slow_answers(), "loginAsk": self._ask_login}
-            host = self.engine.host
-            bridge = NodeBridge(at_once, slow, stuck_after=_STUCK * host.timeout)
-            env = self.engine.session.host.workspace.env
-            cache = None if host.home.isolated else host.home.root / "cache" / "node"
-            node = find_node(env)
-            self.quiet, self._events = QuietMessages(self.engine.session), Events(self.engine.session)
-            self._bridge = bridge  # before it is started, so that it can be closed meanwhile
+        """Start the Node process if it does not run. Raises ConfigError, OSError or BridgeLost."""
+        if self._bridge is not None:
+            return
+        programs = node_programs(self.engine.session.host.workspace.env)
+        self.quiet, self._events = QuietMessages(self.engine.session), Events(self.engine.session)
+        for node in programs:
             try:
-                await bridge.start(node, host.cwd, env, cache)
-            except OSError:
-                self._stop_listening()
-                self._bridge = None
-                raise
+                version = await self._start_with(node)
+            except (OSError, BridgeLost):
+                if is_new_enough(await run_in_thread(partial(version_of, node), "fairlead-node-version")):
+                    self._forget_bridge()
+                    raise
+            else:
+                if is_new_enough(version):
+                    return
+                self._kill_bridge()
+        self._forget_bridge()
+        raise no_usable_node()
+
+    async def _start_with(self, node: str) -> str:
+        """Start the process with a Node program and return its version."""
+        requests, tools = Requests(self.engine, self), ToolRequests(self.engine, self.context_of, self.callable_tools)
+        at_once = {**requests.answers(), **self._answers(), **tools.answers()}
+        slow = {**requests.slow_answers(), **tools.slow_answers(), "loginAsk": self._ask_login}
+        host = self.engine.host
+        # Set before it is started, so that it can be closed meanwhile.
+        self._bridge = bridge = NodeBridge(at_once, slow, stuck_after=_STUCK * host.timeout)
+        cache = None if host.home.isolated else host.home.root / "cache" / "node"
+        return await bridge.start(node, host.cwd, self.engine.session.host.workspace.env, cache)
+
+    def _kill_bridge(self) -> None:
+        assert self._bridge is not None
+        self._bridge.kill("it is too old")
+
+    def _forget_bridge(self) -> None:
+        self._stop_listening()
+        self._bridge = None
 
     @property
     def is_closing(self) -> bool:

@@ -57,6 +57,7 @@ const methods = {
 	loginKey: logins.loginKey,
 	option: counted(callOption),
 	ping: () => busy,
+	version: () => process.version,
 	abort: ({ signal }) => abortSignal(signal),
 };
 
