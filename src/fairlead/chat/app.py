@@ -48,8 +48,7 @@ _GREETING = """\
 fairlead {}
 
 Enter sends, Esc interrupts, Ctrl+D leaves.
-/help lists commands and keys. @ names a file, ! runs a shell command.
-"""
+/help lists commands and keys. @ names a file, ! runs a shell command."""
 #: How many messages of a resumed session are shown.
 _SHOWN_MESSAGES = 100
 

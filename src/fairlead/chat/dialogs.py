@@ -16,6 +16,8 @@ from fairlead.chat.theme import Theme
 
 T = TypeVar("T")
 
+#: A dialog with more rows than this has an empty line above its keys.
+_AIRY = 8
 Cursor = tuple[int, int] | None
 Drawn = tuple[list[str], Cursor]
 
@@ -309,6 +311,8 @@ class Approval(Dialog[Allow | Deny]):
             foot = [f"{theme.paint('accent', 'Reason:')} {shown}", theme.paint("dim", "Enter deny · Esc back")]
         else:
             foot = [clip(f"{_keys(theme)}", columns)]
+        if rows > _AIRY:
+            foot = ["", *foot]
         self._page = max(1, rows - len(head) - len(foot))
         if len(body) > self._page:
             self._page = max(1, self._page - 1)
@@ -320,7 +324,7 @@ class Approval(Dialog[Allow | Deny]):
             self._top, shown_body = 0, body
         lines = [*head, *shown_body, *foot]
         lines = lines[-rows:]
-        return lines, None if cursor is None else (len(lines) - len(foot), cursor[1])
+        return lines, None if cursor is None else (len(lines) - 2, cursor[1])
 
     def _lines(self, theme: Theme, columns: int) -> list[str]:
         if self._body is None or self._body[:2] != (columns, theme):

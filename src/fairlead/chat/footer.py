@@ -14,6 +14,8 @@ SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _SEPARATOR = " · "
 #: A folder in fewer columns than this says nothing.
 _NARROWEST = 8
+#: How many columns the folder keeps, as long as there is room for the model and its context.
+_KEPT = 24
 
 
 @dataclass(slots=True)
@@ -42,7 +44,8 @@ def footer_lines(facts: Facts, statuses: Mapping[str, str], theme: Theme, column
     place = facts.folder + (f" ({facts.branch})" if facts.branch else "")
     left = [facts.name, place] if facts.name else [place]
     parts = _parts(facts)
-    while len(parts) > 1 and width(_SEPARATOR.join(parts)) > columns:
+    kept = min(width(_SEPARATOR.join(left)), _KEPT) + len(_SEPARATOR)
+    while len(parts) > 1 and width(_SEPARATOR.join(parts)) > columns - (kept if len(parts) > 2 else 0):
         parts.pop()
     room = columns - width(_SEPARATOR.join(parts)) - len(_SEPARATOR)
     shown = _end_of(_SEPARATOR.join(left), room) if room >= _NARROWEST else ""

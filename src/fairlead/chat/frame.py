@@ -62,7 +62,8 @@ def compose(frame: Frame, transcript: Live) -> tuple[list[str], Cursor]:
     room = rows - 1 - len(foot)
     under: list[str] = []
     if frame.dialog is not None:
-        middle, cursor = frame.dialog.draw(theme, columns, max(1, min(room - len(gap), max(8, rows * 2 // 3))))
+        middle, cursor = frame.dialog.draw(theme, columns, max(1, min(room - 2 * len(gap), max(8, rows * 2 // 3))))
+        under = [*gap]
     else:
         middle, cursor = frame.editor.draw(theme, columns, max(1, min(12, rows // 3)), _EMPTY_HINT)
         free = max(0, room - len(middle) - len(gap))
