@@ -79,7 +79,11 @@ def test_without_a_terminal_verbose_prints_lines(scripted: Scripted) -> None:
     (fairlead.around.home / "settings.json").write_text('{"retry": {"baseDelayMs": 1}}')
     done = fairlead("-p", "--verbose", "go")
     assert (done.returncode, done.stdout) == (0, "done\n")
-    assert "fairlead: bash: true\n" in done.stderr and "Attempt 1 of 3 follows." in done.stderr and "\x1b" not in done.stderr
+    assert (
+        "fairlead: bash: true\n" in done.stderr
+        and "The model failed: 500 down (retry 1 of 3)\n" in done.stderr
+        and "\x1b" not in done.stderr
+    )
 
 
 def test_without_a_terminal_nothing_is_said_about_tools(scripted: Scripted) -> None:

@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
 
 if TYPE_CHECKING:
     from fairlead.agent import Agent
     from fairlead.core.model import StreamEnd
 
+FAILED_SILENTLY = "The model failed without saying why."
 _NOT_AUTHORISED = (401, 403)
 
 
 def explained(agent: Agent, end: StreamEnd) -> str:
     """Return the error of a run that failed. If the provider refused the key, it says where the key came from."""
-    text = end.message.error_message or "The model failed without saying why."
+    text = message_of(end.message.error_message or FAILED_SILENTLY)
     if end.status not in _NOT_AUTHORISED:
         return text
     return f"{text.rstrip()}\n{about_key(agent, end.message.provider)}"
+
+
+def message_of(error: str) -> str:
+    """Return the error of a provider without the JSON around its message: `529 overloaded`. Other errors stay as they are."""
+    head, brace, rest = error.partition("{")
+    if not brace:
+        return error
+    try:
+        body: Any = msgspec.json.decode(f"{{{rest}")
+    except (msgspec.DecodeError, UnicodeError):
+        return error
+    inner: Any = body.get("error", body)
+    message: Any = cast("dict[str, Any]", inner).get("message") if isinstance(inner, dict) else inner
+    return f"{head}{message}" if isinstance(message, str) and message else error
 
 
 def about_key(agent: Agent, provider: str) -> str:

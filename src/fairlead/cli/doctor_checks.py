@@ -171,7 +171,7 @@ async def _models(agent: Agent, patience: float | None) -> AsyncIterator[Finding
 
 async def _round_trip(agent: Agent, patience: float) -> Finding:
     """Ask the model one short question."""
-    from fairlead.cli.advice import about_key
+    from fairlead.cli.advice import about_key, message_of
     from fairlead.core.events import MessageEnd, RetryStart
     from fairlead.core.message_updates import MessageUpdate
     from fairlead.core.messages import AssistantMessage
@@ -197,7 +197,7 @@ async def _round_trip(agent: Agent, patience: float) -> Finding:
     except FairleadError as problem:
         error = str(problem)
     if error is not None:
-        text = f"{name} did not answer: {' '.join(error.split())}"
+        text = f"{name} did not answer: {' '.join(message_of(error).split())}"
         return Finding("Models", "live", "fail", text, f"{about_key(agent, model.provider)} The address is {model.base_url}")
     seconds = time.monotonic() - began
     begun = "" if first is None else f", its first words after {first:.1f} s"

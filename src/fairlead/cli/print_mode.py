@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from fairlead.cli.advice import FAILED_SILENTLY, explained, message_of
 from fairlead.cli.build import build_agent, choose_model, limit_time
 from fairlead.cli.console import complain
 from fairlead.cli.flags import Arguments, UsageError
@@ -134,7 +135,7 @@ class _Invocation:
                 await self._asking
             except (ProviderError, RunAborted) as error:
                 if index < len(prompts) - 1:
-                    self._problems.append(f"Prompt {index + 1} of {len(prompts)} failed: {error}")
+                    self._problems.append(f"Prompt {index + 1} of {len(prompts)} failed: {message_of(str(error))}")
             except FairleadError as error:
                 return str(error)
             except asyncio.CancelledError:
@@ -200,9 +201,8 @@ class _Invocation:
             return self._with_problems()
         if self.arguments.mode == "json" and self._profile.json_mode_succeeds:
             return 0, []  # the events say what failed
-        from fairlead.cli.advice import explained
-
-        return 1, [*self._own_problems(), explained(self.agent, end)]
+        text = end.message.error_message or FAILED_SILENTLY
+        return 1, [*self._own_problems(), text if self._is_peer else explained(self.agent, end)]
 
     def _with_problems(self) -> tuple[int, list[str]]:
         problems = self._own_problems()

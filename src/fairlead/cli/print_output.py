@@ -95,7 +95,7 @@ class ResultRecorder:
             errors=errors,
             usage=result.usage,
             cost=result.cost,
-            turns=len(answers),
+            turns=sum(answer.stop_reason not in ("error", "aborted") for answer in answers),
             model=f"{answers[-1].provider}/{answers[-1].model}" if answers else None,
             session_id=result.session_id,
             session_file=None if path is None else str(path),

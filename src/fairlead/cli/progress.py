@@ -14,6 +14,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from fairlead.cli.advice import message_of
 from fairlead.cli.console import StatusLine, complain
 from fairlead.core import events as e
 from fairlead.core.lenient import visible
@@ -107,8 +108,10 @@ class _Progress:
             case e.ToolApprovalResolved(approved=False):
                 self._note(f"{event.tool_name} was refused: {event.reason}")
             case e.RetryStart():
-                self._note(f"{_first_line(event.error)} Attempt {event.attempt} of {event.max_attempts} follows.")
-                self._begin(f"waiting {event.delay_ms / 1000:g} s before the next attempt")
+                self._note(
+                    f"The model failed: {_first_line(message_of(event.error))} (retry {event.attempt} of {event.max_attempts})"
+                )
+                self._begin(f"waiting {event.delay_ms / 1000:.1f} s before the next attempt")
             case e.CompactionStart():
                 self._note("The conversation is long. The model summarises its older part.")
                 self._begin("summarising")
