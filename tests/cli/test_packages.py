@@ -165,3 +165,28 @@ def test_an_interrupted_clone_is_cloned_again(fairlead: Command, tmp_path: Path)
     (bin / "git").unlink()
     assert fairlead("install", f"git:file://{origin}").returncode == 0
     assert commands(fairlead) == ["hi", "review"]
+
+
+@pytest.mark.parametrize("source", ["npm:..", "npm:-g", "git:host.example/../../..", "git:-x/y", "git:file:///x@--upload-pack=x"])
+def test_names_that_are_options_or_lead_elsewhere_are_refused(fairlead: Command, source: str) -> None:
+    npm(fairlead)
+    before = sorted(fairlead.around.home.parent.rglob("*"))
+    done = fairlead("install", source)
+    assert done.returncode == 1 and " is not " in done.stderr
+    assert sorted(fairlead.around.home.parent.rglob("*")) == before
+
+
+def test_a_version_that_does_not_exist_leaves_nothing_behind(fairlead: Command, tmp_path: Path) -> None:
+    origin = package(tmp_path / "origin")
+    git = ["git", "-C", str(origin), "-c", "user.name=x", "-c", "user.email=x@x"]
+    for arguments in (["init", "-q", "-b", "main"], ["add", "-A"], ["commit", "-qm", "one"]):
+        subprocess.run([*git, *arguments], check=True)
+    npm(fairlead)
+    for _ in range(2):
+        done = fairlead("--mode", "rpc", "-e", f"git:file://{origin}@v9", input="")
+        assert done.returncode == 1 and "git reset" in done.stderr
+
+
+def test_a_manifest_without_extensions_brings_none(fairlead: Command) -> None:
+    put(fairlead.around.cwd / "none", {"package.json": '{"pi": {"extensions": []}}', "index.ts": EXTENSION})
+    assert commands(fairlead, "-e", "./none") == []

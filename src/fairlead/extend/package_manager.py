@@ -22,6 +22,9 @@ from fairlead.errors import ConfigError
 #: pi's own packages, which extensions name as peers, are provided by the runtime. npm must not install them.
 _NPM_FLAGS = ("--legacy-peer-deps", "--no-audit", "--no-fund")
 
+#: Seconds that npm and git have to install a package for one run, and to bring it up to date.
+_INSTALL_SECONDS, _REFRESH_SECONDS = 300.0, 20.0
+
 
 class ConfiguredPackage(Struct, frozen=True):
     """A package that settings list."""
@@ -128,14 +131,16 @@ class PackageManager:
 
 
 class PackageFetcher:
-    """Installs packages in a folder."""
+    """Installs packages in a folder. Programs that take longer than `timeout` seconds are stopped."""
 
-    def __init__(self, base: Path, env: Mapping[str, str]) -> None:
+    def __init__(self, base: Path, env: Mapping[str, str], timeout: float | None = None) -> None:
         self._base = base
         self._env = env
+        self._timeout = timeout
 
     def fetch(self, source: PackageSource) -> None:
         """Install a package, or bring it up to date. Raises ConfigError if that fails."""
+        self._check(source)
         if source.kind == "npm":
             root = self._base / "npm"
             root.mkdir(parents=True, exist_ok=True)
@@ -146,17 +151,30 @@ class PackageFetcher:
         elif source.kind == "git":
             self._clone(source)
 
+    def _check(self, source: PackageSource) -> None:
+        """Raise ConfigError for a package whose name would be an option, or a place outside the folder."""
+        parts = source.identity.split("/")
+        if source.kind != "local" and (any(part in ("", ".", "..") for part in parts) or parts[0].startswith("-")):
+            raise ConfigError(f"{source.text} is not the name of a package.")
+        if source.ref is not None and source.ref.startswith("-"):
+            raise ConfigError(f"{source.text}: {source.ref} is not a version.")
+
     def _clone(self, source: PackageSource) -> None:
         folder = source.folder(self._base)
-        if not (folder / ".git").exists():
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            # A clone that is interrupted leaves nothing at the place where packages are loaded from.
-            with TemporaryDirectory(prefix=".", dir=folder.parent) as begun:
-                self._run(["git", "clone", "-q", "--", source.url, f"{begun}/clone"], folder.parent)
-                Path(begun, "clone").rename(folder)
-        else:
+        if (folder / ".git").exists():
             self._run(["git", "fetch", "-q", "--tags", "origin"], folder)
+            self._check_out(source, folder)
+            return
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        # What is interrupted or fails leaves nothing at the place where packages are loaded from.
+        with TemporaryDirectory(prefix=".", dir=folder.parent) as begun:
+            clone = Path(begun, "clone")
+            self._run(["git", "clone", "-q", "--", source.url, str(clone)], folder.parent)
+            self._check_out(source, clone)
+            clone.rename(folder)
+
+    def _check_out(self, source: PackageSource, folder: Path) -> None:
         target = source.ref or "origin/HEAD"
         if source.ref and self._succeeds(["git", "rev-parse", "-q", "--verify", f"origin/{source.ref}"], folder):
             target = f"origin/{source.ref}"  # a branch, not a tag or a commit
@@ -166,6 +184,7 @@ class PackageFetcher:
 
     def delete(self, source: PackageSource) -> None:
         """Delete a package. Raises ConfigError if npm fails."""
+        self._check(source)
         if source.kind == "npm":
             root = self._base / "npm"
             self._npm("uninstall", source.identity, "--prefix", str(root.resolve()), *_NPM_FLAGS, cwd=root)
@@ -179,9 +198,20 @@ class PackageFetcher:
 
     def _run(self, command: Sequence[str], cwd: Path) -> None:
         try:
-            done = subprocess.run(command, cwd=cwd, env=dict(self._env), capture_output=True, text=True, check=False)
+            done = subprocess.run(
+                command,
+                cwd=cwd,
+                env=dict(self._env),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=self._timeout,
+            )
         except OSError as error:
             raise ConfigError(f"{command[0]} could not be started: {error.strerror}.") from error
+        except subprocess.TimeoutExpired as error:
+            raise ConfigError(f"{' '.join(command[:3])} was not done after {error.timeout:g} seconds.") from None
         if done.returncode:
             said = (done.stderr or done.stdout).strip().splitlines()
             raise ConfigError(f"{' '.join(command[:3])} failed: {' '.join(said[-3:])}")
@@ -198,12 +228,13 @@ def fetch_temporarily(source: PackageSource, home: Home, env: Mapping[str, str])
     if home.isolated:
         raise ConfigError("Packages cannot be installed in an isolated run.")
     base = home.root / "tmp" / "extensions" / (source.ref or "newest").replace("/", "-")
-    fetcher, folder = PackageFetcher(base, env), source.folder(base)
+    folder = source.folder(base)
+    quiet = {**env, "GIT_TERMINAL_PROMPT": "0"}  # no user is there who could answer
     if not folder.exists():
-        fetcher.fetch(source)
+        PackageFetcher(base, quiet, _INSTALL_SECONDS).fetch(source)
     elif source.ref is None and env.get("PI_OFFLINE", "") not in ("1", "true", "yes"):
         with contextlib.suppress(ConfigError):
-            fetcher.fetch(source)
+            PackageFetcher(base, quiet, _REFRESH_SECONDS).fetch(source)
     return folder
 
 

@@ -20,7 +20,7 @@ from fairlead.config.files import list_folder, read_bytes
 from fairlead.config.home import Home, Level
 from fairlead.errors import ConfigError
 from fairlead.extend.extensions.presence import FOLDER, GROUP, any_package_declares_one
-from fairlead.extend.node.manifest import script_files, script_name
+from fairlead.extend.node.manifest import brings_none, script_files, script_name
 from fairlead.session.additions import Origin
 
 if TYPE_CHECKING:
@@ -121,6 +121,8 @@ def _at(path: Path, origin: Origin, within: Path | None = None) -> Iterator[Foun
         yield _found(path, origin)
     elif scripts := script_files(path):
         yield from _scripts(path, scripts, origin)
+    elif brings_none(path):
+        return
     else:
         # A directory that cannot be read is not an error here.
         found = list(_inside(path, origin.scope, None, origin, within)) if os.path.isdir(path) else []  # noqa: PTH112

@@ -25,6 +25,12 @@ def script_files(path: Path) -> list[Path]:
     return _index_of(path)
 
 
+def brings_none(path: Path) -> bool:
+    """Whether the folder is a package whose manifest says that it brings no extensions."""
+    manifest = read_manifest(path)
+    return manifest is not None and manifest.get("extensions") == []
+
+
 def _in_place(path: Path) -> list[Path]:
     """Return the extensions at a place that a manifest names: a file, a folder with an index, or a folder of files."""
     if path.suffix in SCRIPT_SUFFIXES:
