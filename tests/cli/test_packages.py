@@ -190,3 +190,12 @@ def test_a_version_that_does_not_exist_leaves_nothing_behind(fairlead: Command, 
 def test_a_manifest_without_extensions_brings_none(fairlead: Command) -> None:
     put(fairlead.around.cwd / "none", {"package.json": '{"pi": {"extensions": []}}', "index.ts": EXTENSION})
     assert commands(fairlead, "-e", "./none") == []
+
+
+def test_nothing_is_installed_if_it_cannot_be_listed(fairlead: Command) -> None:
+    package(npm(fairlead) / "greeter")
+    (fairlead.around.home / "settings.json").write_text("{broken")
+    assert fairlead("install", "npm:greeter").returncode == 1
+    assert not (fairlead.around.home / "npm").exists()
+    (fairlead.around.home / "settings.json").unlink()
+    assert fairlead("install", "").returncode == 1

@@ -57,6 +57,9 @@ class PackageManager:
 
     def install(self, text: str, cwd: Path) -> Path:
         """Install a package and list it. Returns where it is. Raises ConfigError if that fails."""
+        if not text.strip():
+            raise ConfigError("Name a package: npm:NAME, git:URL or a path.")
+        self._entries()  # raises if the settings cannot be read, before anything is installed
         source = parse_source(text)
         if source.kind == "local":
             path = cwd / Path(text).expanduser()
