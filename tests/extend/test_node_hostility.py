@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 from tests.extend.extended import calling, extended
 
-from fairlead.errors import ExtensionNotLoaded
+from fairlead import Agent
+from fairlead.errors import ExtensionNotLoaded, ProviderError
 from fairlead.testing import Turn
 
 RUN = [calling("bash", command="true"), Turn(text="done")]
@@ -153,3 +155,27 @@ async def test_a_node_that_is_too_old_or_broken_is_not_used(tmp_path: Path, scri
     async with extended(tmp_path, source, turns=RUN, suffix="mjs") as it:
         with pytest.raises(ExtensionNotLoaded, match="needs Node 20 or newer"):
             await it.agent.ask("hi")
+
+
+async def test_a_model_of_an_extension_that_returns_nonsense_ends_the_answer_with_an_error(tmp_path: Path) -> None:
+    source = """
+const cost = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 };
+const answers = [undefined, 5, (async function* () { yield 5; })(),
+  { async *[Symbol.asyncIterator]() {}, result: async () => 5 },
+  { async *[Symbol.asyncIterator]() { yield { type: "toolcall_end", toolCall: 7 }; }, result: async () => ({}) }];
+export default function (pi) {
+  pi.registerProvider("own", { baseUrl: "http://own", apiKey: "x", api: "own", streamSimple: () => answers.shift(),
+    models: [{ id: "m", name: "M", reasoning: false, input: ["text"], cost, contextWindow: 1000, maxTokens: 100 }] });
+}
+"""
+    path = tmp_path / "own.mjs"
+    path.write_text(source)
+    env = {**os.environ, "FAIRLEAD_HOME": str(tmp_path / "home"), "HOME": str(tmp_path)}
+    async with Agent(cwd=tmp_path, env=env, extensions=[path], model="own/m") as agent:
+        errors: list[str] = []
+        for _ in range(5):
+            with pytest.raises(ProviderError) as raised:
+                await agent.ask("hi")
+            errors.append(str(raised.value))
+        assert errors[3] == "The extension's model returned something that is not a message."
+        assert not any("object has no attribute" in error for error in errors)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from fairlead.core.messages import ThinkingContent, ToolCall, Usage
 from fairlead.core.model import (
@@ -164,6 +164,9 @@ def remote_stream(remote: RemoteExtensions, number: int) -> ProviderStream:
                 answer = await answering
             finally:
                 answering.cancel()
+        if not isinstance(answer, dict):
+            raise ProviderError("The extension's model returned something that is not a message.")
+        answer = cast("dict[str, Any]", answer)
         if answer.get("stopReason") in ("error", "aborted"):
             raise ProviderError(str(answer.get("errorMessage") or "The extension's model failed."))
         yield converted(Usage, answer.get("usage") or {}, "usage")
