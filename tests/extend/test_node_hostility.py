@@ -179,3 +179,17 @@ export default function (pi) {
             errors.append(str(raised.value))
         assert errors[3] == "The extension's model returned something that is not a message."
         assert not any("object has no attribute" in error for error in errors)
+
+
+async def test_the_instance_of_an_earlier_session_hears_and_says_nothing(tmp_path: Path) -> None:
+    source = factory(
+        "let heard = 0; globalThis.instances = [...(globalThis.instances ?? []), pi];"
+        'pi.events.on("ping", () => { heard += 1; });'
+        'pi.on("session_start", () => { for (const each of globalThis.instances) each.events.emit("ping"); });'
+        'pi.on("agent_start", () => { pi.appendEntry("heard", heard); });'
+    )
+    async with extended(tmp_path, source, suffix="mjs") as it:
+        for _ in range(3):
+            await it.agent.ask("hi")
+            assert it.notes("heard") == [1]
+            await it.agent.session.history.new()

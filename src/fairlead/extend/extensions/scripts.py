@@ -40,6 +40,8 @@ class Scripts:
         scripts = [extension for extension in engine.extensions if extension.found.is_script]
         for extension in scripts:
             engine.remove(extension)
+            if self._remote is not None:
+                self._remote.forget(extension)
         for extension in scripts:
             try:
                 await engine.load_one(extension.found)

@@ -144,6 +144,12 @@ class RemoteExtensions:
         self.quiet.close()
         self._events.close()
 
+    def forget(self, extension: Extension) -> None:
+        """Have the process forget an extension that is about to be loaded again."""
+        for number, (_, each) in self._loaded.items():
+            if each is extension:
+                self._notify("forget", {"extension": number})
+
     # Calling
 
     async def call(self, method: str, params: Params, context: Context) -> Any:

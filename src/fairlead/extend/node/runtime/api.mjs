@@ -17,24 +17,38 @@ function keep(entry) {
 }
 
 /** Events between extensions. They share objects, as they do in pi, so these events stay in this process. */
-const listeners = new Map();
+let listeners = [];
+const forgotten = new Set();
 
-const events = {
-	on(name, handler) {
-		const safe = async (data) => {
-			try {
-				await handler(data);
-			} catch (error) {
-				console.error(`A handler of the event ${name} failed:`, error);
-			}
-		};
-		listeners.set(name, [...(listeners.get(name) ?? []), safe]);
-		return () => listeners.set(name, (listeners.get(name) ?? []).filter((each) => each !== safe));
-	},
-	emit(name, data) {
-		for (const handler of listeners.get(name) ?? []) handler(data);
-	},
-};
+function eventsOf(extension) {
+	return {
+		on(name, handler) {
+			const run = async (data) => {
+				try {
+					await handler(data);
+				} catch (error) {
+					console.error(`A handler of the event ${name} failed:`, error);
+				}
+			};
+			const listener = { extension, name, run };
+			listeners = [...listeners, listener];
+			return () => {
+				listeners = listeners.filter((each) => each !== listener);
+			};
+		},
+		emit(name, data) {
+			if (forgotten.has(extension)) return;
+			for (const listener of listeners) if (listener.name === name) listener.run(data);
+		},
+	};
+}
+
+/** Forget an extension that has been loaded again, in another session. */
+export function forget({ extension }) {
+	forgotten.add(extension);
+	listeners = listeners.filter((each) => each.extension !== extension);
+	for (const [number, entry] of registered) if (entry.extension === extension) registered.delete(number);
+}
 
 function plainTool(tool) {
 	const { name, label, description, parameters, promptSnippet, promptGuidelines, executionMode, defaultActive } = tool;
@@ -110,7 +124,7 @@ export function createApi(extension) {
 		setModel: async (model) => act("setModel", { provider: model.provider, id: model.id }),
 		getThinkingLevel: () => act("state").thinkingLevel,
 		setThinkingLevel: (level) => void act("setThinkingLevel", { level }),
-		events,
+		events: eventsOf(extension),
 
 		registerMcpServer: (name, config) => void act("registerMcpServer", { name, config }),
 		unregisterMcpServer: (name) => void act("unregisterMcpServer", { name }),

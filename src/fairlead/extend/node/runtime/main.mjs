@@ -11,7 +11,7 @@ const cache = process.argv[4];
 if (cache) module.enableCompileCache?.(cache);
 installGuards();
 
-const { createApi } = await import("./api.mjs");
+const { createApi, forget } = await import("./api.mjs");
 const calls = await import("./calls.mjs");
 const { abortSignal } = await import("./context.mjs");
 const { configure } = await import("./shims/agent-facts.mjs");
@@ -59,6 +59,7 @@ const methods = {
 	ping: () => busy,
 	version: () => process.version,
 	abort: ({ signal }) => abortSignal(signal),
+	forget,
 };
 
 serve(methods, () => {
