@@ -27,6 +27,11 @@ def test_no_footer_is_too_wide_and_the_model_comes_first(columns: int) -> None:
     assert lines[1].startswith("working on"[: columns - 1])
 
 
+def test_names_cannot_send_escape_sequences() -> None:
+    facts = Facts("/tmp/\x1b[2Jfolder", None, "a\x1b]0;name\x07\nb", "model\x1b[31m")
+    assert footer_lines(facts, {"a": "\x1b[1mok"}, PLAIN, 80) == ["a b · /tmp/folder · model", "ok"]
+
+
 def test_a_chat_without_a_model_says_what_to_do() -> None:
     assert "/login" in footer_lines(Facts("~"), {}, PLAIN, 80)[0]
 

@@ -103,7 +103,7 @@ def _menu_lines(frame: Frame) -> list[str]:
         return []
     page = max(1, min(8, frame.rows // 3))
     first = max(0, min(menu.selected - page // 2, len(menu.items) - page))
-    names = [clip(item.text, columns - 4) for item in menu.items[first : first + page]]
+    names = [clip(plain(item.text).replace("\n", " "), columns - 4) for item in menu.items[first : first + page]]
     aligned = min(max(map(width, names), default=0), columns // 2)
     lines: list[str] = []
     for number, (name, item) in enumerate(zip(names, menu.items[first : first + page], strict=True), first):
