@@ -13,7 +13,7 @@ READY := $(VENV)/.ready
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: ## Chat with the best model at hand: a provider's key, a local server, or a small model that runs here
+run: ## Chat with the best available model: a provider's key, a local server, or a small model that runs here
 	@$(PYTHON) scripts/run.py $(ARGS)
 
 test: $(READY) ## Run the tests that need only this checkout

@@ -3,7 +3,7 @@
     python -m bench.model_tasks [--only NAME,NAME] [--seconds N] [--agents fairlead,pi]
 
 The tasks are data: tests/model/tasks.json has files, a prompt and a command that checks the result. The model is
-Qwen2.5-Coder-1.5B-Instruct, run by llama.cpp on this machine. This takes up to an hour on two cores, so no other target runs it.
+Qwen2.5-Coder-1.5B-Instruct, run by llama.cpp on this machine. It needs up to an hour on two cores, so no other target runs it.
 """
 
 from __future__ import annotations

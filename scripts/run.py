@@ -1,4 +1,4 @@
-"""Start the chat on the best model at hand, and install only what that needs.
+"""Start the chat on the best available model, and install only what that needs.
 
     run.py [ARGUMENTS OF FAIRLEAD]
 

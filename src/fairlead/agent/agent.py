@@ -287,7 +287,7 @@ class Agent(AgentKeywords):
         return await self.extensions.reload()
 
     async def choose_model(self) -> ModelChoice:
-        """Choose the best model at hand if the session has none: one with a key, else one on this machine.
+        """Choose the best available model if the session has none: one with a key, else one on this machine.
 
         Looking for a model server on this machine takes at most 200 ms. It is done only if no key is set and no model is named.
 

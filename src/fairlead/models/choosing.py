@@ -33,7 +33,7 @@ class ModelChoice(Struct, frozen=True):
 
 
 async def choose_model(registry: Registry, settings: Settings, env: Mapping[str, str]) -> ModelChoice:
-    """Choose the best model at hand. Searches this machine only if no key and no setting gives a model.
+    """Choose the best available model. Searches this machine only if no key and no setting gives a model.
 
     Args:
         registry: the known models. It gets the servers and weights that are found as providers.

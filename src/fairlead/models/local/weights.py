@@ -124,7 +124,7 @@ def free_memory() -> int | None:
 
 
 def writes_calls_as_text(name: str, *, has_tools: bool) -> bool:
-    """Return whether a model has to be asked for tool calls as text: its template knows no tools, or it does not keep to it."""
+    """Return whether tool calls have to be text: the template does not support tools, or the model does not keep to it."""
     return not has_tools or _WRITES_CALLS_AS_TEXT.search(name) is not None
 
 
