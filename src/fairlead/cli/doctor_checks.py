@@ -154,8 +154,7 @@ async def _models(agent: Agent, patience: float | None) -> AsyncIterator[Finding
         yield Finding("Models", "servers", "fail", str(error), "unset FAIRLEAD_LOCAL_SERVERS")
         return
     for server in servers:
-        count = f"{len(server.models)} model{'' if len(server.models) == 1 else 's'}"
-        yield Finding("Models", server.name, "ok", f"{server.name} serves {count} at {server.base_url}")
+        yield Finding("Models", server.name, "ok", f"{server.name} serves {_count(len(server.models))} at {server.base_url}")
     if not servers:
         yield Finding("Models", "servers", "off", "no model server runs on this machine")
     usable = len(agent.registry.available())
@@ -164,9 +163,13 @@ async def _models(agent: Agent, patience: float | None) -> AsyncIterator[Finding
             "Models", "model", "fail", choice.why, "fairlead login anthropic, or start a model server such as `ollama serve`"
         )
         return
-    yield Finding("Models", "model", "ok", f"{choice.why} {usable} models can be used: `fairlead models` lists them.")
+    yield Finding("Models", "model", "ok", f"{choice.why} `fairlead models` lists {_count(usable)}.")
     if patience is not None:
         yield await _round_trip(agent, patience)
+
+
+def _count(models: int) -> str:
+    return "1 model" if models == 1 else f"{models} models"
 
 
 async def _round_trip(agent: Agent, patience: float) -> Finding:
@@ -198,7 +201,8 @@ async def _round_trip(agent: Agent, patience: float) -> Finding:
         error = str(problem)
     if error is not None:
         text = f"{name} did not answer: {' '.join(message_of(error).split())}"
-        return Finding("Models", "live", "fail", text, f"{about_key(agent, model.provider)} The address is {model.base_url}")
+        fix = f"see whether {model.base_url} can be reached. {about_key(agent, model.provider)}"
+        return Finding("Models", "live", "fail", text, fix)
     seconds = time.monotonic() - began
     begun = "" if first is None else f", its first words after {first:.1f} s"
     return Finding("Models", "live", "ok", f"{name} answered in {seconds:.1f} s{begun}")
