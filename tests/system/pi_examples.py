@@ -268,15 +268,18 @@ _CHANGING = (
 
 
 def _normalised(lines: list[str], root: str) -> list[str]:
-    """The lines without colours, and without what is different each time."""
+    """The lines without colours, and without what is different each time. A spinner turns at any time: its lines come last."""
     result: list[str] = []
+    spinning: set[str] = set()
     for line in lines:
         line = _SPINNER.sub("\u280b", _CODES.sub("", line)).replace(root, "ROOT")
         for pattern, name in _CHANGING:
             line = pattern.sub(name, line)
-        if not result or result[-1] != line or not _SPINNER.search(line):
+        if _SPINNER.search(line):
+            spinning.add(line)
+        else:
             result.append(line)
-    return result
+    return [*result, *sorted(spinning)]
 
 
 def _make_repository(directory: str) -> None:
