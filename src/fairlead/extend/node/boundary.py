@@ -39,7 +39,10 @@ class Boundary:
         """Take over what a handler returned."""
         if isinstance(result, dict):
             given = cast("dict[str, Any]", result)
-            self._entries = given["entries"] if given.get("entries") is not None else self._entries
+            if given.get("entries") is not None:
+                self._entries = [
+                    cast("Draft", dict(draft)) for draft in given["entries"]
+                ]  # raises if it is not a list of objects
             self._continues = self._continues if given.get("continue") is None else given["continue"] is True
 
     def commit(self) -> None:
