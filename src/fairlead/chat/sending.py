@@ -49,7 +49,7 @@ class Sender:
             await chat.commands.run(text)
             return
         try:
-            attached = [*images, *await asyncio.to_thread(self._images_in, text)]
+            attached = [*images, *await asyncio.to_thread(self.images_in, text)]
             await chat.session.prompt(text, attached or None, behavior="followUp" if queued else "steer")
         except RunAborted:
             chat.note("Stopped before it began.")
@@ -81,7 +81,7 @@ class Sender:
 
     # Images
 
-    def _images_in(self, text: str) -> list[ImageContent]:
+    def images_in(self, text: str) -> list[ImageContent]:
         """Return the images that a text names: after `@`, or as a path that was dragged into the terminal."""
         images: list[ImageContent] = []
         for path in dict.fromkeys(self._named(text)):
