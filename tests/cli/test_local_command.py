@@ -1,0 +1,60 @@
+"""`fairlead local`, and the tools that people get."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.cli.command import Command
+
+CORE = ["read", "bash", "edit", "write"]
+
+
+def tools_of(body: Any) -> list[str]:
+    return [tool["name"] for tool in body["tools"]]
+
+
+def test_without_weights_and_a_terminal_nothing_is_downloaded(fairlead: Command) -> None:
+    done = fairlead("local", "-p", "hi")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "There are no weights on this machine. These can be downloaded:" in done.stderr
+    assert "fairlead local --model qwen2.5-coder-1.5b or --model smollm2 --download" in done.stderr
+    assert not (fairlead.around.home / "models").exists()
+
+
+def test_the_list_names_what_is_here_and_what_can_be_downloaded(fairlead: Command) -> None:
+    weights = fairlead.around.home / "models" / "mine.gguf"
+    weights.parent.mkdir()
+    weights.write_bytes(b"x" * (2 << 20))
+    done = fairlead("local", "--list")
+    assert done.returncode == 0
+    mine, *others = done.stdout.splitlines()
+    assert mine == f"local/mine  2 MB  fairlead  {weights}"
+    assert [line.split()[0] for line in others] == ["local/qwen2.5-coder-1.5b", "local/smollm2"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "problem"),
+    [
+        (["--model", "nothing"], "There are no weights called nothing"),
+        (["--model-file", "/etc/hostname"], "is not a GGUF file"),
+        (["--model-file", "/no/such.gguf"], "No such file"),
+        (["--model"], "--model needs a value"),
+    ],
+)
+def test_what_cannot_be_run_is_explained(fairlead: Command, flags: list[str], problem: str) -> None:
+    done = fairlead("local", *flags)
+    assert done.returncode in (1, 2) and problem in done.stderr
+
+
+def test_people_get_the_core_tools_and_more_if_they_ask(fairlead: Command) -> None:
+    assert fairlead("-p", "hi").returncode == 0
+    assert tools_of(fairlead.asked) == CORE
+    assert fairlead("-p", "hi", "--tools", "+grep").returncode == 0
+    assert tools_of(fairlead.asked) == [*CORE, "grep"]
+
+
+def test_hosts_keep_the_tools_of_their_dialect(fairlead: Command) -> None:
+    done = fairlead("--mode", "rpc", "--on-eof", "finish", input='{"type":"prompt","message":"hi"}\n')
+    assert done.returncode == 0
+    assert sorted(tools_of(fairlead.asked)) == sorted([*CORE, "grep", "find", "ls", "todo_write", "task"])
