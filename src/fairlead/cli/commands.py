@@ -96,9 +96,10 @@ SUBCOMMANDS: tuple[Subcommand, ...] = (
         group="models",
         summary="store the key of a provider, or log in at it",
         run="login:login",
-        usage=("[PROVIDER]",),
+        usage=("[PROVIDER] [-e EXTENSION]",),
         about="Stores the key of a provider in auth.json, which only you can read. You type the key, or pipe it in.\n"
         "If the provider supports login, you get a page to open and a code to enter there instead.",
+        flags=(Flag(("-e", "--extension"), "extension", "list", "an extension that adds the provider; may be repeated", "PATH"),),
         words=("<provider>",),
         examples=("login anthropic", "login openai < key.txt"),
         for_peers=True,

@@ -386,4 +386,4 @@ def unknown_flag(name: str, more: Sequence[str] = ()) -> str:
     known = [each for flag in FLAGS for each in flag.names]
     near = get_close_matches(name, [*known, *more, *IGNORED_SWITCHES, *IGNORED_VALUES], 1)
     hint = f" Did you mean {near[0]}?" if near else ""
-    return f"Unknown flag {name}.{hint} `fairlead --help` lists them all."
+    return f"Unknown flag {name}.{hint} `fairlead help flags` lists them all."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, get_args
 
-from fairlead.cli.commands import SUBCOMMANDS, find, suggestion
+from fairlead.cli.commands import SUBCOMMANDS, command_named, find, suggestion
 from fairlead.cli.console import say
 from fairlead.cli.flags import COMMON_FLAGS, FLAG_SECTIONS, FLAGS, Flag, UsageError
 from fairlead.cli.subcommand import Group, Subcommand, help_of
@@ -37,7 +37,7 @@ _ALL = "flags"
 def show_help(words: Sequence[str], program: Program) -> int:
     """Print the overview, the help of one subcommand, or all flags. Returns the exit code. Raises UsageError."""
     if len(words) > 1:
-        raise UsageError("usage: fairlead help [COMMAND | flags]")
+        raise command_named("help").usage_error()
     topic = words[0] if words else None
     if topic is None:
         say(overview(program))
@@ -56,7 +56,7 @@ def show_help(words: Sequence[str], program: Program) -> int:
 def show_version(words: Sequence[str], program: Program) -> int:
     """Print the version. Returns the exit code. Raises UsageError."""
     if words:
-        raise UsageError("usage: fairlead version")
+        raise command_named("version").usage_error()
     say(program.version_line)
     return 0
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairlead.cli.commands import command_named
 from fairlead.cli.console import complain, say
 from fairlead.cli.flags import UsageError
 from fairlead.cli.subcommand import nearest
@@ -30,7 +31,7 @@ def login(words: Sequence[str], program: Program) -> int:
     """
     words, extensions = _without_extensions(words)
     if len(words) > 1 or any(word.startswith("-") for word in words):
-        raise UsageError("usage: fairlead login [PROVIDER] [-e EXTENSION]")
+        raise command_named("login").usage_error()
     home = Home.find(os.environ, peer=program.home)
     registry = Registry.load(home, os.environ)
     provider = words[0] if words else _chosen(registry)
@@ -55,7 +56,7 @@ def login(words: Sequence[str], program: Program) -> int:
 def logout(words: Sequence[str], program: Program) -> int:
     """Forget the stored key or login of a provider. Raises UsageError, and ConfigError if the file cannot be changed."""
     if len(words) > 1 or (words and words[0].startswith("-") and words[0] != "--all"):
-        raise UsageError("usage: fairlead logout [PROVIDER | --all]")
+        raise command_named("logout").usage_error()
     home = Home.find(os.environ, peer=program.home)
     stored = stored_providers(home)
     if not stored:
@@ -154,7 +155,7 @@ async def _with_code(registry: Registry, provider: str) -> int:
 def _chosen(registry: Registry) -> str:
     """Let the user choose a provider. Raises UsageError if no user can be asked."""
     if not sys.stdin.isatty():
-        raise UsageError("usage: fairlead login PROVIDER")
+        raise command_named("login").usage_error("Name a provider.")
     providers = registry.providers()
     for number, (name, has_key) in enumerate(providers, 1):
         say(f"{number:3}  {name}{'  (has a key)' if has_key else ''}")

@@ -33,7 +33,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except UsageError as error:
-        complain(f"Error: {error}")
+        text = str(error)
+        complain(text if text.startswith("usage:") else f"Error: {text}")
         return 2
     except ExtensionNotLoaded as error:
         complain(f"Error: {error} (--extension-errors continue starts without it)")

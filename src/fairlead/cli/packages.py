@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairlead.cli.commands import command_named
 from fairlead.cli.console import complain, say
-from fairlead.cli.flags import UsageError
 from fairlead.config.home import Home
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def install(words: Sequence[str], program: Program) -> int:
     """Install a package and list it in the settings. Raises UsageError or ConfigError."""
-    source, local = _source_and_scope(words, "install SOURCE [--local]")
+    source, local = _source_and_scope(words, "install")
     folder = _manager(program, local=local).install(source, Path.cwd())
     say(f"Installed {source} in {folder}")
     return 0
@@ -29,7 +29,7 @@ def install(words: Sequence[str], program: Program) -> int:
 
 def remove(words: Sequence[str], program: Program) -> int:
     """Delete a package and take it off the settings. Raises UsageError or ConfigError."""
-    source, local = _source_and_scope(words, "remove SOURCE [--local]")
+    source, local = _source_and_scope(words, "remove")
     if not _manager(program, local=local).remove(source):
         complain(f"{source} is not installed. `fairlead list` shows what is.")
         return 1
@@ -44,7 +44,7 @@ def update(words: Sequence[str], program: Program) -> int:
     """Update one package, or all. Raises UsageError or ConfigError."""
     given = [word for word in words if word not in ("--extensions", "--extension", "--all")]
     if len(given) > 1 or any(word.startswith("-") for word in given):
-        raise UsageError("usage: fairlead update [SOURCE]")
+        raise command_named("update").usage_error()
     for source in _manager(program, local=False).update(given[0] if given else None):
         say(f"{'Left as it is: ' if source.kind == 'local' else 'Updated '}{source.text}")
     return 0
@@ -53,7 +53,7 @@ def update(words: Sequence[str], program: Program) -> int:
 def list_packages(words: Sequence[str], program: Program) -> int:
     """Print the packages of the user and of the project. Raises UsageError or ConfigError."""
     if words:
-        raise UsageError("usage: fairlead list")
+        raise command_named("list").usage_error()
     for title, local in (("User packages:", False), ("Project packages:", True)):
         packages = _manager(program, local=local).packages()
         if packages:
@@ -70,9 +70,9 @@ def _manager(program: Program, *, local: bool) -> PackageManager:
     return PackageManager(home, os.environ, Path.cwd() if local else None)
 
 
-def _source_and_scope(words: Sequence[str], usage: str) -> tuple[str, bool]:
+def _source_and_scope(words: Sequence[str], command: str) -> tuple[str, bool]:
     flags = [word for word in words if word.startswith("-")]
     sources = [word for word in words if not word.startswith("-")]
     if len(sources) != 1 or not set(flags) <= {"-l", "--local"}:
-        raise UsageError(f"usage: fairlead {usage}")
+        raise command_named(command).usage_error()
     return sources[0], bool(flags)

@@ -10,15 +10,12 @@ from typing import NoReturn
 
 from msgspec import Struct
 
+from fairlead.cli.commands import command_named
 from fairlead.cli.console import complain, say
 from fairlead.cli.flags import UsageError
 from fairlead.errors import ConfigError
 from fairlead.replay.recording import Recording, read_recording
 from fairlead.wire.dialects import DIALECTS, Dialect, Program
-
-USAGE = """\
-usage: fairlead replay FILE [--speed N | --fast] [--lenient] [--report FILE]
-       fairlead replay --provider FILE [--port N] [--fast]"""
 
 
 class _Words(Struct):
@@ -57,7 +54,7 @@ def _parse(words: Sequence[str]) -> _Words:
         word, has_value, value = left.pop().partition("=")
         if word in ("--speed", "--report", "--port"):
             if not has_value and not left:
-                raise UsageError(f"{word} needs a value.\n{USAGE}")
+                raise command_named("replay").usage_error(f"{word} needs a value.")
             value = value if has_value else left.pop()
             if word == "--speed":
                 options.speed = _speed(word, value)
@@ -72,7 +69,7 @@ def _parse(words: Sequence[str]) -> _Words:
         else:
             names.append(f"{word}{'=' if has_value else ''}{value}")
     if len(names) != 1 or names[0].startswith("-"):
-        raise UsageError(USAGE)
+        raise command_named("replay").usage_error()
     options.file = Path(names[0]).expanduser()
     return options
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 from msgspec import UNSET, Struct
 
+from fairlead.cli.commands import command_named
 from fairlead.cli.console import complain, say
 from fairlead.cli.flags import UsageError
 from fairlead.config import files
@@ -23,11 +24,6 @@ from fairlead.session.rules.rules import DEFAULT_SCOPES, Rule, Scope, parse_scop
 from fairlead.session.rules.watch import RuleWatch
 from fairlead.wire.dialects import Program
 
-USAGE = (
-    "usage: fairlead rules test FILE [--text TEXT | --file SAMPLE] [--scope text|thinking|tool:NAME] [--path PATH]\n"
-    "The sample comes from standard input unless a flag gives it. It is what a model might write: text, thinking, the text that"
-    " edit and write put into the file at PATH, or the arguments of another tool as JSON."
-)
 _MATCH, _NO_MATCH, _UNUSABLE = 0, 1, 2
 _MOST_MATCHES = 20
 _LONGEST_MATCH = 80
@@ -47,7 +43,7 @@ class _Options(Struct):
 
 def rules(arguments: Sequence[str], program: Program) -> int:
     if arguments[:1] != ["test"]:
-        raise UsageError(USAGE)
+        raise command_named("rules").usage_error()
     options = _options(arguments[1:])
     try:
         rule, unknown = read_rule(options.rule)
@@ -72,11 +68,11 @@ def _options(words: Sequence[str]) -> _Options:
         if flag not in ("--text", "--file", "--scope", "--path"):
             names.append(word)
         elif not has_value and not left:
-            raise UsageError(f"{flag} needs a value.\n{USAGE}")
+            raise command_named("rules").usage_error(f"{flag} needs a value.")
         else:
             options[flag[2:]] = value if has_value else left.pop()
     if len(names) != 1 or names[0].startswith("-") or {"text", "file"} <= options.keys():
-        raise UsageError(USAGE)
+        raise command_named("rules").usage_error()
     return _Options(Path(names[0]), **options)
 
 

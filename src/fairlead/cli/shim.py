@@ -12,10 +12,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from fairlead.cli.commands import command_named
 from fairlead.cli.console import say
 from fairlead.cli.flags import UsageError
 from fairlead.errors import ConfigError
-from fairlead.wire.dialects import DIALECTS, Dialect, Program, Release, program_named
+from fairlead.wire.dialects import Dialect, Program, Release, program_named
 
 _NODE = """\
 #!/usr/bin/env node
@@ -41,27 +42,27 @@ exports.VERSION = {version};
 
 def shim(words: Sequence[str], program: Program) -> int:
     """Write the launchers and print their paths. Raises UsageError or ConfigError."""
-    usage = f"usage: fairlead shim {'|'.join(DIALECTS)}[@VERSION] [--package] DIR"
+    command = command_named("shim")
     left = [word for word in words if word != "--package"]
     as_package = len(left) < len(words)
     if len(left) != 2 or len(words) - len(left) > 1 or left[1].startswith("-"):
-        raise UsageError(usage)
+        raise command.usage_error()
     name, folder = left[0], Path(left[1])
     try:
         wanted = program_named(name)
     except ConfigError as error:
-        raise UsageError(f"{error}\n{usage}") from None
+        raise command.usage_error(str(error)) from None
     dialect, release = wanted.dialect, wanted.release
     assert dialect is not None
     if as_package and (release is None or not release.package):
         raise UsageError(f"{dialect.program} has no npm package to stand in for.")
     # -P: hosts start this in a project folder, whose files must not shadow Python's modules.
-    command = [sys.executable, "-P", "-m", "fairlead", "--as", name]
+    start = [sys.executable, "-P", "-m", "fairlead", "--as", name]
     try:
         if as_package and release is not None:
-            written = _package(folder, dialect, release, command)
+            written = _package(folder, dialect, release, start)
         else:
-            written = _launchers(folder, dialect, command)
+            written = _launchers(folder, dialect, start)
     except OSError as error:
         raise ConfigError(f"Cannot write launchers to {folder}: {error.strerror}") from error
     say("\n".join(map(str, written)))
