@@ -18,9 +18,12 @@ from time import monotonic
 
 from fairlead.chat.theme import Background
 
-#: Bracketed paste; the kitty protocol's "disambiguate" level and xterm's modifyOtherKeys, for Shift+Enter; the cursor.
-_ENTER = "\x1b[?2004h\x1b[>1u\x1b[>4;1m"
-_LEAVE = "\x1b[?2004l\x1b[<u\x1b[>4;0m\x1b[?25h\x1b[0m"
+#: Bracketed paste, and at the end a visible cursor without styles.
+_ENTER, _LEAVE = "\x1b[?2004h", "\x1b[?2004l\x1b[?25h\x1b[0m"
+#: The kitty protocol's "disambiguate" level and xterm's modifyOtherKeys, for Shift+Enter.
+_ENTER_KEYS, _LEAVE_KEYS = "\x1b[>1u\x1b[>4;1m", "\x1b[<u\x1b[>4;0m"
+#: A terminal that takes these for styles, and draws everything underlined.
+_TAKES_KEYS_FOR_STYLES = "Apple_Terminal"
 #: Save and restore the title of the window. Terminals that do not know this ignore it.
 _SAVE_TITLE, _RESTORE_TITLE = "\x1b[22;2t", "\x1b[23;2t"
 #: Asks for the colour of the background, then for the type of the terminal, which every terminal answers.
@@ -57,6 +60,7 @@ class Terminal:
             os.set_inheritable(number, False)
         self.input, self.output, _ = self._kept
         self._attributes = termios.tcgetattr(self.input)
+        self._has_plain_keys = os.environ.get("TERM_PROGRAM") == _TAKES_KEYS_FOR_STYLES
         self._entered = False
         self._reader: threading.Thread | None = None
         self._lines: list[str] = []
@@ -113,14 +117,14 @@ class Terminal:
         modes[6][termios.VMIN] = 1
         # Not TCSAFLUSH: what was typed meanwhile is meant for the chat.
         termios.tcsetattr(self.input, termios.TCSADRAIN, modes)
-        self.write(_ENTER)
+        self.write(_ENTER + ("" if self._has_plain_keys else _ENTER_KEYS))
 
     def leave(self) -> None:
         """Restore the modes that the terminal had, for another program or the shell."""
         if not self._entered:
             return
         self._entered = False
-        self.write(_LEAVE)
+        self.write(("" if self._has_plain_keys else _LEAVE_KEYS) + _LEAVE)
         with suppress(termios.error, OSError):
             termios.tcsetattr(self.input, termios.TCSADRAIN, self._attributes)
 
