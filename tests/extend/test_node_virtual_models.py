@@ -34,7 +34,7 @@ PROVIDER = """
     },
   });
 """  # noqa: E501
-SETTINGS = {"retry": {"baseDelayMs": 1}, "compaction": {"keepRecentTokens": 1}, "extensionTimeoutSeconds": 3}
+SETTINGS = {"retry": {"baseDelayMs": 1}, "compaction": {"keepRecentTokens": 1}, "extensionTimeoutSeconds": 8}
 
 
 @asynccontextmanager
@@ -114,7 +114,7 @@ async def test_a_choice_that_cannot_be_used_ends_the_answer_with_an_error(tmp_pa
 async def test_a_choice_that_never_comes_ends_the_answer_or_is_aborted(tmp_path: Path) -> None:
     router = 'pi.registerVirtualModel({ provider: "own", id: "never", name: "N", route: () => new Promise(() => {}) });'
     async with agent_with(tmp_path, router, model="own/never") as agent:
-        with pytest.raises(ProviderError, match="It chose no model within 3 seconds"):
+        with pytest.raises(ProviderError, match="It chose no model within 8 seconds"):
             await agent.ask("hi")
         await agent.session.prompt("hi")
         await agent.session.abort()

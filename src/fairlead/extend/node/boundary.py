@@ -36,13 +36,14 @@ class Boundary:
         return {**proposed, **self._entry_ids()} if self._name == "turn_end" else proposed
 
     def propose(self, result: Any) -> None:
-        """Take over what a handler returned."""
+        """Take over what a handler returned. Raises TypeError if its entries are not a list of objects."""
         if isinstance(result, dict):
             given = cast("dict[str, Any]", result)
-            if given.get("entries") is not None:
-                self._entries = [
-                    cast("Draft", dict(draft)) for draft in given["entries"]
-                ]  # raises if it is not a list of objects
+            entries: Any = given.get("entries")
+            if entries is not None:
+                if not isinstance(entries, list) or not all(isinstance(each, dict) for each in cast("list[Any]", entries)):
+                    raise TypeError("Its entries are not a list of objects.")
+                self._entries = cast("list[Draft]", entries)
             self._continues = self._continues if given.get("continue") is None else given["continue"] is True
 
     def commit(self) -> None:
