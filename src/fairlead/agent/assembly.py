@@ -20,7 +20,7 @@ from fairlead.config.settings import ApprovalMode, CompactionSettings, Settings
 from fairlead.core.model import Model, ThinkingLevel
 from fairlead.core.secrets import learn, learn_variables
 from fairlead.core.tool import Tool
-from fairlead.errors import ConfigError, ModelNotFound
+from fairlead.errors import BadOption, ConfigError, ModelNotFound
 from fairlead.models.http.client import Http
 from fairlead.models.model_patterns import qualified
 from fairlead.models.registry import DEFAULT_LEVEL, Registry
@@ -205,7 +205,11 @@ class Assembly:
             default_timeout=settings.tools.timeout_seconds,
             counts_written_bytes=self._options.counts_written_bytes,
             more=[Path(folder).absolute() for folder in self._options.add_dirs],
+            root=None if self._options.confinement is None else self._options.confinement.root,
         )
+        for folder in (workspace.cwd, *workspace.more):
+            if not workspace.may_work_in(folder):
+                raise BadOption(f"cwd: {folder} is outside {workspace.root}, and sessions may not work there.")
         if (self._options.sandbox or settings.sandbox) == "workspace":
             from fairlead.session.protection import sandbox
 
@@ -251,6 +255,7 @@ class Assembly:
             now_ms=runtime.now_ms,
             user=self._home.user if self._home.has_omp_layout else None,
             durability=options.durability,
+            bound=None if options.confinement is None else options.confinement.sessions,
         )
         folder = options.session_dir
         if folder is None and not options.isolated:

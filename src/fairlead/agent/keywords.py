@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from fairlead.agent.assembly import Shared
 from fairlead.agent.mcp_server import McpServer
-from fairlead.agent.options import AgentOptions, Hooks, OnApproval, Telemetry, suggestion
+from fairlead.agent.options import AgentOptions, Confinement, Hooks, OnApproval, Telemetry, suggestion
 from fairlead.agent.tool_set import ToolSet
 from fairlead.config.home import PeerHome
 from fairlead.config.settings import ApprovalMode, SandboxMode, SettingsGroup
@@ -116,6 +116,7 @@ class AgentKeywords(ABC):
         schedule: Schedule = "together",
         interrupt: InterruptMode = "wait",
         telemetry: Telemetry | bool | None = None,
+        confinement: Confinement | None = None,
         reset_settings: Sequence[SettingsGroup] = (),
         warn: Callable[[str], None] | None = None,
         alert: Callable[[str], None] | None = None,
@@ -201,6 +202,7 @@ class AgentKeywords(ABC):
             interrupt: Whether a steering message waits for the tools that run.
             telemetry: What to record with OpenTelemetry. None records if the program has imported `opentelemetry.trace` before
                 it makes the agent, and False never.
+            confinement: What the session may not leave; see `AgentOptions`.
             reset_settings: Groups of settings that keep their built-in defaults, whatever the user's files say.
             warn: Called with a sentence for each part of the configuration that cannot be used.
             alert: Called instead of `warn` for what protects the user: settings and stream rules. None: `warn`.

@@ -83,6 +83,18 @@ class Telemetry(Struct, frozen=True, kw_only=True):
     meter_provider: "MeterProvider | None" = None
 
 
+class Confinement(Struct, frozen=True, kw_only=True):
+    """What a session may not leave. Links are resolved before anything is compared.
+
+    It restricts which session a client can open and where that works, not what the tools can reach: a sandbox does that.
+    """
+
+    #: The directory that holds every working directory; None: they may be anywhere.
+    root: Path | None = None
+    #: The directory that holds every session file; None: they may be anywhere.
+    sessions: Path | None = None
+
+
 class AgentOptions(Struct, kw_only=True):
     """The options of an agent. The defaults are those of the command."""
 
@@ -205,6 +217,8 @@ class AgentOptions(Struct, kw_only=True):
     #: What to record with OpenTelemetry. True and a `Telemetry` need the package `opentelemetry-api`. None records if the program
     #: has imported `opentelemetry.trace` before it makes the agent, and False never.
     telemetry: Telemetry | bool | None = None
+    #: What the session may not leave; None: it may work anywhere, and open every session file.
+    confinement: Confinement | None = None
     #: Groups of settings that keep their built-in defaults, whatever the user's files say.
     reset_settings: Sequence[SettingsGroup] = ()
     #: Called with a sentence for each part of the configuration that cannot be used.

@@ -123,6 +123,12 @@ class Workspace(Struct):
     sandbox: Sandbox | None = None
     #: The other directories that belong to the workspace.
     more: Sequence[Path] = ()
+    #: The directory that working directories must lie in; None: they may be anywhere.
+    root: Path | None = None
+
+    def may_work_in(self, folder: Path) -> bool:
+        """Whether a directory may be a working directory. Links are resolved."""
+        return self.root is None or Path(os.path.realpath(folder)).is_relative_to(os.path.realpath(self.root))
 
     def resolve(self, path: str) -> Path:
         """Return the absolute path that a model or a host means by `path`.

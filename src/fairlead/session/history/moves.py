@@ -126,6 +126,7 @@ class Moves:
         folder = self._workspace.resolve(name)
         if folder.exists() and not folder.is_dir():
             raise SessionError(f"{folder} is not a folder: no session can be kept there.")
+        self._sessions.check(folder)
         latest = latest_session(folder)
         if latest is not None and latest == self._current.conversation.path:
             self._sessions.folder = folder
@@ -335,6 +336,8 @@ def _follow(workspace: Workspace, cwd: str) -> list[str]:
         is_folder = Path(cwd).is_dir()
     except OSError:
         is_folder = False
+    if is_folder and not workspace.may_work_in(Path(cwd)):
+        return [f"The session's working directory {cwd} is outside {workspace.root}; work continues in {workspace.cwd}."]
     if is_folder:
         workspace.cwd = Path(cwd)
         return []

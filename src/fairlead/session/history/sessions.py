@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from fairlead.errors import SessionError
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.paths import Durability, id_in_name, iso, make_folders, new_session_id, session_folder, session_path
 from fairlead.tools.workspace import Workspace
@@ -31,6 +32,13 @@ class ConversationStore(Struct, kw_only=True):
     #: The user's directory, if folders get the names that omp gives them: see `session_folder`.
     user: Path | None = None
     durability: Durability = "flush"
+    #: The directory that every session file must lie in; None: they may be anywhere.
+    bound: Path | None = None
+
+    def check(self, path: Path) -> None:
+        """Raise SessionError if a file or directory lies outside `bound`. Links are resolved."""
+        if self.bound is not None and not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(self.bound)):
+            raise SessionError(f"{path} is outside the directory of your sessions.")
 
     def place(self) -> Path | None:
         """The directory for new conversations; None if they are not kept."""
@@ -62,6 +70,7 @@ class ConversationStore(Struct, kw_only=True):
 
     def open(self, path: Path) -> Conversation:
         """The conversation in a file, to be resumed. Raises SessionError."""
+        self.check(path)
         from fairlead.session.history.store import SessionFile
 
         file, log, problems = SessionFile.open(path, durability=self.durability)
@@ -73,6 +82,7 @@ class ConversationStore(Struct, kw_only=True):
         """The conversation in a file, and whether it is new: a file that does not exist, or is blank, gets a new one."""
         from fairlead.session.history.reading import is_blank_file
 
+        self.check(path)
         try:
             path.stat()
         except FileNotFoundError:
@@ -93,6 +103,7 @@ class ConversationStore(Struct, kw_only=True):
         """A new conversation with everything that a file holds, which may be in use."""
         from fairlead.session.history.reading import read_session
 
+        self.check(path)
         log, problems = read_session(path)
         conversation = self._fork(log, path, self.place())
         conversation.problems = problems

@@ -73,6 +73,7 @@ def _delete_session(server: PiServer, command: c.DeleteSession) -> None:
 
     session = server.session
     path = session.host.workspace.resolve(command.session_path)
+    session.history.sessions.check(path)
     if session.history.conversation.is_kept_in(path):
         raise BadCommand("This session is in use. Switch to another one before you delete it.")
     delete_session(path)

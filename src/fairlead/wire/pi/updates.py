@@ -207,6 +207,11 @@ class Updates:
         self._send(b"%s_delta" % growing.kind, index, b',"delta":' + escaped)
         self._sent_at = self._loop.time()
 
+    def sent_message(self) -> bytes | None:
+        """Send what is held back, and return the JSON of the message as the updates so far describe it. None without updates."""
+        self.flush()
+        return None if self._partial is None else self._spliced(msgspec.json.encode(self._partial.shell()), self._blocks())
+
     def _delta(self, event: BlockDelta) -> None:
         if self._pending is not None and self._pending[0] == event.index:
             self._pending[1].append(event.delta)
@@ -264,9 +269,13 @@ class Updates:
         """Return the JSON of the message so far, or None if it is too long to repeat."""
         if self._done_size > self.pacing.largest:
             return None
-        blocks = [self._done.get(i) or self._growing[i].encode() for i in range(len(self._done) + len(self._growing))]
-        if sum(map(len, blocks)) > self.pacing.largest:
-            return None
+        blocks = self._blocks()
+        return None if sum(map(len, blocks)) > self.pacing.largest else self._spliced(shell, blocks)
+
+    def _blocks(self) -> list[bytes]:
+        return [self._done.get(i) or self._growing[i].encode() for i in range(len(self._done) + len(self._growing))]
+
+    def _spliced(self, shell: bytes, blocks: list[bytes]) -> bytes:
         head, tail = shell.split(b'"content":[]', 1)
         return b"".join((head, b'"content":[', b",".join(blocks), b"]", tail))
 

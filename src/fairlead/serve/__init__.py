@@ -1,0 +1,1 @@
+"""The network server: sessions that outlive their clients, over HTTP and WebSocket."""

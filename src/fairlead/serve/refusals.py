@@ -1,0 +1,56 @@
+"""Why a request is refused: an HTTP status, a word for programs and a sentence for people."""
+
+from __future__ import annotations
+
+from fairlead import errors
+from fairlead.serve.questions import QuestionGone
+
+
+class Refusal(errors.FairleadError):
+    """A request that the server refuses. `retry_after` is the number of seconds after which it may succeed."""
+
+    def __init__(self, status: int, code: str, message: str, *, retry_after: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.retry_after = retry_after
+
+
+#: The status and the code of each error of the library. The first class that fits counts.
+_REFUSALS: tuple[tuple[type[errors.FairleadError], int, str], ...] = (
+    (QuestionGone, 409, "question_closed"),
+    (errors.BusyError, 409, "busy"),
+    (errors.CompactingError, 409, "compacting"),
+    (errors.ModelNotFound, 400, "model_not_found"),
+    (errors.NoCredentials, 409, "no_credentials"),
+    (errors.ConfigError, 400, "bad_request"),
+    (errors.BadCommand, 400, "bad_request"),
+    (errors.EntryNotFound, 404, "entry_not_found"),
+    (errors.SessionError, 409, "session_unusable"),
+    (errors.NothingToCompact, 409, "nothing_to_compact"),
+    (errors.CompactionCancelled, 409, "cancelled"),
+    (errors.MoveCancelled, 409, "cancelled"),
+    (errors.RunAborted, 409, "aborted"),
+    (errors.ProviderError, 502, "provider_error"),
+    (errors.AgentClosed, 503, "closed"),
+)
+
+
+def refusal_for(error: errors.FairleadError) -> Refusal:
+    """Return the refusal that reports an error of the library."""
+    if isinstance(error, Refusal):
+        return error
+    status, code = next(((status, code) for kind, status, code in _REFUSALS if isinstance(error, kind)), (400, "refused"))
+    return Refusal(status, code, str(error))
+
+
+def bad_request(message: str) -> Refusal:
+    return Refusal(400, "bad_request", message)
+
+
+def no_session(session_id: str) -> Refusal:
+    return Refusal(404, "session_not_found", f"There is no session {session_id!r}.")
+
+
+def stopping() -> Refusal:
+    return Refusal(503, "stopping", "The server is shutting down.", retry_after=5)
