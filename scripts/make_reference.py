@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Write the reference from the declarations: docs/settings.md, docs/protocol with a page per protocol and the JSON Schema and
-TypeScript types of each dialect, and docs/schema with the JSON Schemas of files.
+"""Write the reference from the declarations: docs/settings.md, docs/protocol with a page per protocol, the JSON Schema and
+TypeScript types of each dialect and the OpenAPI document of the HTTP interface, and docs/schema with the JSON Schemas of files.
 
 make_reference.py           write it
 make_reference.py --check   fail if any of it is stale
@@ -11,8 +11,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import msgspec
+
+from fairlead import __version__
 from fairlead.cli.config_schemas import CONFIG_SCHEMAS
 from fairlead.cli.schema import config_schema_text, schema_text, types_text
+from fairlead.protocol.schema.openapi import openapi_document
 from fairlead.wire.dialects import DIALECTS
 from reference import acp, opal, pi, settings
 
@@ -23,6 +27,8 @@ def texts() -> dict[str, str]:
     """Return the text of each generated file in docs."""
     made = {"settings.md": settings.page(), "protocol/pi.md": pi.page()}
     made |= {"protocol/opal.md": opal.page(), "protocol/acp.md": acp.page()}
+    document = msgspec.json.encode(openapi_document(__version__))
+    made["protocol/http.openapi.json"] = msgspec.json.format(document, indent=2).decode() + "\n"
     for name, dialect in DIALECTS.items():
         made[f"protocol/{name}.schema.json"] = schema_text(dialect)
         made[f"protocol/{name}.ts"] = types_text(dialect)
