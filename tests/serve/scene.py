@@ -52,7 +52,7 @@ async def scene(
     """Run a hub with one user."""
     async with ProviderServer(list(turns)) as provider, asyncio.timeout(PATIENCE * 2):
         base = options(tmp_path, provider.url, confinement=Confinement(root=root), **more)
-        hub = Hub({USER: Space(common=common_parts(base), prepare=nothing)}, limits)
+        hub = Hub({USER: Space(common=common_parts(base), agent_options=lambda profile: base, prepare=nothing)}, limits)
         try:
             yield Scene(hub, provider, Path(base.cwd))
         finally:

@@ -16,8 +16,6 @@ from msgspec import Struct
 TOO_SLOW, GOING_AWAY = 4408, 1001
 #: Seconds that listeners have to take events before the bounds of the ring are enforced: many may be sent at the same moment.
 GRACE = 0.1
-#: How many times the bounds the ring may hold during the grace period.
-MOST_EXCESS = 4
 #: How many bytes a listener takes at a time, at least one event.
 BATCH = 1 << 16
 
@@ -67,11 +65,8 @@ class Feed:
         self.last += 1
         self._ring[self.last] = event
         self._size += len(event)
-        if len(self._ring) > self.bounds.events or self._size > self.bounds.size:
-            if len(self._ring) > self.bounds.events * MOST_EXCESS or self._size > self.bounds.size * MOST_EXCESS:
-                self._enforce_bounds()
-            elif self._trim is None:
-                self._trim = asyncio.get_running_loop().call_later(GRACE, self._enforce_bounds)
+        if self._trim is None and (len(self._ring) > self.bounds.events or self._size > self.bounds.size):
+            self._trim = asyncio.get_running_loop().call_later(GRACE, self._enforce_bounds)
         for listener in self._listeners:
             listener.wake()
         return self.last

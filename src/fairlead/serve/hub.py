@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from fairlead.agent import Agent
-from fairlead.agent.options import ASK, TASK, TODO_WRITE, Confinement
+from fairlead.agent.options import ASK, TASK, TODO_WRITE, AgentOptions, Confinement
 from fairlead.core.model import Model, ThinkingLevel
 from fairlead.errors import EntryNotFound, FairleadError
 from fairlead.protocol.http import objects as o
@@ -26,6 +26,7 @@ from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.sessions import ConversationStore
 from fairlead.wire.acp.store import SessionStore
 from fairlead.wire.many_sessions import Common
+from fairlead.wire.pi.profile import Profile
 
 _log = logging.getLogger("fairlead.serve")
 
@@ -58,8 +59,12 @@ class Space(Struct, frozen=True, kw_only=True):
     """What one user can reach: the options of their sessions, and where these are saved."""
 
     common: Common
+    #: Returns the options of an agent for a profile of the pi family.
+    agent_options: Callable[[Profile], AgentOptions]
     #: Called with each agent before its first prompt.
     prepare: Callable[[Agent], Awaitable[None]]
+    #: Whether tools that change something need approval, unless the settings are stricter or a client chooses otherwise.
+    asks: bool = False
 
     @property
     def store(self) -> SessionStore:
@@ -107,8 +112,10 @@ class Hub:
         self.limits = limits or HubLimits()
         self.spaces = spaces
         self.is_stopping = False
-        #: How many sessions were opened and evicted, and how many listeners were dropped, since the start.
+        #: How many sessions were opened and evicted since the start.
         self.opened = self.evicted = 0
+        #: How many listeners were dropped from sessions that are closed.
+        self._dropped_before = 0
         self._sessions: dict[Key, HubSession] = {}
         self._keys: dict[HubSession, Key] = {}
         self._opening: dict[Key, asyncio.Task[HubSession]] = {}
@@ -122,6 +129,11 @@ class Hub:
     @property
     def sessions(self) -> list[HubSession]:
         return list(self._sessions.values())
+
+    @property
+    def dropped_listeners(self) -> int:
+        """How many listeners were dropped since the start because they were too slow."""
+        return self._dropped_before + sum(session.feed.dropped for session in self.sessions)
 
     def models(self, user: str) -> list[Model]:
         return self.spaces[user].common.shared.registry.available()
@@ -186,9 +198,13 @@ class Hub:
         """Begin a session. Raises Refusal and FairleadError."""
         space = self.spaces[user]
         cwd = space.folder(body.cwd)
-        options: dict[str, object] = {"model": body.model, "thinking": body.thinking, "approval": body.approval}
+        if body.name is not None and not body.name.strip():
+            raise bad_request("name: expected a name, found an empty string.")
+        options: dict[str, object] = {"model": body.model, "thinking": body.thinking}
         given = {name: value for name, value in options.items() if value is not None}
         session = await self._start(user, cwd, ConversationStore.new, given)
+        if body.approval is not None:
+            session.session.approvals.set_mode(body.approval)
         if body.name is not None:
             session.session.history.set_name(body.name, lasting=False)
         return session
@@ -209,7 +225,8 @@ class Hub:
         forked = history.sessions.fork(history.conversation, before=before, at=at)
         cwd = source.session.host.workspace.cwd
         try:
-            session = await self._start(user, cwd, lambda _: forked, {"approval": source.session.approvals.mode})
+            session = await self._start(user, cwd, lambda _: forked, {})
+            session.session.approvals.set_mode(source.session.approvals.mode)
         except BaseException:
             forked.close()
             raise
@@ -325,6 +342,7 @@ class Hub:
         if key is None:
             return
         self._sessions.pop(key, None)
+        self._dropped_before += session.feed.dropped
         task = self._closing[key] = asyncio.create_task(session.close(), name="fairlead-close")
         task.add_done_callback(lambda _: self._closing.pop(key, None))
         await asyncio.shield(task)

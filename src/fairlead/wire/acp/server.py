@@ -18,16 +18,16 @@ from fairlead.wire.messages import HostReply, Request, RequestRoute, RouteTable
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from fairlead.agent.options import AgentOptions
     from fairlead.wire.acp.auth import Authentication
     from fairlead.wire.acp.sessions import AcpSessions
     from fairlead.wire.dialects import ServeOptions
+    from fairlead.wire.many_sessions import Common
 
 
 class AcpServer:
     """Implements `fairlead.wire.process.HostServer` and `fairlead.wire.messages.Service`."""
 
-    def __init__(self, connection: Connection, options: ServeOptions) -> None:
+    def __init__(self, connection: Connection, options: ServeOptions, common: Common | None = None) -> None:
         self.codec = AcpCodec()
         self.routes = RouteTable(lambda declaration: declaration.method, FIRST_ROUTES, _other_routes)
         self.send = connection.output.send
@@ -36,6 +36,8 @@ class AcpServer:
         self.dispatcher = Dispatcher(connection, self)
         self._output = connection.output
         self._options = options
+        #: What its sessions share with those of other connections; None: nothing.
+        self._common = common
         self._left: list[Callable[[], None]] = []
 
     @cached_property
@@ -44,8 +46,7 @@ class AcpServer:
         from fairlead.wire.acp.sessions import AcpSessions
         from fairlead.wire.many_sessions import common_parts
 
-        base: AgentOptions = self._options.agent_options(None)
-        common = common_parts(base)
+        common = self._common or common_parts(self._options.agent_options(None))
         self._output.limit = common.settings.output.queue_bytes
         return AcpSessions(common, self._output, self.requests, self.client, self._options.prepare)
 

@@ -8,7 +8,7 @@ from typing import Any
 from fairlead.agent.options import AgentOptions
 from fairlead.wire.connection import FrameTap
 from fairlead.wire.dialects import ServeOptions
-from fairlead.wire.many_sessions import common_parts
+from fairlead.wire.many_sessions import Common, common_parts
 from fairlead.wire.opal.server import OpalServer
 from fairlead.wire.opal.store import OpalStore
 from fairlead.wire.opal.table import SessionDefaults
@@ -46,10 +46,15 @@ async def serve_sessions(
 
 def session_defaults(base: AgentOptions) -> SessionDefaults:
     """What all sessions of a process have in common."""
-    common = common_parts(base)
+    return defaults_of(common_parts(base))
+
+
+def defaults_of(common: Common) -> SessionDefaults:
+    """What all sessions of a client have in common, with parts that they share with other clients."""
+    base = common.base
     folder = None if base.session_dir is None else Path(base.cwd, base.session_dir)
     return SessionDefaults(
-        base=common.base,
+        base=base,
         store=OpalStore.below(common.home, folder, keep=base.keep is not False),
         shared=common.shared,
         settings=common.settings,

@@ -1,0 +1,299 @@
+"""The handlers of the HTTP interface. `fairlead.protocol.http.operations` declares them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from functools import cached_property
+from typing import Any, TypeAlias
+from urllib.parse import parse_qs
+
+import msgspec
+from msgspec import Struct
+from starlette.datastructures import QueryParams
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Route, WebSocketRoute
+from starlette.websockets import WebSocket
+
+from fairlead import __version__
+from fairlead.core import lenient
+from fairlead.errors import FairleadError
+from fairlead.protocol.http import objects as o
+from fairlead.protocol.http.operations import OPERATIONS, Operation
+from fairlead.serve.access import CODE_SECONDS, COOKIE_SECONDS, Access
+from fairlead.serve.guard import client_address, cookie_value, refuse, too_many_failures
+from fairlead.serve.hub import Hub
+from fairlead.serve.login_page import PAGE, SCRIPT
+from fairlead.serve.metrics import Metrics
+from fairlead.serve.refusals import Refusal, bad_request, refusal_for
+from fairlead.serve.streams import EventStream, send_over_websocket
+
+_log = logging.getLogger("fairlead.serve")
+
+#: The largest number in a query.
+_MOST_DIGITS = 18
+
+
+class Call(Struct, frozen=True):
+    """A request that has passed all checks."""
+
+    user: str
+    #: The parts of the path, by name.
+    path: Mapping[str, str]
+    query: QueryParams
+    body: Any
+    request: Request
+
+
+Handler: TypeAlias = Callable[[Call], Awaitable[Any]]
+
+
+class Api:
+    """Serves the operations. `cookie` is the name of the cookie, which is `secure` if the server speaks TLS."""
+
+    def __init__(self, hub: Hub, access: Access, metrics: Metrics, *, cookie: str, secure: bool, request_bytes: int) -> None:
+        self._hub = hub
+        self._access = access
+        self._metrics = metrics
+        self._cookie = cookie
+        self._secure = secure
+        self._request_bytes = request_bytes
+
+    def routes(self) -> list[BaseRoute]:
+        """Return a route for each operation, and those of the login page."""
+        routes: list[BaseRoute] = [
+            Route(operation.path, self._endpoint(operation, getattr(self, operation.name)), methods=[operation.method])
+            for operation in OPERATIONS
+        ]
+        listen = next(operation for operation in OPERATIONS if operation.name == "listen")
+        return [
+            *routes,
+            WebSocketRoute(listen.path, self._listen_over_websocket),
+            Route("/login", _static(PAGE, "text/html; charset=utf-8"), methods=["GET"]),
+            Route("/login.js", _static(SCRIPT, "text/javascript; charset=utf-8"), methods=["GET"]),
+        ]
+
+    def _endpoint(self, operation: Operation, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+        async def serve(request: Request) -> Response:
+            try:
+                body = await self._body(request, operation)
+                user: str = request.state.user or ""
+                result = await handler(Call(user, request.path_params, request.query_params, body, request))
+            except FairleadError as error:
+                return Refused(refusal_for(error))
+            except ClientDisconnect:
+                return Response(status_code=400)
+            except Exception:
+                _log.exception("A bug in fairlead: %s failed.", operation.name)
+                return Refused(Refusal(500, "internal", "A bug in fairlead. The log of the server has more."))
+            if isinstance(result, Response):
+                return result
+            if operation.result is None:
+                return result if isinstance(result, EventStream) else Response(status_code=operation.status)  # pyright: ignore[reportReturnType]
+            content = result if isinstance(result, bytes) else encoded(result)
+            return Response(content, operation.status, media_type=operation.content)
+
+        return serve
+
+    async def _body(self, request: Request, operation: Operation) -> Any:
+        """Return the decoded body. Raises Refusal if it is too large or malformed."""
+        data = await self._read(request)
+        if operation.body is None or operation.body is o.Login:
+            return data
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if data and kind != "application/json":
+            raise Refusal(415, "not_json", "The body must be JSON, with the header `Content-Type: application/json`.")
+        return decoded(data or b"{}", operation.body)
+
+    async def _read(self, request: Request) -> bytes:
+        pieces: list[bytes] = []
+        size = 0
+        async for piece in request.stream():
+            size += len(piece)
+            if size > self._request_bytes:
+                raise Refusal(413, "too_large", f"A request may have {self._request_bytes} bytes.")
+            pieces.append(piece)
+        return b"".join(pieces)
+
+    # Sessions
+
+    async def create_session(self, call: Call) -> o.SessionState:
+        return (await self._hub.create(call.user, call.body)).state()
+
+    async def list_sessions(self, call: Call) -> o.SessionList:
+        return await self._hub.list(call.user, call.query.get("cwd"), call.query.get("cursor"))
+
+    async def get_session(self, call: Call) -> bytes:
+        most = number(call.query.get("messages"), "messages")
+        async with self._hub.using(call.user, call.path["id"]) as session:
+            return session.snapshot(most)
+
+    async def change_session(self, call: Call) -> o.SessionState:
+        async with self._hub.using(call.user, call.path["id"]) as session:
+            await session.change(call.body)
+            return session.state()
+
+    async def delete_session(self, call: Call) -> None:
+        await self._hub.delete(call.user, call.path["id"])
+
+    async def prompt(self, call: Call) -> o.AcceptedPrompt:
+        async with self._hub.using(call.user, call.path["id"]) as session:
+            return await session.prompt(call.body)
+
+    async def steer(self, call: Call) -> o.AcceptedPrompt:
+        async with self._hub.using(call.user, call.path["id"]) as session:
+            return await session.steer(call.body)
+
+    async def follow_up(self, call: Call) -> o.AcceptedPrompt:
+        async with self._hub.using(call.user, call.path["id"]) as session:
+            return await session.follow_up(call.body)
+
+    async def abort(self, call: Call) -> o.SessionState:
+        async with self._hub.using(call.user, call.path["id"]) as session:
+            await session.session.abort()
+            return session.state()
+
+    async def compact(self, call: Call) -> Any:
+        async with self._hub.using(call.user, call.path["id"]) as session:
+            return await asyncio.shield(session.session.compact(call.body.instructions))
+
+    async def fork(self, call: Call) -> o.Forked:
+        async with self._hub.using(call.user, call.path["id"]) as session:
+            return await self._hub.fork(call.user, session, call.body)
+
+    async def answer(self, call: Call) -> None:
+        async with self._hub.using(call.user, call.path["id"]) as session:
+            session.questions.answer(call.path["question"], call.body)
+
+    async def listen(self, call: Call) -> EventStream:
+        last = call.request.headers.get("last-event-id") or call.query.get("after")
+        after = number(last, "Last-Event-ID")
+        async with self._hub.using(call.user, call.path["id"]) as session:
+            return EventStream(session.feed.listen(after))
+
+    async def _listen_over_websocket(self, websocket: WebSocket) -> None:
+        try:
+            after = number(websocket.query_params.get("after"), "after")
+            async with self._hub.using(websocket.state.user, websocket.path_params["id"]) as session:
+                listener = session.feed.listen(after)
+        except FairleadError as error:
+            await refuse(websocket.scope, websocket.send, refusal_for(error))
+            return
+        with listener:
+            await websocket.accept()
+            await send_over_websocket(listener, websocket.scope, websocket._receive, websocket._send)  # pyright: ignore[reportPrivateUsage]
+
+    # The server
+
+    async def list_models(self, call: Call) -> o.ModelList:
+        return o.ModelList(models=self._hub.models(call.user))
+
+    async def healthz(self, call: Call) -> o.Health:
+        return o.Health(status="ok")
+
+    async def readyz(self, call: Call) -> o.Health | Response:
+        if self._hub.is_stopping:
+            return Response(encoded(o.Health(status="stopping")), 503, media_type="application/json")
+        return o.Health(status="ok")
+
+    async def metrics(self, call: Call) -> Response:
+        return Response(self._metrics.text(), media_type="text/plain; version=0.0.4")
+
+    async def openapi(self, call: Call) -> bytes:
+        return self._document
+
+    @cached_property
+    def _document(self) -> bytes:
+        from fairlead.protocol.schema.openapi import openapi_document
+
+        return msgspec.json.encode(openapi_document(__version__))
+
+    # Logging in
+
+    async def create_login_code(self, call: Call) -> o.LoginCode:
+        return o.LoginCode(code=self._access.new_code(call.user), expires_in=CODE_SECONDS)
+
+    async def log_in(self, call: Call) -> Response:
+        """Check a secret, from JSON or from the form of the login page, and set the cookie."""
+        kind = call.request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        is_form = kind == "application/x-www-form-urlencoded"
+        if is_form:
+            secret = _form_field(call.body, "code")
+        elif kind == "application/json":
+            secret = decoded(call.body, o.Login).code
+        else:
+            raise Refusal(415, "not_json", "The body must be JSON.")
+        address = client_address(call.request.scope)
+        wait = self._access.failures.wait(address)
+        if wait:
+            raise too_many_failures(wait)
+        value = self._access.log_in(secret.strip())
+        if value is None:
+            self._access.failures.failed(address)
+            raise Refusal(401, "wrong_code", "This code is not valid, or it was used before. Codes are valid for a short time.")
+        response = RedirectResponse("/", 303) if is_form else Response(status_code=204)
+        response.set_cookie(
+            self._cookie, value, max_age=COOKIE_SECONDS, httponly=True, samesite="strict", secure=self._secure, path="/"
+        )
+        return response
+
+    async def log_out(self, call: Call) -> Response:
+        value = cookie_value(call.request.headers.get("cookie", ""), self._cookie)
+        if value is not None:
+            self._access.log_out(value)
+        response = Response(status_code=204)
+        response.delete_cookie(self._cookie, httponly=True, samesite="strict", secure=self._secure, path="/")
+        return response
+
+
+class Refused(Response):
+    """A response that says why a request is refused."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__()
+        self._refusal = refusal
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await refuse(scope, send, self._refusal)
+
+
+def decoded(data: bytes, declared: type[Any]) -> Any:
+    """Decode a body. Raises Refusal if it is malformed."""
+    try:
+        return msgspec.json.decode(data, type=declared)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise bad_request(f"The body is malformed: {error}.") from None
+
+
+def encoded(value: Any) -> bytes:
+    """Encode a result. Text that is not valid Unicode is mended."""
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(lenient.scrub(msgspec.to_builtins(value)))
+
+
+def _form_field(data: bytes, name: str) -> str:
+    """Return a field of a form. Raises Refusal."""
+    try:
+        return parse_qs(data.decode("latin-1"), max_num_fields=10).get(name, [""])[0]
+    except ValueError:
+        raise bad_request("The form is malformed.") from None
+
+
+def number(text: str | None, name: str) -> int | None:
+    """Return the number in a query or a header. Raises Refusal."""
+    if text is None or text == "":
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS):
+        raise bad_request(f"{name}: expected a number, found {text[:50]!r}.")
+    return int(text)
+
+
+def _static(content: bytes, kind: str) -> Callable[[Request], Awaitable[Response]]:
+    async def serve(request: Request) -> Response:
+        return Response(content, media_type=kind)
+
+    return serve

@@ -1,0 +1,271 @@
+"""The server: one port for HTTP and WebSocket, from the socket to an orderly end."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import signal
+import socket
+import ssl
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from msgspec import Struct
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route, WebSocketRoute
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+from fairlead.errors import ConfigError
+from fairlead.serve.access import Access
+from fairlead.serve.api import Api, Refused
+from fairlead.serve.guard import Guard, Hosts, host_name
+from fairlead.serve.hub import Hub, HubLimits, Space
+from fairlead.serve.metrics import Metrics
+from fairlead.serve.refusals import Refusal
+from fairlead.serve.sockets import SocketHosts
+
+_log = logging.getLogger("fairlead.serve")
+
+#: Seconds until the first request of a connection must have arrived.
+HEAD_SECONDS = 20.0
+#: Seconds that requests may take to end after all sessions are closed.
+DRAIN_SECONDS = 3
+#: The most bytes of the head of a request.
+HEAD_BYTES = 64 * 1024
+LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
+#: The exit codes after signals that end the process. SIGINT is the usual way to stop a server.
+_EXIT_CODES = {"SIGINT": 0, "SIGTERM": 143, "SIGHUP": 129}
+
+
+class ServerOptions(Struct, frozen=True, kw_only=True):
+    """How to listen."""
+
+    host: str = "127.0.0.1"
+    port: int = 8787
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    #: Whether to listen on other addresses than loopback without TLS.
+    insecure: bool = False
+    #: More names under which the server may be reached, as behind a proxy.
+    allow_hosts: tuple[str, ...] = ()
+    limits: HubLimits = HubLimits()
+    #: The most bytes of a request, and of a message over a WebSocket.
+    request_bytes: int = 32 << 20
+    connections: int = 2000
+
+
+class Binding(Struct, frozen=True, kw_only=True):
+    """A socket to listen on, and what is safe on it."""
+
+    socket: socket.socket
+    is_loopback: bool
+    is_tls: bool
+
+    @property
+    def port(self) -> int:
+        return self.socket.getsockname()[1]
+
+    def url(self, host: str) -> str:
+        """Return the address for a browser on this machine, or on another one if it can be reached from there."""
+        name = "127.0.0.1" if host in ("0.0.0.0", "::", "") else f"[{host}]" if ":" in host else host
+        return f"{'https' if self.is_tls else 'http'}://{name}:{self.port}"
+
+
+def bind(options: ServerOptions) -> Binding:
+    """Open the socket. Nothing is accepted yet.
+
+    Raises ConfigError if the address cannot be used, or if it is not loopback and there is neither TLS nor `insecure`.
+    """
+    if (options.tls_cert is None) != (options.tls_key is None):
+        raise ConfigError("--tls-cert and --tls-key are needed together.")
+    is_tls = options.tls_cert is not None
+    try:
+        found = socket.getaddrinfo(options.host or None, options.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError) as error:
+        raise ConfigError(f"--host {options.host}: {error}.") from None
+    is_loopback = all(_is_loopback(address[4][0]) for address in found)
+    if not is_loopback and not is_tls and not options.insecure:
+        raise ConfigError(
+            f"--host {options.host} can be reached from other machines. Give --tls-cert and --tls-key, or --insecure if"
+            " something else encrypts the connection."
+        )
+    family, kind, protocol, _, address = found[0]
+    opened = socket.socket(family, kind, protocol)
+    try:
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        opened.bind(address)
+        opened.listen(512)
+        opened.setblocking(False)
+    except OSError as error:
+        opened.close()
+        raise ConfigError(f"Cannot listen on {options.host}:{options.port}: {error.strerror or error}.") from None
+    return Binding(socket=opened, is_loopback=is_loopback, is_tls=is_tls)
+
+
+def _is_loopback(address: str | int) -> bool:
+    try:
+        return ipaddress.ip_address(str(address).partition("%")[0]).is_loopback
+    except ValueError:
+        return False
+
+
+def allowed_hosts(options: ServerOptions, binding: Binding) -> Hosts:
+    """Return the names under which the server may be reached. Raises ConfigError if one is malformed."""
+    names = {*LOOPBACK_NAMES} if binding.is_loopback else set[str]()
+    for given in (options.host, *options.allow_hosts):
+        name = host_name(f"[{given}]" if given.count(":") > 1 and not given.startswith("[") else given)
+        if name is None and given in options.allow_hosts:
+            raise ConfigError(f"--allow-host {given}: expected a name such as agent.example.org.")
+        if name is not None:
+            names.add(name)
+    return Hosts(names=frozenset(names), addresses=not binding.is_loopback)
+
+
+class _Http(H11Protocol):
+    """HTTP/1.1, with a limit on the time to the first request, and a way to drop a client that does not read."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        super().connection_made(transport)
+        self.app_state = {**self.app_state, "abort": transport.abort}
+        self.loop.call_later(HEAD_SECONDS, self._expect_request)
+
+    def _expect_request(self) -> None:
+        if self.cycle is None and self.transport.get_protocol() is self:  # pyright: ignore[reportUnnecessaryComparison]
+            self.transport.abort()
+
+
+class _Uvicorn(uvicorn.Server):
+    """Leaves signals alone."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+
+class Server:
+    """Serves clients on a bound socket. `spaces` has what each user of `access` can reach."""
+
+    def __init__(self, options: ServerOptions, binding: Binding, access: Access, spaces: Mapping[str, Space]) -> None:
+        self.hub = Hub(spaces, options.limits)
+        metrics = Metrics(self.hub, access)
+        cookie = f"{'__Host-' if binding.is_tls else ''}fairlead-{binding.port}"
+        api = Api(self.hub, access, metrics, cookie=cookie, secure=binding.is_tls, request_bytes=options.request_bytes)
+        self._sockets = SocketHosts(self.hub, metrics, line_bytes=options.request_bytes)
+        routes = [
+            *api.routes(),
+            Route("/", _home, methods=["GET"]),
+            WebSocketRoute("/ws", self._sockets.serve_dialect),
+            WebSocketRoute("/acp", self._sockets.serve_acp),
+        ]
+        app = Starlette(routes=routes, exception_handlers={HTTPException: _not_found})
+        app.router.redirect_slashes = False
+        guarded = Guard(app, access, allowed_hosts(options, binding), cookie=cookie, on_response=metrics.count_response)
+        self._binding = binding
+        self._uvicorn = _Uvicorn(_config(options, guarded))
+        self._over: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    async def run(self, on_ready: Callable[[], None] = lambda: None) -> int:
+        """Serve until a signal or `stop`. Returns the exit code."""
+        restore = self._handle_signals()
+        tidying = asyncio.create_task(self.hub.keep_tidy())
+        serving = asyncio.create_task(self._uvicorn.serve(sockets=[self._binding.socket]))
+        serving.add_done_callback(lambda _: self.stop(1))
+        on_ready()
+        try:
+            code = await self._over
+        finally:
+            tidying.cancel()
+            await asyncio.gather(self.hub.close(), self._sockets.close(), return_exceptions=True)
+            self._uvicorn.should_exit = True
+            with suppress(asyncio.CancelledError):
+                await serving
+            for space in {id(each.common.shared): each for each in self.hub.spaces.values()}.values():
+                await space.common.shared.http.close()
+            restore()
+        return code
+
+    def stop(self, code: int = 0) -> None:
+        """End in order, with this exit code."""
+        if not self._over.done():
+            self._over.set_result(code)
+
+    def _handle_signals(self) -> Callable[[], None]:
+        loop = asyncio.get_running_loop()
+        handled: list[int] = []
+        for name, code in _EXIT_CODES.items():
+            number = getattr(signal, name, None)
+            with suppress(NotImplementedError, ValueError, RuntimeError):  # Windows; not the main thread
+                if number is not None:
+                    loop.add_signal_handler(number, self._signal_arrived, name, code)
+                    handled.append(number)
+
+        def restore() -> None:
+            for number in handled:
+                loop.remove_signal_handler(number)
+
+        return restore
+
+    def _signal_arrived(self, name: str, code: int) -> None:
+        if self._over.done() and name == "SIGINT":  # a second one: the user does not want to wait
+            import os
+
+            for session in self.hub.sessions:
+                session.agent.leave_nothing_behind()
+            os._exit(130)
+        self.stop(code)
+
+
+def _config(options: ServerOptions, app: Any) -> uvicorn.Config:
+    tls: dict[str, Any] = {}
+    if options.tls_cert is not None:
+        _check_certificate(options)
+        tls = {"ssl_certfile": str(options.tls_cert), "ssl_keyfile": str(options.tls_key)}
+    return uvicorn.Config(
+        app,
+        http=_Http,
+        ws=WebSocketsSansIOProtocol,
+        ws_max_size=2 * options.request_bytes,
+        ws_per_message_deflate=False,
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=options.connections,
+        timeout_graceful_shutdown=DRAIN_SECONDS,
+        h11_max_incomplete_event_size=HEAD_BYTES,
+        **tls,
+    )
+
+
+def _check_certificate(options: ServerOptions) -> None:
+    """Raise ConfigError if the certificate and the key cannot be used."""
+    try:
+        assert options.tls_cert is not None
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(options.tls_cert, options.tls_key, password="")
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"The certificate {options.tls_cert} with the key {options.tls_key} cannot be used: {error}.") from None
+
+
+async def _home(request: Request) -> Response:
+    return Response(
+        "You are logged in to fairlead serve. Its interface is described at /openapi.json.\n", media_type="text/plain"
+    )
+
+
+async def _not_found(request: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    code, text = {404: ("not_found", "There is nothing at this address."), 405: ("wrong_method", "Use another method.")}.get(
+        status, ("refused", "The request was refused.")
+    )
+    return Refused(Refusal(status, code, text))

@@ -1,0 +1,225 @@
+"""Hosts on a WebSocket: the protocols of standard input and output, with one message per line."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from fairlead.agent import Agent
+from fairlead.config.settings import OutputSettings
+from fairlead.errors import FairleadError
+from fairlead.serve.guard import refuse
+from fairlead.serve.hub import Hub, Space
+from fairlead.serve.metrics import Metrics
+from fairlead.serve.refusals import Refusal, bad_request, refusal_for, stopping
+from fairlead.wire.connection import Connection, Listener
+
+if TYPE_CHECKING:
+    from fairlead.wire.process import HostServer
+
+_log = logging.getLogger("fairlead.serve")
+
+#: Seconds that aborted work may take to end after the host has left, and seconds to write what is left.
+CLOSE_PATIENCE, WRITE_PATIENCE = 5.0, 1.0
+#: The dialects that /ws serves.
+DIALECTS = ("pi", "omp", "xcsh", "opal")
+#: The close codes for an end without a problem and for the end of the server.
+NORMAL, GOING_AWAY = 1000, 1001
+
+
+class WebSocketTransport:
+    """Implements `fairlead.wire.connection.Transport`. Messages longer than `line_bytes` are dropped, and reported as such."""
+
+    def __init__(self, websocket: WebSocket, *, line_bytes: int) -> None:
+        self._websocket = websocket
+        self._line_bytes = line_bytes
+        self._frames: deque[bytes] = deque()
+        self._has_frames = asyncio.Event()
+        self._may_read = asyncio.Event()
+        self._may_read.set()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self, listener: Listener) -> None:
+        self._tasks = [asyncio.create_task(self._read(listener)), asyncio.create_task(self._write(listener))]
+
+    def put(self, frame: bytes) -> None:
+        self._frames.append(frame)
+        self._has_frames.set()
+
+    def pause(self) -> None:
+        self._may_read.clear()
+
+    def resume(self) -> None:
+        self._may_read.set()
+
+    async def stop(self) -> None:
+        """Read and write nothing more."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _read(self, listener: Listener) -> None:
+        # A message is awaited even while reading is paused, so that the end of the connection is noticed.
+        while (message := await self._websocket.receive())["type"] == "websocket.receive":
+            text = message.get("text")
+            data = message.get("bytes") or b"" if text is None else text.encode("utf-8", "surrogatepass")
+            await self._may_read.wait()
+            if data.strip():
+                listener.lines_read([None if len(data) > self._line_bytes else data])
+        listener.input_ended()
+
+    async def _write(self, listener: Listener) -> None:
+        try:
+            while True:
+                while not self._frames:
+                    self._has_frames.clear()
+                    await self._has_frames.wait()
+                frame = self._frames.popleft()
+                await self._websocket.send_text(frame[:-1].decode("utf-8", "replace"))
+                listener.bytes_written(len(frame))
+        except (WebSocketDisconnect, OSError, RuntimeError):
+            listener.output_broke()
+
+
+class SocketHosts:
+    """Serves hosts that connect to /ws and /acp. Each has its own sessions, which end with the connection."""
+
+    def __init__(self, hub: Hub, metrics: Metrics, *, line_bytes: int) -> None:
+        self._hub = hub
+        self._metrics = metrics
+        self._line_bytes = line_bytes
+        self._stop = asyncio.Event()
+        self._serving: set[asyncio.Task[object]] = set()
+
+    async def close(self) -> None:
+        """Abort all work, save it, and close all connections."""
+        self._stop.set()
+        if self._serving:
+            await asyncio.wait(self._serving, timeout=CLOSE_PATIENCE + WRITE_PATIENCE)
+
+    async def serve_dialect(self, websocket: WebSocket) -> None:
+        """Serve a host of the dialect that the query names."""
+        await self._serve(websocket, websocket.query_params.get("dialect") or "")
+
+    async def serve_acp(self, websocket: WebSocket) -> None:
+        await self._serve(websocket, "acp")
+
+    async def _serve(self, websocket: WebSocket, dialect: str) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._serving.add(task)
+        try:
+            host = await self._host(websocket, dialect)
+            self._metrics.hosts[dialect] += 1
+            try:
+                await self._talk(websocket, host)
+            finally:
+                self._metrics.hosts[dialect] -= 1
+        except FairleadError as error:
+            await refuse(websocket.scope, websocket.send, refusal_for(error))
+        finally:
+            self._serving.discard(task)
+
+    async def _host(self, websocket: WebSocket, dialect: str) -> _Host:
+        """Prepare to serve a host. Raises FairleadError."""
+        if self._hub.is_stopping:
+            raise stopping()
+        if dialect not in (*DIALECTS, "acp"):
+            raise bad_request(f"dialect: expected {', '.join(DIALECTS)}, found {dialect[:50]!r}.")
+        if len(self._serving) > self._hub.limits.sessions:
+            raise Refusal(503, "too_many_hosts", "Too many hosts are connected.", retry_after=30)
+        query = websocket.query_params
+        space = self._hub.spaces[websocket.state.user]
+        return await _Host.make(space, dialect, space.folder(query.get("cwd")), updates=query.get("updates") or "full")
+
+    async def _talk(self, websocket: WebSocket, host: _Host) -> None:
+        await websocket.accept()
+        transport = WebSocketTransport(websocket, line_bytes=min(self._line_bytes, host.output.line_bytes))
+        connection = Connection(transport, queue_bytes=host.output.queue_bytes)
+        server = host.start(connection)
+        over = asyncio.Event()
+        connection.on_broken = connection.on_end = over.set
+        connection.start()
+        host.on_leave(over.set)
+        waits = [asyncio.create_task(each) for each in (server.serve(), over.wait(), self._stop.wait())]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            server.cancel()
+            server.host_left()
+            waits[0].cancel()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(CLOSE_PATIENCE):
+                    await server.close()
+                    await server.late_answers()
+                    await host.close()
+            if not over.is_set():
+                await connection.output.flushed(WRITE_PATIENCE)
+            server.leave_nothing_behind()
+            for task in waits:
+                task.cancel()
+            served, *_ = await asyncio.gather(*waits, return_exceptions=True)
+            if isinstance(served, Exception):
+                _log.error("A bug in fairlead: a host could not be served any longer.", exc_info=served)
+            await transport.stop()
+            with suppress(RuntimeError, OSError, WebSocketDisconnect):
+                await websocket.close(GOING_AWAY if self._stop.is_set() else NORMAL)
+
+
+class _Host:
+    """What one host is served with."""
+
+    def __init__(self, output: OutputSettings, start: Callable[[Connection], HostServer], agent: Agent | None = None) -> None:
+        self.output = output
+        self.start = start
+        self._agent = agent
+
+    @classmethod
+    async def make(cls, space: Space, dialect: str, folder: Path, *, updates: str) -> _Host:
+        """Prepare to serve a host. Raises FairleadError."""
+        if updates not in ("full", "delta"):
+            raise bad_request(f"updates: expected full or delta, found {updates[:50]!r}.")
+        common = replace(space.common, base=replace(space.common.base, cwd=folder))
+        output = common.settings.output
+        if dialect == "acp":
+            from fairlead.wire.acp.server import AcpServer
+            from fairlead.wire.dialects import ServeOptions
+
+            options = ServeOptions(stdin=-1, stdout=-1, agent_options=lambda _: common.base, prepare=space.prepare)
+            return cls(output, lambda connection: AcpServer(connection, options, common))
+        if dialect == "opal":
+            from fairlead.wire.opal.serve import defaults_of
+            from fairlead.wire.opal.server import OpalServer
+
+            if space.asks:
+                common = replace(common, base=replace(common.base, approval="ask"))
+            return cls(output, lambda connection: OpalServer(connection, defaults_of(common)))
+        from fairlead.wire.pi.profile import profile_named
+        from fairlead.wire.pi.serve import AgentServer, RpcOptions
+
+        profile = profile_named(dialect)
+        agent = Agent(replace(space.agent_options(profile), cwd=folder), shared=common.shared)
+        try:
+            await space.prepare(agent)
+        except BaseException:
+            await agent.close()
+            raise
+        rpc = RpcOptions(profile=profile, updates="delta" if updates == "delta" else "full")
+        return cls(agent.settings.output, lambda connection: AgentServer(connection, agent, rpc), agent)
+
+    def on_leave(self, leave: Callable[[], None]) -> None:
+        """Call `leave` when an extension asks to shut down."""
+        if self._agent is not None:
+            self._agent.extensions.on_shutdown = leave
+
+    async def close(self) -> None:
+        if self._agent is not None:
+            await self._agent.close()
