@@ -25,9 +25,18 @@ _WILD = frozenset("*?")
 #: The maximum number of hard links to protected files that a sandbox hides. Hiding each one costs time.
 _MOST_HIDDEN = 200
 #: Files with keys, and with what the user trusts.
-_KEY_FILES = ("auth.json", "trust.json")
+_KEY_FILES = ("auth.json", "trust.json", "serve.token")
 #: Files with keys in the home of another program, which that program and fairlead read.
-_PEER_KEY_FILES = ("auth.json", "trust.json", "models.json", "models.yml", "models.yaml", "agent.db", "agent.db-wal")
+_PEER_KEY_FILES = (
+    "auth.json",
+    "trust.json",
+    "serve.token",
+    "models.json",
+    "models.yml",
+    "models.yaml",
+    "agent.db",
+    "agent.db-wal",
+)
 #: The homes of other programs in the user's directory, and the files with keys in them.
 _OTHER_HOMES: tuple[tuple[str, tuple[str, ...]], ...] = (
     (".pi", ("auth.json", "trust.json")),

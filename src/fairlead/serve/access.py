@@ -103,6 +103,10 @@ class _UsersFile(Struct, forbid_unknown_fields=True):
     users: dict[str, _User] = {}
 
 
+def _is_user_name(name: str) -> bool:
+    return name != OWNER and _USER_NAME.fullmatch(name) is not None
+
+
 def load_users(path: Path) -> dict[str, bytes]:
     """Return the hash of each user's token. Raises ConfigError if the file cannot be used or has no users."""
     try:
@@ -114,7 +118,7 @@ def load_users(path: Path) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
     for name, user in read.users.items():
         hashed = _DIGEST.fullmatch(user.token)
-        if not _USER_NAME.fullmatch(name) or hashed is None:
+        if not _is_user_name(name) or hashed is None:
             raise ConfigError(f'{path}: user {name!r}: expected {{"token": "sha256:HEX"}} and a name of a-z, 0-9, - and _.')
         found[name] = bytes.fromhex(hashed[1])
     if not found:
@@ -126,7 +130,7 @@ def load_users(path: Path) -> dict[str, bytes]:
 
 def add_user(path: Path, name: str) -> str:
     """Add a user to a file, or replace their token. Returns the token, which is not kept. Raises ConfigError."""
-    if not _USER_NAME.fullmatch(name):
+    if not _is_user_name(name):
         raise ConfigError(f"{name!r} cannot be the name of a user: use a-z, 0-9, - and _, and at most 32 characters.")
     token = secrets.token_urlsafe(32)
 

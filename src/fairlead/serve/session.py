@@ -262,7 +262,7 @@ class HubSession:
         *,
         may_queue: bool = True,
     ) -> o.AcceptedPrompt:
-        """Submit a message, or return what became of it if its id was used before. It is submitted even if the client leaves."""
+        """Submit a message, or return the first result if its id was used before. It is submitted even if the client leaves."""
         fingerprint = hashlib.sha256(kind.encode() + msgspec.json.encode(body)).digest()
         known = None if ident is None else self.requests.get(ident)
         if known is not None:

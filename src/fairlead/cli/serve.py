@@ -1,0 +1,217 @@
+"""`fairlead serve`: the agent over the network."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fairlead.cli.commands import find
+from fairlead.cli.console import complain, configure_logging, say
+from fairlead.cli.flags import Arguments, UsageError, parse, unknown_flag
+from fairlead.cli.subcommand import Options, Subcommand
+from fairlead.errors import ConfigError
+
+if TYPE_CHECKING:
+    from fairlead.agent import Agent
+    from fairlead.agent.options import AgentOptions
+    from fairlead.config.home import Home
+    from fairlead.serve.access import Access
+    from fairlead.serve.server import Binding, ServerOptions
+    from fairlead.wire.dialects import Program
+    from fairlead.wire.pi.profile import Profile
+
+#: The file of the token, in the home.
+TOKEN_FILE = "serve.token"
+#: Flags that choose one session. A server has many.
+_OF_ONE_SESSION = ("session", "resume", "resume_named", "fork", "session_id", "name", "print", "export", "record", "list_models")
+
+
+def serve(words: Sequence[str], program: Program) -> int:
+    """Serve clients until a signal. Returns the exit code. Raises UsageError and ConfigError."""
+    command = find("serve", program)
+    assert command is not None
+    options, arguments = _parse(command, words)
+    if options.has("add_user"):
+        return _add_user(command, options)
+    _check(command, arguments)
+    arguments.mode = "rpc"
+    configure_logging(os.environ, default="warning", verbose=arguments.verbose, log_file=arguments.log_file)
+    root = _enter(options.text("root"), arguments.cwd)
+    try:
+        import starlette
+        import uvicorn
+        import websockets  # noqa: F401  # pyright: ignore[reportUnusedImport]
+    except ImportError as error:
+        raise ConfigError(f'fairlead serve needs {error.name}: pip install "fairlead[serve]"') from None
+    del starlette, uvicorn
+    from fairlead.cli.start import run
+    from fairlead.config.home import Home
+    from fairlead.serve.access import OWNER, digest, load_users
+
+    home = Home.find(os.environ, isolated=arguments.isolated, peer=program.home)
+    users = options.text("users")
+    tokens = {OWNER: digest(_token(home))} if users is None else load_users(Path(users).expanduser().absolute())
+    gc.enable()
+    return run(_serve(_server_options(command, options), tokens, arguments, program, root, home))
+
+
+def _parse(command: Subcommand, words: Sequence[str]) -> tuple[Options, Arguments]:
+    """Split the words into the flags of the subcommand and those of the agent."""
+    own = {name: flag for flag in command.flags for name in flag.names}
+    mine: list[str] = []
+    others: list[str] = []
+    left = list(reversed(words))
+    while left:
+        word = left.pop()
+        name, has_value, _ = word.partition("=")
+        if name not in own:
+            others.append(word)
+            continue
+        mine.append(word)
+        if own[name].kind != "switch" and not has_value and left:
+            mine.append(left.pop())
+    return command.parse(mine), parse(others)
+
+
+def _check(command: Subcommand, arguments: Arguments) -> None:
+    if arguments.words:
+        raise command.usage_error(f"fairlead serve takes flags only, not {arguments.words[0]!r}.")
+    if arguments.unknown:
+        own = [name for flag in command.flags for name in flag.names]
+        raise UsageError(unknown_flag(f"--{next(iter(arguments.unknown))}", own))
+    defaults = Arguments()
+    for name in _OF_ONE_SESSION:
+        if getattr(arguments, name) != getattr(defaults, name):
+            raise command.usage_error(f"--{name.replace('_', '-')} has no meaning for a server, which has many sessions.")
+
+
+def _enter(root: str | None, cwd: str | None) -> Path | None:
+    """Change to the working directory, and return the root. Raises ConfigError."""
+    found = None if root is None else Path(root).expanduser().absolute()
+    if found is not None and not found.is_dir():
+        raise ConfigError(f"--root {root}: there is no such directory.")
+    target = Path(cwd).expanduser() if cwd is not None else found
+    if target is not None and (cwd is not None or not Path.cwd().resolve().is_relative_to(target.resolve())):
+        try:
+            os.chdir(target)
+        except OSError as error:
+            raise ConfigError(f"{target}: {error.strerror}.") from error
+    if found is not None and not Path.cwd().resolve().is_relative_to(found.resolve()):
+        raise ConfigError(f"--cwd {cwd} is outside the root {root}.")
+    return found
+
+
+def _server_options(command: Subcommand, options: Options) -> ServerOptions:
+    from fairlead.serve.hub import HubLimits
+    from fairlead.serve.server import ServerOptions
+
+    def number(name: str, default: int, most: int = 10**9) -> int:
+        text = options.text(name)
+        if text is None:
+            return default
+        if not (text.isascii() and text.isdigit() and len(text) <= 10 and int(text) <= most):
+            raise command.usage_error(f"--{name.replace('_', '-')}: expected a whole number up to {most}, got {text!r}.")
+        return int(text)
+
+    def path(name: str) -> Path | None:
+        text = options.text(name)
+        return None if text is None else Path(text).expanduser().absolute()
+
+    defaults, limits = ServerOptions(), HubLimits()
+    return ServerOptions(
+        host=options.text("host") or defaults.host,
+        port=number("port", defaults.port, 65535),
+        tls_cert=path("tls_cert"),
+        tls_key=path("tls_key"),
+        insecure=options.has("insecure"),
+        allow_hosts=tuple(options.texts("allow_host")),
+        limits=HubLimits(
+            sessions=max(1, number("max_sessions", limits.sessions)),
+            idle_seconds=max(1, number("idle_seconds", int(limits.idle_seconds))),
+        ),
+        request_bytes=max(1024, number("max_request_bytes", defaults.request_bytes)),
+        connections=max(1, number("max_connections", defaults.connections)),
+    )
+
+
+async def _serve(
+    listening: ServerOptions,
+    tokens: Mapping[str, bytes],
+    arguments: Arguments,
+    program: Program,
+    root: Path | None,
+    home: Home,
+) -> int:
+    from fairlead.cli.build import agent_options, log_choices
+    from fairlead.serve.access import OWNER, Access
+    from fairlead.serve.server import Server, bind
+    from fairlead.serve.spaces import make_spaces
+
+    access = Access(tokens)
+
+    def options_for(profile: Profile | None) -> AgentOptions:
+        return agent_options(arguments, profile, program)
+
+    async def prepare(agent: Agent) -> None:
+        log_choices(agent, None)
+        await agent.extensions.load_required()
+        await agent.extensions.find_model()
+        if agent.session.model is None:
+            await agent.choose_model()
+
+    binding = bind(listening)
+    try:
+        spaces = make_spaces(tokens, options_for, prepare, root=root, asks=not binding.is_loopback)
+        server = Server(listening, binding, access, spaces)
+    except BaseException:
+        binding.socket.close()
+        raise
+    return await server.run(lambda: _announce(listening, binding, access, home, is_shared=OWNER not in tokens))
+
+
+def _token(home: Home) -> str:
+    """Return the token of the server: that of the home, or a new one for an isolated server."""
+    import secrets
+
+    from fairlead.core.secrets import learn
+    from fairlead.serve.access import load_token
+
+    token = secrets.token_urlsafe(32) if home.isolated else load_token(home.root / TOKEN_FILE)
+    learn(token)  # it never appears in what the model sees
+    return token
+
+
+def _announce(listening: ServerOptions, binding: Binding, access: Access, home: Home, *, is_shared: bool) -> None:
+    from fairlead import __version__
+    from fairlead.serve.access import CODE_SECONDS, OWNER
+
+    url = binding.url(listening.host)
+    say(f"fairlead {__version__} listens on {url}")
+    if not is_shared:
+        say(f"To log in, open this link within {CODE_SECONDS // 60} minutes. It works once:")
+        say(f"  {url}/login#{access.new_code(OWNER)}")
+        if not home.isolated:
+            say(f"Programs send the token in {home.root / TOKEN_FILE}.")
+    else:
+        say(f"Users log in with their tokens at {url}/login")
+    say("Ctrl-C stops the server.")
+    if not binding.is_loopback and not binding.is_tls:
+        complain("Warning: connections are not encrypted. Others on the network may read the token.")
+    sys.stdout.flush()
+
+
+def _add_user(command: Subcommand, options: Options) -> int:
+    from fairlead.serve.access import add_user
+
+    users, name = options.text("users"), options.text("add_user")
+    if users is None or name is None:
+        raise command.usage_error("--add-user needs --users FILE.")
+    path = Path(users).expanduser().absolute()
+    token = add_user(path, name)
+    say(f"{name} can log in with this token. It is not shown again:")
+    say(f"  {token}")
+    return 0
