@@ -203,6 +203,10 @@ async def test_bad_requests_get_one_kind_of_error(tmp_path: Path) -> None:
             (400, "bad_request", at.call("GET", f"{path}/events?after=x")),
             (400, "bad_request", at.call("POST", "/v1/sessions", {"cwd": "relative"})),
             (400, "bad_request", at.call("POST", "/v1/sessions", {"cwd": "/\0"})),
+            (400, "bad_request", at.call("GET", "/v1/sessions?cursor=x")),
+            (400, "bad_request", at.call("GET", "/v1/sessions?cwd=relative")),
+            (404, "session_not_found", at.call("GET", "/v1/sessions/*")),
+            (413, "too_large", at.call("POST", "/login", {"code": "x" * 5000})),
             (400, "model_not_found", at.call("POST", "/v1/sessions", {"model": "nobody/nothing"})),
         ]
         for status, code, call in cases:

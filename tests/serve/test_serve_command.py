@@ -127,7 +127,9 @@ async def test_the_command_serves_until_a_signal(tmp_path: Path) -> None:
 
 
 async def test_the_link_logs_a_browser_in_once_and_the_token_is_never_printed(tmp_path: Path) -> None:
-    async with served(agent_command(tmp_path, "http://127.0.0.1:9")) as server:
+    async with served(agent_command(tmp_path, "http://127.0.0.1:9"), "--allow-host", "agent.example.org") as server:
+        # Other machines can reach it through a proxy, so tools ask.
+        assert (await server.call("POST", "/v1/sessions", {}, Host="agent.example.org"))[1]["approval"] == "ask"
         assert (server.home / "serve.token").read_text().strip() not in server.text
         found = re.search(r"/login#(\S+)", server.text)
         assert found is not None

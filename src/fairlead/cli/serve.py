@@ -164,8 +164,10 @@ async def _serve(
             await agent.choose_model()
 
     binding = bind(listening)
+    # A server with other names has a proxy before it, so that other machines can reach it too.
+    asks = not binding.is_loopback or bool(listening.allow_hosts)
     try:
-        spaces = make_spaces(tokens, options_for, prepare, root=root, asks=not binding.is_loopback)
+        spaces = make_spaces(tokens, options_for, prepare, root=root, asks=asks)
         server = Server(listening, binding, access, spaces)
     except BaseException:
         binding.socket.close()

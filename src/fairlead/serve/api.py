@@ -32,7 +32,9 @@ from fairlead.serve.streams import EventStream, send_over_websocket
 
 _log = logging.getLogger("fairlead.serve")
 
-#: The largest number in a query.
+#: The most bytes of a request that needs no login.
+LONGEST_LOGIN = 4096
+#: The most digits of a number in a query.
 _MOST_DIGITS = 18
 
 
@@ -99,7 +101,7 @@ class Api:
 
     async def _body(self, request: Request, operation: Operation) -> Any:
         """Return the decoded body. Raises Refusal if it is too large or malformed."""
-        data = await self._read(request)
+        data = await self._read(request, LONGEST_LOGIN if operation.is_public else self._request_bytes)
         if operation.body is None or operation.body is o.Login:
             return data
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -107,13 +109,13 @@ class Api:
             raise Refusal(415, "not_json", "The body must be JSON, with the header `Content-Type: application/json`.")
         return decoded(data or b"{}", operation.body)
 
-    async def _read(self, request: Request) -> bytes:
+    async def _read(self, request: Request, limit: int) -> bytes:
         pieces: list[bytes] = []
         size = 0
         async for piece in request.stream():
             size += len(piece)
-            if size > self._request_bytes:
-                raise Refusal(413, "too_large", f"A request may have {self._request_bytes} bytes.")
+            if size > limit:
+                raise Refusal(413, "too_large", f"This request may have {limit} bytes.")
             pieces.append(piece)
         return b"".join(pieces)
 

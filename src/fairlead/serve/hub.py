@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from fairlead.agent import Agent
 from fairlead.agent.options import ASK, TASK, TODO_WRITE, AgentOptions, Confinement
 from fairlead.core.model import Model, ThinkingLevel
-from fairlead.errors import EntryNotFound, FairleadError
+from fairlead.errors import EntryNotFound
 from fairlead.protocol.http import objects as o
 from fairlead.serve.feed import RingBounds
 from fairlead.serve.refusals import Refusal, bad_request, no_session, stopping
@@ -25,6 +25,7 @@ from fairlead.serve.session import HubSession, Requests
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.sessions import ConversationStore
 from fairlead.wire.acp.store import SessionStore
+from fairlead.wire.jsonrpc import BadParams
 from fairlead.wire.many_sessions import Common
 from fairlead.wire.pi.profile import Profile
 
@@ -142,7 +143,10 @@ class Hub:
         """Return a page of the sessions of a user. Raises Refusal and SessionError."""
         space = self.spaces[user]
         store = space.store
-        saved, next_cursor = await asyncio.to_thread(store.page, cwd, cursor)
+        try:
+            saved, next_cursor = await asyncio.to_thread(store.page, cwd, cursor)
+        except BadParams as error:
+            raise bad_request(f"{error}.") from None
         found = [
             o.SessionSummary(
                 id=info.session_id,
@@ -368,7 +372,7 @@ class Hub:
     def _may_evict(self, session: HubSession) -> bool:
         """Whether a session is idle, and can come back: it is empty, or all of it is in its file."""
         conversation = session.session.history.conversation
-        return session.is_idle and (conversation.is_saved or not conversation.count)
+        return session.is_idle and (conversation.flush() if conversation.is_saved else not conversation.count)
 
     async def evict_idle(self) -> None:
         """Evict the sessions that were idle for too long, and drop the rings of those that no client listens to."""
@@ -402,8 +406,8 @@ class Hub:
             await asyncio.sleep(min(60.0, max(0.05, self.limits.idle_seconds * RING_PART)))
             try:
                 await self.evict_idle()
-            except FairleadError as error:
-                _log.error("An idle session could not be closed: %s", error)
+            except Exception:
+                _log.exception("An idle session could not be closed.")
 
     async def close(self) -> None:
         """Abort all work, save and close all sessions. Takes at most `shutdown_seconds`."""

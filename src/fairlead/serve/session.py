@@ -269,7 +269,7 @@ class HubSession:
             if known.fingerprint != fingerprint:
                 raise Refusal(409, "id_reused", f"id: {ident!r} was used for another message.")
             return await asyncio.shield(known.outcome)
-        if may_queue and len(self.session.queue) >= self._queue_limit:
+        if (may_queue or self.session.activity.is_streaming) and len(self.session.queue) >= self._queue_limit:
             raise Refusal(429, "queue_full", f"{self._queue_limit} messages wait already.", retry_after=5)
         name = ident or os.urandom(16).hex()
         task = asyncio.create_task(self._submit(name, make()), name="fairlead-submit")
