@@ -278,7 +278,6 @@ SUBCOMMANDS: tuple[Subcommand, ...] = (
             Flag(("--max-connections",), "max_connections", "value", "how many connections may be open, by default 2000", "N"),
         ),
         examples=("serve", "serve --port 9000 --root ~/projects"),
-        for_peers=True,
     ),
     Subcommand(
         name="replay",
