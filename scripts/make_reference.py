@@ -14,8 +14,8 @@ from pathlib import Path
 import msgspec
 
 from fairlead import __version__
-from fairlead.cli.config_schemas import CONFIG_SCHEMAS
-from fairlead.cli.schema import config_schema_text, schema_text, types_text
+from fairlead.cli.subcommands.config_schemas import CONFIG_SCHEMAS
+from fairlead.cli.subcommands.schema import config_schema_text, schema_text, types_text
 from fairlead.protocol.schema.openapi import openapi_document
 from fairlead.wire.dialects import DIALECTS
 from reference import acp, opal, pi, settings

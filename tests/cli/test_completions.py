@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from tests.cli.command import PATIENCE, Command
 
-from fairlead.cli.commands import SUBCOMMANDS
-from fairlead.cli.completions import script
 from fairlead.cli.flags import FLAGS
+from fairlead.cli.subcommands.completions import script
+from fairlead.cli.subcommands.table import SUBCOMMANDS
 
 #: Completes the command line that the arguments are, and prints what is offered.
 ASK = 'source "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _fairlead; printf "%s\\n" "${COMPREPLY[@]}"'

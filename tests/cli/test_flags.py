@@ -7,7 +7,7 @@ from tests.cli.command import Command
 from tests.support.json_values import is_array
 
 from fairlead.cli.flags import FLAGS, IGNORED_SWITCHES, IGNORED_VALUES, Arguments, Flag, UsageError, parse
-from fairlead.cli.help import all_flags, overview
+from fairlead.cli.subcommands.help import all_flags, overview
 from fairlead.wire.dialects import Program
 
 VALUED = [flag for flag in FLAGS if flag.kind in ("value", "list")]

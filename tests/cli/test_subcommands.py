@@ -7,9 +7,9 @@ from tests.cli.command import Command
 from tests.support.json_values import is_array
 
 from fairlead import __version__
-from fairlead.cli.commands import SUBCOMMANDS, suggestion
-from fairlead.cli.help import overview
-from fairlead.cli.subcommand import Subcommand, help_of
+from fairlead.cli.subcommands.help import overview
+from fairlead.cli.subcommands.subcommand import Subcommand, help_of
+from fairlead.cli.subcommands.table import SUBCOMMANDS, suggestion
 from fairlead.wire.dialects import Program, program_named
 
 WIDEST = 120

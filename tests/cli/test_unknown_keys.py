@@ -9,7 +9,7 @@ import pytest
 from jsonschema_rs import validator_for
 from tests.cli.command import Command
 
-from fairlead.cli.config_schemas import models_schema, settings_schema
+from fairlead.cli.subcommands.config_schemas import models_schema, settings_schema
 
 SETTINGS = {"defualtModel": "fake-1", "retry": {"maxRetrys": 1}, "zzz": 1, "theme": "dark", "$schema": "x", "retry.provider": {}}
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.cli.completions import script
+from fairlead.cli.subcommands.completions import script
 
 pytestmark = pytest.mark.system
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from bench import peers
 
-from fairlead.cli.schema import types_text
+from fairlead.cli.subcommands.schema import types_text
 from fairlead.protocol.opal.events import EVENTS
 from fairlead.protocol.opal.examples import EVENT_EXAMPLES, METHOD_EXAMPLES, SERVER_REQUEST_EXAMPLES
 from fairlead.protocol.opal.methods import METHODS

@@ -122,7 +122,7 @@ async def _build(
 
 def _prompts(words: list[str], agent: Agent) -> tuple[list[str], list[ImageContent]]:
     """Return the prompts of the command line, the first with the files that are named as @name, and its images."""
-    from fairlead.cli.print_input import read_prompts
+    from fairlead.cli.printing.prompts import read_prompts
     from fairlead.tools.workspace import readable
 
     before, prompts, images = read_prompts("", words, readable(agent.session.host.workspace.guard))

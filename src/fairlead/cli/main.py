@@ -61,8 +61,8 @@ def _program(argv: Sequence[str]) -> tuple[Program, Sequence[str]]:
 
 def _dispatch(argv: Sequence[str], program: Program) -> int:
     if argv and not argv[0].startswith("-"):
-        from fairlead.cli.commands import find
-        from fairlead.cli.subcommand import help_of
+        from fairlead.cli.subcommands.subcommand import help_of
+        from fairlead.cli.subcommands.table import find
 
         command = find(argv[0], program)
         if command is not None and any(word in ("-h", "--help") for word in argv[1:]):
@@ -80,7 +80,7 @@ def serve_acp(words: Sequence[str], program: Program) -> int:
 
 def _refuse_misspelt_command(argv: Sequence[str], word: str, program: Program) -> None:
     """Raise UsageError if a word is probably a mistyped subcommand: a prompt would cost money."""
-    from fairlead.cli.commands import suggestion
+    from fairlead.cli.subcommands.table import suggestion
 
     near = suggestion(word, program)
     if near is None:
@@ -107,13 +107,13 @@ def _run_flags(argv: Sequence[str], program: Program) -> int:
     _configure_logging(arguments)
     argv, arguments = _resume_by_name(argv, arguments, program)
     if arguments.login:
-        from fairlead.cli.login import login
+        from fairlead.cli.subcommands.login import login
 
         return login(arguments.words, program)
     for flag in arguments.ignored:
         remark(f"{flag} has no effect here")
     if arguments.export is not None:
-        from fairlead.cli.export import export_as_peers
+        from fairlead.cli.subcommands.export import export_as_peers
 
         return export_as_peers([arguments.export, *arguments.words[:1]])
     if arguments.output_format is not None and arguments.mode not in (None, "text"):
@@ -124,7 +124,7 @@ def _run_flags(argv: Sequence[str], program: Program) -> int:
     if arguments.unknown and (is_server or ((arguments.isolated or arguments.no_extensions) and not arguments.extension)):
         raise UsageError(unknown_flag(f"--{next(iter(arguments.unknown))}"))
     if arguments.list_models is not None:
-        from fairlead.cli.models import list_for_flag
+        from fairlead.cli.subcommands.models import list_for_flag
 
         return list_for_flag(argv, arguments, program)
     if arguments.record is not None and served is None:
@@ -137,13 +137,13 @@ def _run_flags(argv: Sequence[str], program: Program) -> int:
         from fairlead.cli.chat import run_chat
 
         return run_chat(argv, arguments, _profile(arguments, program), program)
-    from fairlead.cli.print_mode import run_prompts
+    from fairlead.cli.printing.print_mode import run_prompts
 
     return run_prompts(argv, arguments, _profile(arguments, program), program)
 
 
 def _help(program: Program) -> str:
-    from fairlead.cli.help import overview
+    from fairlead.cli.subcommands.help import overview
 
     return overview(program)
 
@@ -190,7 +190,7 @@ def _serve(argv: Sequence[str], arguments: Arguments, program: Program, dialect:
     """Serve a host, or play a recording to it if `FAIRLEAD_REPLAY` names one."""
     _refuse_files(arguments)
     if recording := os.environ.pop("FAIRLEAD_REPLAY", None):
-        from fairlead.cli.replay import replay_to_host
+        from fairlead.cli.subcommands.replay import replay_to_host
 
         replay_to_host(recording, os.environ.pop("FAIRLEAD_REPLAY_SPEED", None), dialect)
     if arguments.mode == "rpc-ui" and not dialect.can_ask:

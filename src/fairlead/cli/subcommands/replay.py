@@ -10,9 +10,9 @@ from typing import NoReturn
 
 from msgspec import Struct
 
-from fairlead.cli.commands import command_named
 from fairlead.cli.console import complain, say
 from fairlead.cli.flags import UsageError
+from fairlead.cli.subcommands.table import command_named
 from fairlead.errors import ConfigError
 from fairlead.replay.recording import Recording, read_recording
 from fairlead.wire.dialects import DIALECTS, Dialect, Program

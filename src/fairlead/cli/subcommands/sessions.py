@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from fairlead.cli.commands import find
 from fairlead.cli.console import complain, say
 from fairlead.cli.session_choice import SessionPlaces, age, short_id, title
-from fairlead.cli.subcommand import Options, Subcommand
-from fairlead.cli.tables import table
+from fairlead.cli.subcommands.subcommand import Options, Subcommand
+from fairlead.cli.subcommands.table import find
+from fairlead.cli.subcommands.tables import table
 from fairlead.core.lenient import visible
 from fairlead.core.snapshots import SessionInfo
 from fairlead.errors import FairleadError, SessionError
@@ -70,7 +70,7 @@ def sessions(words: Sequence[str], program: Program) -> int:
     options = command.parse(words)
     action, *rest = options.words or ["list"]
     if action not in _ACTIONS:
-        from fairlead.cli.subcommand import nearest
+        from fairlead.cli.subcommands.subcommand import nearest
 
         raise command.usage_error(f"fairlead sessions has no action {action!r}.{nearest(action, _ACTIONS)}")
     places = SessionPlaces.find(program, os.environ, options.text("session_dir"))
@@ -84,7 +84,7 @@ def sessions(words: Sequence[str], program: Program) -> int:
         return _rename(command, rest, places)
     if action == "delete":
         return _delete(options, rest, places)
-    from fairlead.cli.export import export_sessions
+    from fairlead.cli.subcommands.export import export_sessions
 
     return export_sessions(rest, places, force=options.has("force"), output=options.text("output"))
 

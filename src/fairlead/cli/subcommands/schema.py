@@ -6,16 +6,16 @@ import json
 import os
 from collections.abc import Sequence
 
-from fairlead.cli.commands import command_named
 from fairlead.cli.console import say
-from fairlead.cli.subcommand import nearest
+from fairlead.cli.subcommands.subcommand import nearest
+from fairlead.cli.subcommands.table import command_named
 from fairlead.errors import ConfigError
 from fairlead.wire.dialects import DIALECTS, Dialect, Program, chosen_dialect
 
 
 def schema(words: Sequence[str], program: Program) -> int:
     """Print the protocol of a dialect, or the format of a file. Returns the exit code. Raises UsageError."""
-    from fairlead.cli.config_schemas import CONFIG_SCHEMAS
+    from fairlead.cli.subcommands.config_schemas import CONFIG_SCHEMAS
 
     command = command_named("schema")
     options = command.parse(words)
@@ -46,7 +46,7 @@ def schema_text(dialect: Dialect) -> str:
 
 def config_schema_text(name: str) -> str:
     """Return the JSON Schema of a file or a result: `settings`, `models` or `result`."""
-    from fairlead.cli.config_schemas import CONFIG_SCHEMAS
+    from fairlead.cli.subcommands.config_schemas import CONFIG_SCHEMAS
 
     return _text(CONFIG_SCHEMAS[name]())
 

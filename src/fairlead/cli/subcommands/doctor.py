@@ -10,11 +10,11 @@ from itertools import groupby
 import msgspec
 
 from fairlead import __version__
-from fairlead.cli.commands import command_named
 from fairlead.cli.console import StatusLine, say
-from fairlead.cli.doctor_checks import Finding, check_machine
 from fairlead.cli.flags import Arguments, UsageError
 from fairlead.cli.start import run
+from fairlead.cli.subcommands.doctor_checks import Finding, check_machine
+from fairlead.cli.subcommands.table import command_named
 from fairlead.wire.dialects import Program
 
 #: Seconds that the model has to answer.

@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from fairlead.cli.commands import command_named
 from fairlead.cli.console import say
+from fairlead.cli.subcommands.table import command_named
 from fairlead.config.home import Home
 from fairlead.config.trust import all_decisions, how_to_trust, real_folder, save_decision, trust_path
 from fairlead.errors import ConfigError

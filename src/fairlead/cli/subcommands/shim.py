@@ -12,9 +12,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from fairlead.cli.commands import command_named
 from fairlead.cli.console import say
 from fairlead.cli.flags import UsageError
+from fairlead.cli.subcommands.table import command_named
 from fairlead.errors import ConfigError
 from fairlead.wire.dialects import Dialect, Program, Release, program_named
 

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairlead.cli.commands import find
 from fairlead.cli.console import complain, configure_logging, say
 from fairlead.cli.flags import Arguments, UsageError, parse, unknown_flag
-from fairlead.cli.subcommand import Options, Subcommand
+from fairlead.cli.subcommands.subcommand import Options, Subcommand
+from fairlead.cli.subcommands.table import find
 from fairlead.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, get_args
 
-from fairlead.cli.commands import SUBCOMMANDS, command_named, find, suggestion
 from fairlead.cli.console import say
 from fairlead.cli.flags import COMMON_FLAGS, FLAG_SECTIONS, FLAGS, Flag, UsageError
-from fairlead.cli.subcommand import Group, Subcommand, help_of
+from fairlead.cli.subcommands.subcommand import Group, Subcommand, help_of
+from fairlead.cli.subcommands.table import SUBCOMMANDS, command_named, find, suggestion
 
 if TYPE_CHECKING:
     from fairlead.wire.dialects import Program

@@ -12,8 +12,8 @@ from fairlead.cli.advice import FAILED_SILENTLY, explained, message_of
 from fairlead.cli.build import build_agent, choose_model, limit_time
 from fairlead.cli.console import complain
 from fairlead.cli.flags import Arguments, UsageError
-from fairlead.cli.print_input import read_input, read_prompts
-from fairlead.cli.print_output import Stdout
+from fairlead.cli.printing.output import Stdout
+from fairlead.cli.printing.prompts import read_input, read_prompts
 from fairlead.cli.start import run
 from fairlead.config.process import start_thread
 from fairlead.core.events import Event, ExtensionError
@@ -102,8 +102,8 @@ class _Invocation:
         self._said: set[str] = set()
 
     async def run(self, prompts: list[tuple[str, bool]], images: list[ImageContent]) -> int:
-        from fairlead.cli.print_output import ResultRecorder
-        from fairlead.cli.progress import show_progress
+        from fairlead.cli.printing.output import ResultRecorder
+        from fairlead.cli.printing.progress import show_progress
 
         agent = self.agent
         self._catch_signals(asyncio.get_running_loop())
@@ -158,7 +158,7 @@ class _Invocation:
         return self.arguments.mode != "json" and self._form == "text" and self._stdout.isatty()
 
     def _write_events(self) -> None:
-        from fairlead.cli.print_output import EventLines
+        from fairlead.cli.printing.output import EventLines
 
         chosen = self.arguments.updates or ("delta" if self._form == "stream-json" else "full")
         EventLines(self._stdout, self.agent, self._profile, "delta" if chosen == "delta" else "full").write_header()

@@ -7,10 +7,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from fairlead.cli.commands import find
 from fairlead.cli.console import complain, say
 from fairlead.cli.flags import UsageError
 from fairlead.cli.session_choice import SessionPlaces
+from fairlead.cli.subcommands.table import find
 from fairlead.errors import ConfigError, FairleadError, SessionError
 from fairlead.session.history.finding import is_path
 from fairlead.wire.dialects import Program

@@ -13,9 +13,9 @@ from pathlib import Path
 import msgspec
 from msgspec import UNSET, Struct
 
-from fairlead.cli.commands import command_named
 from fairlead.cli.console import complain, say
 from fairlead.cli.flags import UsageError
+from fairlead.cli.subcommands.table import command_named
 from fairlead.config import files
 from fairlead.core.lenient import scrub_text
 from fairlead.errors import ConfigError

@@ -25,7 +25,7 @@ class Subcommand(Struct, frozen=True, kw_only=True):
     group: Group
     #: What it does, in a few words for the list of all subcommands.
     summary: str
-    #: The function that runs it, as `module:function` in `fairlead.cli`.
+    #: The function that runs it, as `module:function`; `.module` is in the package above.
     run: str
     #: What may follow its name, one entry per form: `[PATH] [--list]`.
     usage: tuple[str, ...] = ("",)
@@ -45,7 +45,7 @@ class Subcommand(Struct, frozen=True, kw_only=True):
     def load(self) -> Run:
         """Import the module and return the function."""
         module, _, function = self.run.partition(":")
-        return getattr(import_module(f"fairlead.cli.{module}"), function)
+        return getattr(import_module(f".{module}", __package__), function)
 
     def usage_error(self, problem: str = "") -> UsageError:
         """Return the error for an invalid command line, with the forms that are valid."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fairlead.cli.flags import Flag
-from fairlead.cli.subcommand import Subcommand
+from fairlead.cli.subcommands.subcommand import Subcommand
 
 if TYPE_CHECKING:
     from fairlead.wire.dialects import Program
@@ -247,7 +247,7 @@ SUBCOMMANDS: tuple[Subcommand, ...] = (
         name="acp",
         group="hosts",
         summary="serve an editor that speaks the Agent Client Protocol",
-        run="main:serve_acp",
+        run=".main:serve_acp",
         usage=("[FLAGS]",),
         about="Serves an editor on standard input and output, like --mode acp. It takes the flags of `fairlead help flags`.\n"
         "With --login it stores a key instead, for editors that start it in a terminal.",

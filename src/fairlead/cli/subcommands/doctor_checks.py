@@ -269,7 +269,7 @@ def _extras() -> Iterator[Finding]:
 
 
 def _project(home: Home) -> Iterator[Finding]:
-    from fairlead.cli.trust import decision, what_needs_trust
+    from fairlead.cli.subcommands.trust import decision, what_needs_trust
     from fairlead.config.trust import how_to_trust, real_folder
 
     folder = real_folder(Path.cwd())

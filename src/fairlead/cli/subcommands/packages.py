@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairlead.cli.commands import command_named
 from fairlead.cli.console import complain, say
+from fairlead.cli.subcommands.table import command_named
 from fairlead.config.home import Home
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairlead.cli.commands import command_named
 from fairlead.cli.console import complain, say
 from fairlead.cli.flags import UsageError
-from fairlead.cli.subcommand import nearest
+from fairlead.cli.subcommands.subcommand import nearest
+from fairlead.cli.subcommands.table import command_named
 from fairlead.config.home import Home
 from fairlead.config.process import run_in_thread
 from fairlead.errors import ConfigError, LoginFailed

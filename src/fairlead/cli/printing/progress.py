@@ -23,7 +23,7 @@ from fairlead.core.messages import AssistantMessage, TextContent
 
 if TYPE_CHECKING:
     from fairlead.agent import Agent
-    from fairlead.cli.print_output import Stdout
+    from fairlead.cli.printing.output import Stdout
     from fairlead.core.tool import ToolResult
 
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import msgspec
 
-from fairlead.cli.commands import find
 from fairlead.cli.console import complain, say
 from fairlead.cli.session_choice import SessionPlaces
-from fairlead.cli.sessions import dollars
-from fairlead.cli.subcommand import Subcommand
-from fairlead.cli.tables import table, terminal_width
+from fairlead.cli.subcommands.sessions import dollars
+from fairlead.cli.subcommands.subcommand import Subcommand
+from fairlead.cli.subcommands.table import find
+from fairlead.cli.subcommands.tables import table, terminal_width
 from fairlead.core.lenient import visible
 from fairlead.export.contents import count, tokens
 from fairlead.export.usage import Totals, UsageReport, usage_report

@@ -1,0 +1,1 @@
+"""Print mode: answers a prompt on standard output and exits."""

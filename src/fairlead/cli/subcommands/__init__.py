@@ -1,0 +1,1 @@
+"""The subcommands: a table of them, and a module for each."""
