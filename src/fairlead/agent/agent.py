@@ -315,7 +315,7 @@ class Agent(AgentKeywords):
     async def _learn_from_server(self) -> None:
         """Ask the server of `base_url` for its models: their windows, and which to use if none is named."""
         model = self.session.model
-        served = await self.registry.learn_from_server(self._http, None if model is None else model.id)
+        served = await self.registry.unlisted.learn_from_server(self._http, None if model is None else model.id)
         if model is None and served is not None:
             self.session.models.set_model(served.provider, served.id)
 
@@ -355,7 +355,7 @@ class Agent(AgentKeywords):
         await self.session.close()
         await self.extensions.close()
         if self._owns_connections:
-            self.registry.close()
+            self.registry.unlisted.close()
             await self._http.close()
         if self._sandbox is not None:  # this searches the working directory again
             await asyncio.to_thread(self._sandbox.remove)
@@ -446,9 +446,10 @@ def shared_by_agents(options: AgentOptions, home: Home, settings: Settings) -> S
     env = os.environ if options.env is None else options.env
     registry = Registry.load(home, env, api_key=options.api_key, api_key_provider=options.provider)
     if options.base_url is not None:
-        registry.use_server(options.base_url, options.provider, options.model if isinstance(options.model, str) else None)
+        model_id = options.model if isinstance(options.model, str) else None
+        registry.unlisted.use_server(options.base_url, options.provider, model_id)
     if options.model_file is not None:
-        registry.use_local(Path(options.model_file).expanduser().absolute())
+        registry.unlisted.use_local(Path(options.model_file).expanduser().absolute())
     return Shared(
         Http(idle_timeout=settings.http_idle_timeout_ms / 1000 or math.inf, env=env, tap=options.http_tap),
         registry,

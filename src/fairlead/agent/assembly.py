@@ -310,7 +310,7 @@ class Assembly:
     def _requested_model(self) -> tuple[Model | None, ThinkingLevel | None]:
         options = self._options
         if isinstance(options.model, str) and options.model:
-            return self.extensions.match_model(qualified(options.provider or self._registry.server_name, options.model))
+            return self.extensions.match_model(qualified(options.provider or self._registry.unlisted.server_name, options.model))
         if options.model_file is not None:
             return self._registry.match(f"local/{Path(options.model_file).stem}")
         if options.base_url is not None:  # which models it has is not known yet: see `Agent.choose_model`

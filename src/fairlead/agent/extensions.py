@@ -288,7 +288,7 @@ class AgentExtensions:
                     session.models.set_model(model.provider, model.id)
                 if level is not None:
                     session.models.set_thinking(level)
-        elif self._options.model is None and self._registry.has_additions and session.history.conversation.has_begun:
+        elif self._options.model is None and not self._registry.added.is_empty and session.history.conversation.has_begun:
             session.models.restore_added(session.history.log)
         self._warn_of_tools([name for name in self._awaited_tools if name not in session.tools], session.tools)
         self._awaited_tools = []

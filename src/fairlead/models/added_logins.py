@@ -46,7 +46,7 @@ class AddedLogin(Protocol):
 
 async def log_in(registry: Registry, provider: str, ui: LoginUi) -> None:
     """Log in at a provider of an extension, and store the result. Raises LoginFailed."""
-    login = registry.added_login(provider)
+    login = registry.added.login(provider)
     if login is None:
         raise LoginFailed(f"{provider} does not support login.")
     try:
@@ -65,7 +65,7 @@ async def prepare_key(registry: Registry, provider: str) -> None:
     Raises:
         NoCredentials: the login has expired and cannot be renewed.
     """
-    login, stored = registry.added_login(provider), registry.login_entry(provider)
+    login, stored = registry.added.login(provider), registry.login_entry(provider)
     if login is None or stored is None:
         return
     try:
@@ -79,7 +79,7 @@ async def prepare_key(registry: Registry, provider: str) -> None:
                     stored = _store(registry, provider, await login.renew(stored))
             finally:
                 lock.__exit__(None, None, None)
-        registry.set_login_key(stored["access"], await login.key(stored))
+        registry.added.set_login_key(stored["access"], await login.key(stored))
     except Exception as error:  # the extension can raise anything
         raise NoCredentials(f"The login for {provider} cannot be used: {error} Log in again.") from error
 

@@ -208,14 +208,14 @@ class Logins:
 
     def possible(self) -> Collection[str]:
         """Return the providers that support login."""
-        return [*self._registry.logins(), *self._registry.added_logins()]
+        return [*self._registry.logins(), *self._registry.added.logins()]
 
     async def log_in_with_extension(self, provider: str, ui: LoginUi) -> bool:
         """Log in at a provider of an extension, which asks the user what it needs to know.
 
         Returns False if it is not a provider of an extension. Raises LoginFailed.
         """
-        if self._registry.added_login(provider) is None:
+        if self._registry.added.login(provider) is None:
             return False
         from fairlead.models.added_logins import log_in
 

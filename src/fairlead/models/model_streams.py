@@ -84,7 +84,7 @@ class ModelStreams:
 
     async def served_window(self, model: Model) -> int | None:
         """Ask the server of `model` for its context window, in tokens; None if it does not say. Raises nothing."""
-        if self._registry.stream(model) is not None:
+        if self._registry.added.stream(model) is not None:
             return None  # an extension asks the model in its own way
         from fairlead.models.context_windows import served_window
 
@@ -96,7 +96,7 @@ class ModelStreams:
 
     def known(self, model: Model) -> ModelStream | None:
         """Return the stream of `model` if it is open and its key still holds."""
-        added = self._registry.stream(model)
+        added = self._registry.added.stream(model)
         if added is not None:
             return added
         kept = self._streams.get((model.provider, model.id))
@@ -114,7 +114,7 @@ class ModelStreams:
         stream = self.known(model)
         if stream is None:
             registry = self._registry
-            if registry.added_login(model.provider) is not None:
+            if registry.added.login(model.provider) is not None:
                 from fairlead.models.added_logins import prepare_key
 
                 await prepare_key(registry, model.provider)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
@@ -12,21 +11,18 @@ from msgspec import structs
 from fairlead.config.home import Home
 from fairlead.config.settings import Settings
 from fairlead.core.model import Model, ModelStream, ThinkingLevel
-from fairlead.core.secrets import learn
 from fairlead.errors import ConfigError, ModelNotFound, NoCredentials
 from fairlead.models import model_patterns
+from fairlead.models.added_models import AddedModels
 from fairlead.models.catalog import PROVIDERS, catalog_models
 from fairlead.models.context_windows import ContextWindows
 from fairlead.models.credentials import CredentialStore, LoginToken, RequestAuth, needs_no_key, split_login
 from fairlead.models.models_json import OAuthEntry, ProviderEntry, read_models_json
+from fairlead.models.unlisted_providers import UnlistedProviders
 
 if TYPE_CHECKING:
     from fairlead.models.added_logins import AddedLogin
-    from fairlead.models.http.client import Http
-    from fairlead.models.local.provider import LocalModels
 
-#: The name of the provider whose models run on this machine, in child processes.
-LOCAL = "local"
 DEFAULT_LEVEL: ThinkingLevel = "medium"
 
 
@@ -40,26 +36,16 @@ class Registry:
     def __init__(self, home: Home, env: Mapping[str, str], credentials: CredentialStore, warnings: list[str]) -> None:
         self.warnings = warnings
         self.home = home
+        self.env = env
         self.windows = ContextWindows()
-        self._env = env
+        self.added = AddedModels()
+        self.unlisted = UnlistedProviders(self)
         self._credentials = credentials
         self._entries: dict[str, ProviderEntry] | None = None
         #: The Authorization headers of models whose base URL contains a user name, by provider and id.
         self._logins: dict[tuple[str, str], str] = {}
         self._own: list[Model] | None = None
         self._all: list[Model] | None = None
-        #: Providers that extensions added, and how to ask their models if the extension does that itself.
-        self._added: dict[str, ProviderEntry] = {}
-        self._streams: dict[str, Callable[[Model], ModelStream]] = {}
-        #: How to log in at providers of extensions, and the keys that their access tokens stand for.
-        self._added_logins: dict[str, AddedLogin] = {}
-        self._login_keys: dict[str, str] = {}
-        #: The virtual models that extensions added, and how to ask them, by provider and id.
-        self._virtual: dict[tuple[str, str], tuple[Model, ModelStream]] = {}
-        #: The models that run in child processes, once one of them was asked for.
-        self._local: LocalModels | None = None
-        #: The provider of the server that `use_server` has set; None if there is none.
-        self.server_name: str | None = None
         #: Increases whenever keys may have changed. Streams that were opened with an older version are stale.
         self.version = 0
 
@@ -97,7 +83,7 @@ class Registry:
 
     def find(self, provider: str, model_id: str) -> Model | None:
         """Return the model of exactly this name; None if there is none."""
-        self._look_for_local(provider)
+        self.unlisted.look_for_local(provider)
         for models in (self._own_models, self._all_models):
             for model in models():
                 if model.id == model_id and model.provider == provider:
@@ -129,7 +115,7 @@ class Registry:
             ModelNotFound: no model matches, or models of several providers do. A name with a known provider always matches: a
                 model that is not known gets the features of the provider's default model, and leaves a warning.
         """
-        is_local = self._look_for_local(pattern.strip().partition("/")[0])
+        is_local = self.unlisted.look_for_local(pattern.strip().partition("/")[0])
         try:
             choice = self._match(pattern.strip(), available_only=available_only)
         except model_patterns.Ambiguous:
@@ -185,12 +171,12 @@ class Registry:
         if model in self._own_models():
             return f"{self.home.models_path.name} describes it"
         known = PROVIDERS.get(model.provider)
-        variable = next((name for name in known.key_variables if self._env.get(name, "").strip()), None) if known else None
+        variable = next((name for name in known.key_variables if self.env.get(name, "").strip()), None) if known else None
         return f"{variable} is set" if variable else f"there is a key for {model.provider}"
 
     def default_of(self, provider: str) -> Model | None:
         """Return the model to use when only the provider is named; None if it has no model."""
-        self._look_for_local(provider)
+        self.unlisted.look_for_local(provider)
         for model in self._own_models():
             if model.provider == provider:
                 return model
@@ -206,7 +192,7 @@ class Registry:
         hint = f" Did you mean {near}?" if near else f" The providers are: {', '.join(known)}."
         return ModelNotFound(f'No model of the provider "{name}" is known.{hint}')
 
-    # what extensions add
+    # what others add
 
     def add_provider(
         self,
@@ -219,76 +205,12 @@ class Registry:
 
         With `stream`, its models are asked through that. With `login`, the user can log in there.
         """
-        self._added[name] = entry
-        self._streams.pop(name, None)
-        self._added_logins.pop(name, None)
-        if login is not None:
-            self._added_logins[name] = login
-        if stream is not None:
-            self._streams[name] = stream
+        self.added.set_provider(name, entry, stream, login)
         self._forget()
-
-    def use_server(self, base_url: str, provider: str | None, model_id: str | None) -> None:
-        """Use a server that no file describes. `named_server.described_server` says what its provider is then."""
-        from fairlead.models.named_server import described_server
-
-        self.server_name, entry = described_server(base_url, provider, model_id, self._provider_entries(), self._env)
-        self.add_provider(self.server_name, entry)
-
-    async def learn_from_server(self, http: Http, model_id: str | None) -> Model | None:
-        """Ask the server of `use_server` for its models, and remember their windows.
-
-        Returns the model with this id, or the first one if `model_id` is None; None if the server does not list it.
-        """
-        name = self.server_name
-        if name is None:
-            return None
-        from fairlead.models.local.servers import served_models
-
-        entry = self._entry(name)
-        key = self._credentials.key(name, entry.api_key)
-        served = await served_models(http, entry.base_url or "", [("authorization", f"Bearer {key}")] if key else [])
-        chosen = next((each for each in served if model_id in (None, each.id)), None)
-        if chosen is None:
-            return None
-        if model_id is None and name not in PROVIDERS:
-            self.add_provider(name, structs.replace(entry, models=served))
-        model = self.find_or_describe(name, chosen.id)
-        if model is not None and chosen.context_window:
-            self.windows.learn(model, chosen.context_window)
-        return model
-
-    def use_local(self, file: Path | None = None) -> LocalModels:
-        """Add the provider `local`, whose models llama.cpp runs on this machine; with `file`, also the weights in that file.
-
-        Raises:
-            ConfigError: `file` cannot be used.
-        """
-        from fairlead.models.local.provider import LocalModels
-
-        if self._local is None or file is not None:
-            self._local = LocalModels(self.home, self._env, file)
-            self.add_provider(LOCAL, self._local.entry(), self._local.stream)
-        return self._local
-
-    def _look_for_local(self, provider: str) -> bool:
-        """Add the provider `local` if it is the one in question and no file describes one. Returns whether it is."""
-        if provider.lower() != LOCAL:
-            return False
-        if self._local is None and LOCAL not in self._provider_entries():
-            self.use_local()
-        return self._local is not None
-
-    def close(self) -> None:
-        """End the models that run in child processes. They start again when they are asked again."""
-        if self._local is not None:
-            self._local.close()
 
     def remove_provider(self, name: str) -> None:
         """Remove a provider that was added."""
-        self._added.pop(name, None)
-        self._streams.pop(name, None)
-        self._added_logins.pop(name, None)
+        self.added.remove_provider(name)
         self._forget()
 
     def add_virtual_model(self, model: Model, stream: ModelStream) -> None:
@@ -296,26 +218,13 @@ class Registry:
         existing = self.find(model.provider, model.id)
         if existing is not None and not existing.is_virtual:
             raise ConfigError(f"Virtual model {model.provider}/{model.id} conflicts with a physical model.")
-        self._virtual[model.provider, model.id] = model, stream
+        self.added.virtual[model.provider, model.id] = model, stream
         self._forget()
-
-    @property
-    def has_additions(self) -> bool:
-        """Whether extensions have added models or providers."""
-        return bool(self._virtual or self._added)
 
     def remove_virtual_model(self, provider: str, model_id: str) -> None:
         """Remove a virtual model that was added."""
-        if self._virtual.pop((provider, model_id), None) is not None:
+        if self.added.virtual.pop((provider, model_id), None) is not None:
             self._forget()
-
-    def stream(self, model: Model) -> ModelStream | None:
-        """Return the stream of a model whose extension asks it in its own way; None for all other models."""
-        virtual = self._virtual.get((model.provider, model.id))
-        if virtual is not None:
-            return virtual[1]
-        make = self._streams.get(model.provider)
-        return None if make is None else make(model)
 
     def _forget(self) -> None:
         self._entries = self._own = self._all = None
@@ -333,7 +242,7 @@ class Registry:
             NoCredentials: there is no key, or the login has expired. The text says how to provide a key.
         """
         self._credentials.choose(model.provider)
-        entry = self._entry(model.provider)
+        entry = self.entry(model.provider)
         headers = {
             name: self._credentials.resolve(value, f"The header {name} of {model.provider}")
             for name, value in self._headers(model).items()
@@ -345,7 +254,7 @@ class Registry:
         if expires is not None and expires <= time.time() * 1000:
             raise NoCredentials(f"The login for {model.provider} has expired. Log in again.")
         if key is not None:
-            key = self._login_keys.get(key, key)
+            key = self.added.key_for(key)
         if key is None:
             if entry.auth != "none" and not needs_no_key(model.base_url, headers) and not self._is_virtual(model.provider):
                 raise self._no_key(model.provider)
@@ -353,40 +262,31 @@ class Registry:
             headers["Authorization"] = f"Bearer {key}"
         return RequestAuth(key, headers, expires)
 
+    def key(self, provider: str) -> str | None:
+        """Return the key of a provider, without that of a login; None if it has none. It may run a command, like `auth`."""
+        return self._credentials.key(provider, self.entry(provider).api_key)
+
     def key_source(self, provider: str) -> str | None:
         """Say where the key of a provider comes from, such as "the environment variable OPENAI_API_KEY"; None if it has none."""
-        if provider in self._streams:
+        if self.added.has_stream(provider):
             return "the extension that adds the provider"
-        entry = self._entry(provider)
+        entry = self.entry(provider)
         return self._credentials.source(provider, entry.api_key, logins=entry.oauth is not None)
 
     def logins(self) -> dict[str, OAuthEntry]:
         """Return the login settings of each provider that supports login, in the order of models.json."""
-        return {name: entry.oauth for name, entry in self._provider_entries().items() if entry.oauth is not None}
+        return {name: entry.oauth for name, entry in self.provider_entries().items() if entry.oauth is not None}
 
     def login(self, provider: str) -> LoginToken | None:
         """Return the token of a login at the provider; None if there is none or the provider does not support login."""
         return self._credentials.token(provider) if self._supports_login(provider) else None
 
-    def added_login(self, provider: str) -> AddedLogin | None:
-        """Return how to log in at a provider of an extension; None if that is not possible."""
-        return self._added_logins.get(provider)
-
-    def added_logins(self) -> list[str]:
-        """Return the providers of extensions that support login."""
-        return list(self._added_logins)
-
     def login_entry(self, provider: str) -> dict[str, Any] | None:
         """Return the login at a provider of an extension as it is stored; None if there is none."""
-        return self._credentials.login_entry(provider) if provider in self._added_logins else None
-
-    def set_login_key(self, access: str, key: str) -> None:
-        """Use a key for requests instead of an access token."""
-        learn(key)
-        self._login_keys[access] = key
+        return self._credentials.login_entry(provider) if self.added.login(provider) is not None else None
 
     def _supports_login(self, provider: str) -> bool:
-        return provider in self._added_logins or self._entry(provider).oauth is not None
+        return self.added.login(provider) is not None or self.entry(provider).oauth is not None
 
     def keys_changed(self) -> None:
         """Read auth.json again when it is next needed, because it has changed."""
@@ -395,36 +295,38 @@ class Registry:
 
     # inside: reading
 
-    def _provider_entries(self) -> dict[str, ProviderEntry]:
+    def provider_entries(self) -> dict[str, ProviderEntry]:
+        """Return what models.json says about each provider, and the providers that were added."""
         if self._entries is None:
             entries: dict[str, ProviderEntry] = {}
             for path in self.home.models_files():
                 is_own = self.home.peer is None and path == self.home.models_path
                 for name, entry in read_models_json(path, self.warnings, checks_keys=is_own).items():
                     entries.setdefault(name, entry)
-            self._entries = entries | self._added
+            self._entries = entries | self.added.providers
         return self._entries
 
-    def _entry(self, provider: str) -> ProviderEntry:
-        return self._provider_entries().get(provider) or ProviderEntry()
+    def entry(self, provider: str) -> ProviderEntry:
+        """Return the description of a provider; an empty one if it has none."""
+        return self.provider_entries().get(provider) or ProviderEntry()
 
     def _own_models(self) -> list[Model]:
         """The models that models.json or an extension describes in full."""
         if self._own is None:
             made = [
                 self._without_login(model)
-                for provider, entry in self._provider_entries().items()
-                for model in entry.make_models(provider, self._env)
+                for provider, entry in self.provider_entries().items()
+                for model in entry.make_models(provider, self.env)
             ]
-            made += [model for model, _ in self._virtual.values()]
+            made += [model for model, _ in self.added.virtual.values()]
             self._own = list({(model.provider, model.id): model for model in made}.values())
         return self._own
 
     def _all_models(self) -> list[Model]:
         if self._all is None:
-            own, entries = self._own_models(), self._provider_entries()
+            own, entries = self._own_models(), self.provider_entries()
             replaced = {(model.provider, model.id) for model in own}
-            rest = [model for model in catalog_models(self._env) if (model.provider, model.id) not in replaced]
+            rest = [model for model in catalog_models(self.env) if (model.provider, model.id) not in replaced]
             adjusted = (entries[model.provider].adjust(model) if model.provider in entries else model for model in rest)
             self._all = own + [self._without_login(model) for model in adjusted]
         return self._all
@@ -441,7 +343,7 @@ class Registry:
 
     def _headers(self, model: Model) -> dict[str, str]:
         """The extra headers for a model, as written, and the login of its URL."""
-        found = self._entry(model.provider).headers_for(model.id)
+        found = self.entry(model.provider).headers_for(model.id)
         login = self._logins.get((model.provider, model.id))
         if login is not None and not any(name.lower() == "authorization" for name in found):
             found["Authorization"] = login
@@ -496,23 +398,19 @@ class Registry:
         return [model for model in models if keys[model.provider] or self._can_use(model)]
 
     def _has_key(self, provider: str) -> bool:
-        if (provider in self._streams and provider not in self._added_logins) or self._is_virtual(provider):
+        if (self.added.has_stream(provider) and self.added.login(provider) is None) or self._is_virtual(provider):
             return True
         logins = self._supports_login(provider)
-        return self._credentials.configured(provider, self._entry(provider).api_key, logins=logins)
+        return self._credentials.configured(provider, self.entry(provider).api_key, logins=logins)
 
     def _is_virtual(self, provider: str) -> bool:
         """Whether all models of a provider are virtual. It needs no key then."""
-        return (
-            any(name == provider for name, _ in self._virtual)
-            and provider not in self._provider_entries()
-            and provider not in PROVIDERS
-        )
+        return self.added.has_virtual_models(provider) and provider not in self.provider_entries() and provider not in PROVIDERS
 
     def _can_use(self, model: Model) -> bool:
         if self._has_key(model.provider) or needs_no_key(model.base_url, self._headers(model)):
             return True
-        return self._entry(model.provider).auth == "none"
+        return self.entry(model.provider).auth == "none"
 
     def _no_key(self, provider: str) -> NoCredentials:
         known = PROVIDERS.get(provider)

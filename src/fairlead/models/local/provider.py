@@ -22,7 +22,6 @@ from fairlead.models.local.weights import (
 )
 from fairlead.models.models_json import ModelEntry, ProviderEntry
 
-NAME = "local"
 #: The largest window to ask for, in tokens: the memory it takes and the time until the first word grow with it.
 LARGEST_WINDOW = 16_384
 #: The window of a model whose file does not state one.

@@ -1,0 +1,125 @@
+"""Providers that no file describes: a server that the user names by its address, and models that run on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from msgspec.structs import replace
+
+from fairlead.errors import ConfigError
+from fairlead.models.catalog import PROVIDERS
+from fairlead.models.models_json import ModelEntry, ProviderEntry
+
+if TYPE_CHECKING:
+    from fairlead.core.model import Model
+    from fairlead.models.http.client import Http
+    from fairlead.models.local.provider import LocalModels
+    from fairlead.models.registry import Registry
+
+#: The name of the provider whose models run on this machine, in child processes.
+LOCAL = "local"
+#: The name of the provider at an address that the user gives without one.
+CUSTOM = "custom"
+#: Holds the key for such an address. The variables of other providers are not used: their keys must not go to any address.
+KEY_VARIABLE = "FAIRLEAD_API_KEY"
+
+
+class UnlistedProviders:
+    """Adds such providers to a registry, which owns this."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        #: The models that run in child processes, once one of them was asked for.
+        self._local: LocalModels | None = None
+        #: The provider of the server that `use_server` has set; None if there is none.
+        self.server_name: str | None = None
+
+    def use_server(self, base_url: str, provider: str | None, model_id: str | None) -> None:
+        """Use a server as a provider. `described_server` explains the arguments, and which provider it is then."""
+        registry = self._registry
+        self.server_name, entry = described_server(base_url, provider, model_id, registry.provider_entries(), registry.env)
+        registry.add_provider(self.server_name, entry)
+
+    async def learn_from_server(self, http: Http, model_id: str | None) -> Model | None:
+        """Ask the server of `use_server` for its models, and remember their windows.
+
+        Returns the model with this id, or the first one if `model_id` is None; None if the server does not list it.
+        """
+        name, registry = self.server_name, self._registry
+        if name is None:
+            return None
+        from fairlead.models.local.servers import served_models
+
+        entry, key = registry.entry(name), registry.key(name)
+        served = await served_models(http, entry.base_url or "", [("authorization", f"Bearer {key}")] if key else [])
+        chosen = next((each for each in served if model_id in (None, each.id)), None)
+        if chosen is None:
+            return None
+        if model_id is None and name not in PROVIDERS:
+            registry.add_provider(name, replace(entry, models=served))
+        model = registry.find_or_describe(name, chosen.id)
+        if model is not None and chosen.context_window:
+            registry.windows.learn(model, chosen.context_window)
+        return model
+
+    def use_local(self, file: Path | None = None) -> LocalModels:
+        """Add the provider `local`, whose models llama.cpp runs on this machine; with `file`, also the weights in that file.
+
+        Raises:
+            ConfigError: `file` cannot be used.
+        """
+        from fairlead.models.local.provider import LocalModels
+
+        if self._local is None or file is not None:
+            self._local = LocalModels(self._registry.home, self._registry.env, file)
+            self._registry.add_provider(LOCAL, self._local.entry(), self._local.stream)
+        return self._local
+
+    def look_for_local(self, provider: str) -> bool:
+        """Add the provider `local` if it is the one in question and no file describes one. Returns whether it is."""
+        if provider.lower() != LOCAL:
+            return False
+        if self._local is None and LOCAL not in self._registry.provider_entries():
+            self.use_local()
+        return self._local is not None
+
+    def close(self) -> None:
+        """End the models that run in child processes. They start again when they are asked again."""
+        if self._local is not None:
+            self._local.close()
+
+
+def described_server(
+    base_url: str, provider: str | None, model_id: str | None, entries: Mapping[str, ProviderEntry], env: Mapping[str, str]
+) -> tuple[str, ProviderEntry]:
+    """Describe a server as a provider.
+
+    Args:
+        base_url: its address.
+        provider: the provider whose key and API it takes. None: the built-in provider at that address, else one called `custom`,
+            which speaks OpenAI's Chat Completions API, needs no key and takes that of `--api-key` or `FAIRLEAD_API_KEY`.
+        model_id: the model to add; None if it is not known yet.
+        entries: what models.json says about providers.
+        env: the environment variables.
+
+    Returns:
+        The name of the provider, and its description.
+
+    Raises:
+        ConfigError: the address is not that of a web server.
+    """
+    address = urlsplit(base_url)
+    if address.scheme not in ("http", "https") or not address.netloc:
+        raise ConfigError(f"--base-url: expected an address such as http://localhost:11434/v1, got {base_url!r}.")
+    hosts = {urlsplit(known.base_url).hostname: known.name for known in PROVIDERS.values()}
+    name = provider or hosts.get(address.hostname) or CUSTOM
+    entry = replace(entries.get(name) or ProviderEntry(), base_url=base_url.rstrip("/"))
+    if name in PROVIDERS:
+        return name, entry
+    key = entry.api_key or (f"${KEY_VARIABLE}" if env.get(KEY_VARIABLE, "").strip() else None)
+    models = [*(entry.models or ()), *([ModelEntry(id=model_id)] if model_id else ())]
+    api = entry.api or "openai-completions"
+    return name, replace(entry, api=api, api_key=key, auth=entry.auth or "none", models=models)
