@@ -10,7 +10,7 @@ from tests.support.windows import an_agent
 
 from fairlead import Agent
 from fairlead.models.small_models import SMALL_WINDOW, largest_reserve, longest_tool_output
-from fairlead.session.context.short_results import shortened
+from fairlead.session.run.turns import shortened
 from fairlead.testing import ProviderServer
 
 CORE = ["read", "bash", "edit", "write"]

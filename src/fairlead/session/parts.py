@@ -27,7 +27,8 @@ from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.current import CurrentConversation, History
 from fairlead.session.history.sessions import ConversationStore
 from fairlead.session.host import Host
-from fairlead.session.run.state import Activity, Attempts, MessageQueue, RunState, Stopper
+from fairlead.session.run.message_queue import MessageQueue
+from fairlead.session.run.state import Activity, Attempts, RunState, Stopper
 from fairlead.session.runtime import AsyncioRuntime
 from fairlead.session.selection import Models, Scoped, Selection
 from fairlead.session.todos.lazy import LazyTodos
@@ -44,7 +45,8 @@ if TYPE_CHECKING:
     from fairlead.session.rules.keeper import RuleKeeper
     from fairlead.session.rules.rules import Rule
     from fairlead.session.run.intake import Intake
-    from fairlead.session.run.run import RunParts, Turns
+    from fairlead.session.run.run import RunParts
+    from fairlead.session.run.turns import Turns
     from fairlead.session.subagents.subagents import Parent, SessionSubagents
     from fairlead.session.todos.keeper import TodoKeeper
 
@@ -221,7 +223,7 @@ class Parts:
 
     @cached_property
     def turns(self) -> Turns:
-        from fairlead.session.run.run import Turns
+        from fairlead.session.run.turns import Turns
 
         return Turns(
             self._options,

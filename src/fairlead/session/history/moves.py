@@ -24,7 +24,8 @@ from fairlead.session.history.current import CurrentConversation
 from fairlead.session.history.entries import BRANCH, Entry, entries_in_context, role_of
 from fairlead.session.history.queue_log import undelivered
 from fairlead.session.history.sessions import ConversationStore
-from fairlead.session.run.state import Activity, MessageQueue, Stopper
+from fairlead.session.run.message_queue import MessageQueue
+from fairlead.session.run.state import Activity, Stopper
 from fairlead.session.selection import Selection
 from fairlead.tools.workspace import Workspace
 

@@ -27,7 +27,8 @@ from fairlead.session.additions import SessionAdditions
 from fairlead.session.compaction.compactor import AskModel, Compactor
 from fairlead.session.events import Notify
 from fairlead.session.history.current import CurrentConversation
-from fairlead.session.run.state import MessageQueue, RunState
+from fairlead.session.run.message_queue import MessageQueue
+from fairlead.session.run.state import RunState
 from fairlead.session.selection import Selection
 from fairlead.session.todos.lazy import LazyTodos
 

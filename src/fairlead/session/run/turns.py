@@ -1,0 +1,158 @@
+"""Prepares the turns of a run: the request to the model, how to ask it, and the tools that it may call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from fairlead.core.limits import Limits, RunLimits
+from fairlead.core.loop import TurnSetup
+from fairlead.core.messages import TextContent
+from fairlead.core.model import Model, ModelRequest, ModelStream
+from fairlead.core.runtime import CancelToken, Interrupted
+from fairlead.core.tool import Tool, ToolContext, ToolResult
+from fairlead.errors import FairleadError, RunAborted
+from fairlead.models.small_models import longest_tool_output
+from fairlead.session.additions import SessionAdditions
+from fairlead.session.context.budget import ContextBudget
+from fairlead.session.context.unreadable_images import UnreadableImages
+from fairlead.session.history.current import CurrentConversation
+from fairlead.session.parts import SessionOptions
+from fairlead.session.selection import Selection, failing, stopped
+from fairlead.session.toolbox import Toolbox
+
+if TYPE_CHECKING:
+    from fairlead.core.queues import Queues
+    from fairlead.session.rules.keeper import RuleKeeper
+
+#: The part of a result that is kept from its beginning. The rest is its end, where errors and hints are.
+_FROM_BEGINNING = 0.6
+
+
+class Turns:
+    """Prepares the turns of a session."""
+
+    def __init__(
+        self,
+        options: SessionOptions,
+        current: CurrentConversation,
+        selection: Selection,
+        toolbox: Toolbox,
+        queues: Queues,
+        additions: SessionAdditions,
+        budget: ContextBudget,
+        rules: RuleKeeper | None,
+    ) -> None:
+        #: The system prompt of the present run, if an extension has replaced the usual one.
+        self.system_prompt: str | None = None
+        self._options = options
+        self._runtime = options.runtime
+        self._current = current
+        self._selection = selection
+        self._toolbox = toolbox
+        self._queues = queues
+        self._additions = additions
+        self._extensions = additions.extensions
+        self._budget = budget
+        self._rules = rules
+        self._images: UnreadableImages | None = None
+
+    def limits(self, wanted: RunLimits | None) -> Limits:
+        """What one run may not exceed: the limits of the session, or those that the caller wants."""
+        wanted = wanted or RunLimits()
+        max_turns = self._options.max_turns if wanted.max_turns is None else wanted.max_turns
+        return Limits(max_turns, self._options.max_repeated_calls, wanted.over_budget)
+
+    async def next(self, cancel: CancelToken) -> TurnSetup:
+        """The next turn of a run, for the conversation so far. A problem becomes a stream that fails."""
+        options, now_ms = self._options, self._runtime.now_ms
+        if self._additions.servers is not None:
+            await self._additions.servers.ready(cancel)
+        model = self._selection.model
+        assert model is not None, "a run needs a model, and a model is never unset"
+        system_prompt = await self._system_prompt(cancel)
+        if self._rules is not None:
+            self._rules.begin()
+        tools = self._toolbox.active_tools()
+        conversation, calls = self._current.conversation, self._extensions.calls
+        request = ModelRequest(
+            system_prompt=system_prompt or "",
+            messages=conversation.for_model(),
+            tools=[tool.spec() for tool in tools.values()],
+            thinking=self._selection.thinking,
+            session_id=self._options.provider_session_id or conversation.id,
+        )
+        if calls is not None:
+            await calls.change(request, cancel)
+        try:
+            stream = await self.stream_of(model, cancel)
+        except FairleadError as error:
+            stream = failing(model, str(error), now_ms())
+        stream = self._unreadable_images().prepare(request, model, stream)
+        self._budget.prepare(request, model)
+        if system_prompt is None or (self._extensions.calls is not None and cancel.fired):  # the request is not what it should be
+            stream = stopped(model, now_ms())
+        schedule = options.schedule_immediate if self._queues.interrupt == "immediate" else options.schedule
+        longest = longest_tool_output(self._budget.window(model))
+        if longest is not None:
+            tools = with_short_results(tools, longest)
+        return TurnSetup(model, stream, request, tools, schedule, options.concurrent_tools)
+
+    async def stream_of(self, model: Model, cancel: CancelToken) -> ModelStream:
+        """How to ask the model. Finding its key may take long; an abort does not wait for it. Raises NoCredentials."""
+        stream = self._options.models.known(model) or await self._found(model, cancel)
+        calls = self._extensions.calls
+        return stream if calls is None else calls.intercepted(stream)
+
+    async def _system_prompt(self, cancel: CancelToken) -> str | None:
+        """The system prompt; None if the run was aborted before it was known."""
+        if self.system_prompt is not None:
+            return self.system_prompt
+        try:
+            await self._additions.prepare(cancel)
+        except RunAborted:
+            return None
+        return self._additions.system_prompt()
+
+    async def _found(self, model: Model, cancel: CancelToken) -> ModelStream:
+        try:
+            return await self._runtime.bounded(self._options.models.stream(model), cancel, timeout=None, grace=0)
+        except Interrupted:
+            return stopped(model, self._runtime.now_ms())
+
+    def _unreadable_images(self) -> UnreadableImages:
+        """The images of the conversation that servers could not read."""
+        if self._images is None or self._images.conversation is not self._current.conversation:
+            self._images = UnreadableImages(self._current.conversation)
+        return self._images
+
+
+def with_short_results(tools: Mapping[str, Tool], longest: int) -> dict[str, Tool]:
+    """Return the tools with results of at most `longest` characters of text. The middle of a longer one is left out."""
+    return {name: _shortening(tool, longest) for name, tool in tools.items()}
+
+
+def _shortening(tool: Tool, longest: int) -> Tool:
+    async def run(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+        result = await tool.run(arguments, context)
+        room = longest
+        content = list(result.content)
+        for index, block in enumerate(content):
+            if isinstance(block, TextContent):
+                if len(block.text) > room:
+                    content[index] = TextContent(shortened(block.text, room))
+                room = max(room - len(block.text), 0)
+        return replace(result, content=content) if content != result.content else result
+
+    return replace(tool, run=run)
+
+
+def shortened(text: str, longest: int) -> str:
+    """Return the beginning and the end of a text, with a remark about what is left out between them."""
+    beginning = int(longest * _FROM_BEGINNING)
+    end = longest - beginning
+    left_out = len(text) - longest
+    remark = f"[{left_out} characters left out: the model's context is small. Ask for a smaller part of this.]"
+    return f"{text[:beginning]}\n\n{remark}\n\n{text[len(text) - end :] if end else ''}"
