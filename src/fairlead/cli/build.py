@@ -85,7 +85,8 @@ def agent_options(arguments: Arguments, profile: Profile | None, program: Progra
         options.default_tools = profile.default_tools
         if arguments.mode == "rpc-ui":
             options.default_tools = (*profile.default_tools, "ask")
-        if arguments.mode in (None, "text") and program.dialect is None:  # people; hosts get what their dialect has
+        names_dialect = arguments.dialect is not None or program.dialect is not None
+        if arguments.mode in (None, "text") and not names_dialect:  # people; hosts get what their dialect has
             options.default_tools = DEFAULT_TOOLS
         options.schedule = profile.schedule
         options.interrupt = profile.interrupt

@@ -1,1 +1,4 @@
-"""The network server: sessions that outlive their clients, over HTTP and WebSocket."""
+"""The network server: sessions that outlive their clients, over HTTP and WebSocket.
+
+Private: see `fairlead` for the public modules.
+"""
