@@ -15,8 +15,9 @@ from msgspec import Struct
 from fairlead.agent import Agent
 from fairlead.agent.options import AgentOptions, Confinement
 from fairlead.serve.feed import Ended, Listener
-from fairlead.serve.hub import Hub, HubLimits, Space
+from fairlead.serve.hub import Hub, HubLimits
 from fairlead.serve.session import HubSession
+from fairlead.serve.spaces import Space
 from fairlead.testing import ProviderServer
 from fairlead.testing.agents import TEST_MODEL, agent_command
 from fairlead.wire.many_sessions import common_parts

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -15,19 +14,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from fairlead.agent import Agent
-from fairlead.agent.options import ASK, TASK, TODO_WRITE, AgentOptions, Confinement
+from fairlead.agent.options import ASK, TASK, TODO_WRITE
 from fairlead.core.model import Model, ThinkingLevel
 from fairlead.errors import EntryNotFound
 from fairlead.protocol.http import objects as o
 from fairlead.serve.feed import RingBounds
 from fairlead.serve.refusals import Refusal, bad_request, no_session, stopping
 from fairlead.serve.session import HubSession, Requests
+from fairlead.serve.spaces import Space
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.sessions import ConversationStore
-from fairlead.wire.acp.store import SessionStore
 from fairlead.wire.jsonrpc import BadParams
-from fairlead.wire.many_sessions import Common
-from fairlead.wire.pi.profile import Profile
 
 _log = logging.getLogger("fairlead.serve")
 
@@ -54,43 +51,6 @@ class HubLimits(Struct, frozen=True, kw_only=True):
     #: Seconds that closing all sessions may take at the end.
     shutdown_seconds: float = 10
     ring: RingBounds = RingBounds()
-
-
-class Space(Struct, frozen=True, kw_only=True):
-    """What one user can reach: the options of their sessions, and where these are saved."""
-
-    common: Common
-    #: Returns the options of an agent for a profile of the pi family.
-    agent_options: Callable[[Profile], AgentOptions]
-    #: Called with each agent before its first prompt.
-    prepare: Callable[[Agent], Awaitable[None]]
-    #: Whether tools that change something need approval, unless the settings are stricter or a client chooses otherwise.
-    asks: bool = False
-
-    @property
-    def store(self) -> SessionStore:
-        return SessionStore.of(self.common)
-
-    @property
-    def confinement(self) -> Confinement:
-        return self.common.base.confinement or Confinement()
-
-    def folder(self, name: str | None) -> Path:
-        """Return a working directory. Raises Refusal if it does not exist, or is outside the root."""
-        path = Path(self.common.base.cwd) if name is None else Path(name)
-        try:
-            if not path.is_absolute() or not path.is_dir():
-                raise bad_request(f"cwd: expected the absolute path of a directory, found {str(path)!r}.")
-        except (OSError, ValueError):  # no permission, or a null byte
-            raise bad_request("cwd: this directory cannot be used.") from None
-        if not self.admits(path):
-            raise Refusal(403, "outside_root", "cwd: this directory is outside the root of the server.")
-        return path
-
-    def admits(self, folder: Path) -> bool:
-        """Whether sessions may work in a directory. Links are resolved."""
-        root = self.confinement.root
-        return root is None or Path(os.path.realpath(folder)).is_relative_to(os.path.realpath(root))
 
 
 class _Parked(Struct, frozen=True, kw_only=True):

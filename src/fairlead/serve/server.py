@@ -27,10 +27,11 @@ from fairlead.errors import ConfigError
 from fairlead.serve.access import Access
 from fairlead.serve.api import Api, Refused
 from fairlead.serve.guard import Guard, Hosts, host_name
-from fairlead.serve.hub import Hub, HubLimits, Space
+from fairlead.serve.hub import Hub, HubLimits
 from fairlead.serve.metrics import Metrics
 from fairlead.serve.refusals import Refusal
 from fairlead.serve.sockets import SocketHosts
+from fairlead.serve.spaces import Space
 
 _log = logging.getLogger("fairlead.serve")
 

@@ -17,9 +17,10 @@ from fairlead.agent import Agent
 from fairlead.config.settings import OutputSettings
 from fairlead.errors import FairleadError
 from fairlead.serve.guard import refuse
-from fairlead.serve.hub import Hub, Space
+from fairlead.serve.hub import Hub
 from fairlead.serve.metrics import Metrics
 from fairlead.serve.refusals import Refusal, bad_request, refusal_for, stopping
+from fairlead.serve.spaces import Space
 from fairlead.wire.connection import Connection, Listener
 
 if TYPE_CHECKING:

@@ -2,21 +2,61 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from fairlead.agent import Agent
 from fairlead.agent.options import AgentOptions, Confinement
 from fairlead.config.home import Home
 from fairlead.serve.access import OWNER
-from fairlead.serve.hub import Space
-from fairlead.wire.many_sessions import common_parts
+from fairlead.serve.refusals import Refusal, bad_request
+from fairlead.wire.acp.store import SessionStore
+from fairlead.wire.many_sessions import Common, common_parts
 from fairlead.wire.pi.profile import Profile
 
 #: The approval modes that are less strict than `ask`.
 LENIENT = ("auto", "write")
+
+
+class Space(Struct, frozen=True, kw_only=True):
+    """What one user can reach: the options of their sessions, and where these are saved."""
+
+    common: Common
+    #: Returns the options of an agent for a profile of the pi family.
+    agent_options: Callable[[Profile], AgentOptions]
+    #: Called with each agent before its first prompt.
+    prepare: Callable[[Agent], Awaitable[None]]
+    #: Whether tools that change something need approval, unless the settings are stricter or a client chooses otherwise.
+    asks: bool = False
+
+    @property
+    def store(self) -> SessionStore:
+        return SessionStore.of(self.common)
+
+    @property
+    def confinement(self) -> Confinement:
+        return self.common.base.confinement or Confinement()
+
+    def folder(self, name: str | None) -> Path:
+        """Return a working directory. Raises Refusal if it does not exist, or is outside the root."""
+        path = Path(self.common.base.cwd) if name is None else Path(name)
+        try:
+            if not path.is_absolute() or not path.is_dir():
+                raise bad_request(f"cwd: expected the absolute path of a directory, found {str(path)!r}.")
+        except (OSError, ValueError):  # no permission, or a null byte
+            raise bad_request("cwd: this directory cannot be used.") from None
+        if not self.admits(path):
+            raise Refusal(403, "outside_root", "cwd: this directory is outside the root of the server.")
+        return path
+
+    def admits(self, folder: Path) -> bool:
+        """Whether sessions may work in a directory. Links are resolved."""
+        root = self.confinement.root
+        return root is None or Path(os.path.realpath(folder)).is_relative_to(os.path.realpath(root))
 
 
 def make_spaces(
