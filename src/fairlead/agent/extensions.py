@@ -13,7 +13,6 @@ from fairlead.agent.mcp_server import server_configs
 from fairlead.agent.options import AgentOptions
 from fairlead.config.files import is_absent
 from fairlead.config.home import Home, Level, user_folder
-from fairlead.config.packages import is_package
 from fairlead.config.settings import Settings
 from fairlead.core.model import Model, ThinkingLevel
 from fairlead.errors import ExtensionNotLoaded, ModelNotFound
@@ -135,12 +134,18 @@ class AgentExtensions:
             return
         from fairlead.extend.extensions.late import ExtensionHost, LateExtensions
 
+        named, sources = list[Path](), list[str]()
+        if options.extensions:  # usually there are none, and the start need not load what recognises packages
+            from fairlead.config.packages import is_package
+
+            named = [workspace.resolve(str(path)) for path in options.extensions if not is_package(path)]
+            sources = [str(path) for path in options.extensions if is_package(path)]
         host = ExtensionHost(
             home=self._home,
             user=user_folder(env),
             cwd=workspace.cwd,
-            named=[workspace.resolve(str(path)) for path in options.extensions if not is_package(path)],
-            sources=[str(path) for path in options.extensions if is_package(path)],
+            named=named,
+            sources=sources,
             listed=self._settings.extensions,
             find=find,
             timeout=self._settings.extension_timeout_seconds,
