@@ -9,10 +9,13 @@ from msgspec import Raw
 
 from fairlead.core.events import CompactionResult, EntryAppended
 from fairlead.core.messages import AssistantMessage, CustomMessage
+from fairlead.errors import FairleadError
 from fairlead.extend.node.results import custom_note
 from fairlead.session.history.entries import Replacement, entries_in_context, role_of
 
 if TYPE_CHECKING:
+    from fairlead.extend.extensions.engine import Engine
+    from fairlead.extend.extensions.registrations import Extension
     from fairlead.session.session import Session
 
 #: The events at which entries can be proposed.
@@ -26,14 +29,14 @@ class Boundary:
 
     def __init__(self, session: Session, name: str) -> None:
         self._session = session
-        self._name = name
+        self.name = name
         self._entries: list[Draft] = []
         self._continues = False
 
     def fields(self, event: Any) -> dict[str, Any]:
         """Return the fields of the event for the next handler."""
         proposed: dict[str, Any] = {"entries": self._entries, "continue": self._continues, "outcome": self._outcome(event)}
-        return {**proposed, **self._entry_ids()} if self._name == "turn_end" else proposed
+        return {**proposed, **self._entry_ids()} if self.name == "turn_end" else proposed
 
     def propose(self, result: Any) -> None:
         """Take over what a handler returned. Raises TypeError if its entries are not a list of objects."""
@@ -55,12 +58,12 @@ class Boundary:
             self._session.host.notify(EntryAppended(Raw(self._session.history.log.last_line)))
         if self._continues:
             if not can_continue(self._session):
-                raise ValueError(f"{self._name} requested continuation without runnable model context")
+                raise ValueError(f"{self.name} requested continuation without runnable model context")
             self._session.queue.again = True
 
     def _outcome(self, event: Any) -> str:
         last = self._session.activity.last_end
-        message = event.message if self._name == "turn_end" else None if last is None else last.message
+        message = event.message if self.name == "turn_end" else None if last is None else last.message
         reason = getattr(message, "stop_reason", "stop")
         return reason if reason in ("aborted", "error") else "completed"
 
@@ -106,6 +109,46 @@ class Boundary:
                 tokens = conversation.context_tokens() or 0
                 result = CompactionResult(draft["summary"], draft["firstKeptEntryId"], tokens, draft.get("details"))
                 conversation.compacted(result, from_hook=True)
+
+
+class Boundaries:
+    """The handlers at the ends of turns and runs, and what they have proposed at the present one.
+
+    Handlers have numbers, and are asked in the order of these.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._handlers: dict[str, dict[int, Extension]] = {name: {} for name in BOUNDARIES}
+        self._present: dict[str, Boundary] = {}
+
+    def add_handler(self, name: str, number: int, extension: Extension) -> None:
+        """Add a handler of an extension for the event `name`."""
+        self._handlers[name][number] = extension
+
+    def remove_handler(self, number: int) -> None:
+        """Remove a handler, if it is one of these."""
+        for handlers in self._handlers.values():
+            handlers.pop(number, None)
+
+    def asked(self, name: str, number: int) -> Boundary:
+        """Return the boundary that a handler is asked at. The first handler begins a new one."""
+        if number == min(self._live(name)) or name not in self._present:
+            self._present[name] = Boundary(self._engine.session, name)
+        return self._present[name]
+
+    def answered(self, boundary: Boundary, number: int) -> None:
+        """Commit what was proposed at a boundary if this was its last handler."""
+        if number != max(self._live(boundary.name)):
+            return
+        try:
+            boundary.commit()
+        except (ValueError, TypeError, FairleadError) as error:
+            self._engine.report("<boundary>", boundary.name, error)
+
+    def _live(self, name: str) -> list[int]:
+        """Return the numbers of the handlers whose extensions have not been removed."""
+        return [number for number, extension in self._handlers[name].items() if extension.is_loaded]
 
 
 def can_continue(session: Session) -> bool:

@@ -1,41 +1,36 @@
-"""Extensions that run in the Node process: what they register becomes part of the agent like what Python extensions register."""
+"""The extensions that run in the Node process: starting it, loading them there, and calling them."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fairlead.config.process import run_in_thread
-from fairlead.errors import FairleadError
+from fairlead.core.events import AgentEnd, Event, MessageEnd, MessageStart, TurnEnd
+from fairlead.core.messages import CustomMessage
+from fairlead.core.runtime import CancelToken
 from fairlead.extend.extensions.calling import Deadline
 from fairlead.extend.extensions.context import CommandContext, Context
-from fairlead.extend.extensions.events import EVENTS
 from fairlead.extend.extensions.registrations import Extension
-from fairlead.extend.node.boundary import BOUNDARIES, Boundary, boundary_context
+from fairlead.extend.node.boundary import boundary_context
 from fairlead.extend.node.bridge import BridgeLost, NodeBridge, RemoteError
-from fairlead.extend.node.events import NEVER_EMITTED, Events, cancel_token
+from fairlead.extend.node.events import Events
 from fairlead.extend.node.program import is_new_enough, no_usable_node, node_programs, version_of
-from fairlead.extend.node.quiet import QuietMessages
-from fairlead.extend.node.requests import Requests, source_info
-from fairlead.extend.node.results import unusable_result
-from fairlead.extend.node.signals import Signals
-from fairlead.extend.node.tools import ToolRequests, remote_tool
+from fairlead.extend.node.registrations import RemoteRegistrations
+from fairlead.extend.node.requests import Requests
+from fairlead.extend.node.tools import ToolRequests
 
 if TYPE_CHECKING:
-    from fairlead.core.tool import Tool
     from fairlead.extend.extensions.api import Fairlead
     from fairlead.extend.extensions.engine import Engine
     from fairlead.extend.node.bridge import Answer
-
-_log = logging.getLogger("fairlead.extend")
+    from fairlead.session.session import Session
 
 Params = Mapping[str, Any]
 
-#: The exposures of pi with which tools can call a tool, whether or not it is active.
-_CALLABLE = ("codemode", "deferred")
 #: How long extensions may block the process in calls without a time limit, such as tools, as a multiple of that limit.
 _STUCK = 4
 
@@ -50,16 +45,10 @@ class RemoteExtensions:
         self.engine = engine
         self.signals = Signals(lambda number: self._notify("abort", {"signal": number}))
         self.quiet: QuietMessages
-        self._events: Events
+        self.events: Events
+        self.registrations = RemoteRegistrations(self)
         self._bridge: NodeBridge | None = None
         self._loaded: dict[int, tuple[Fairlead, Extension]] = {}
-        #: Removes the handler with each number.
-        self._off: dict[int, Callable[[], None]] = {}
-        #: The handlers at the ends of turns and runs, by event, and what they have proposed at the present one.
-        self._boundary_handlers: dict[str, dict[int, Extension]] = {name: {} for name in BOUNDARIES}
-        self._boundaries: dict[str, Boundary] = {}
-        #: The tools that extensions have registered, in pi's form.
-        self._described: dict[str, Params] = {}
         #: The contexts of the calls that are running.
         self._contexts: dict[int, Context] = {}
 
@@ -88,7 +77,7 @@ class RemoteExtensions:
         if self._bridge is not None:
             return
         programs = node_programs(self.engine.session.host.workspace.env)
-        self.quiet, self._events = QuietMessages(self.engine.session), Events(self.engine.session)
+        self.quiet, self.events = QuietMessages(self.engine.session), Events(self.engine.session)
         for node in programs:
             try:
                 version = await self._start_with(node)
@@ -105,8 +94,9 @@ class RemoteExtensions:
 
     async def _start_with(self, node: str) -> str:
         """Start the process with a Node program and return its version."""
-        requests, tools = Requests(self.engine, self), ToolRequests(self.engine, self.context_of, self.callable_tools)
-        at_once = {**requests.answers(), **self._answers(), **tools.answers()}
+        requests, registrations = Requests(self.engine, self), self.registrations
+        tools = ToolRequests(self.engine, self.context_of, registrations.callable_tools)
+        at_once = {**requests.answers(), **registrations.answers(), **self._answers(), **tools.answers()}
         slow = {**requests.slow_answers(), **tools.slow_answers(), "loginAsk": self._ask_login}
         host = self.engine.host
         # Set before it is started, so that it can be closed meanwhile.
@@ -142,13 +132,26 @@ class RemoteExtensions:
 
     def _stop_listening(self) -> None:
         self.quiet.close()
-        self._events.close()
+        self.events.close()
 
     def forget(self, extension: Extension) -> None:
         """Have the process forget an extension that is about to be loaded again."""
         for number, (_, each) in self._loaded.items():
             if each is extension:
                 self._notify("forget", {"extension": number})
+
+    # Who asks
+
+    def fl(self, params: Params) -> Fairlead:
+        """Return the API of the extension that asks. With `replaced`, it asks for its successor in another session."""
+        fl, extension = self._loaded[params["extension"]]
+        if params.get("replaced"):
+            return next((each for each, other in reversed(self._loaded.values()) if other.path == extension.path), fl)
+        return fl
+
+    def extension(self, params: Params) -> Extension:
+        """Return the extension that asks."""
+        return self._loaded[params["extension"]][1]
 
     # Calling
 
@@ -176,30 +179,10 @@ class RemoteExtensions:
         if self._bridge is not None:
             self._bridge.notify(method, params)
 
-    # Registering
-
-    def fl(self, params: Params) -> Fairlead:
-        """Return the API of the extension that asks. With `replaced`, it asks for its successor in another session."""
-        fl, extension = self._loaded[params["extension"]]
-        if params.get("replaced"):
-            return next((each for each, other in reversed(self._loaded.values()) if other.path == extension.path), fl)
-        return fl
+    # Requests about calls and the process
 
     def _answers(self) -> dict[str, Answer]:
         return {
-            "on": self._on,
-            "off": self._remove_handler,
-            "registerTool": self._register_tool,
-            "registerCommand": self._register_command,
-            "registerFlag": self._register_flag,
-            "getFlag": self._get_flag,
-            "registerProvider": self._register_provider,
-            "unregisterProvider": lambda params: self.fl(params).unregister_provider(params["name"]),
-            "registerVirtualModel": self._register_virtual_model,
-            "unregisterVirtualModel": self._unregister_virtual_model,
-            "registerMcpServer": self._register_mcp_server,
-            "unregisterMcpServer": self._unregister_mcp_server,
-            "mcpServers": self._mcp_servers,
             "failed": self._failed,
             "waits": self._waits,
             "boundaryContext": lambda params: boundary_context(self.engine.session),
@@ -208,128 +191,6 @@ class RemoteExtensions:
             # After the response of a command whose end arrived just before.
             "flush": lambda params: _after_what_is_due(self.engine.outbox.send, 8),
         }
-
-    def _on(self, params: Params) -> None:
-        name, number = params["event"], params["number"]
-        if name in NEVER_EMITTED or name not in EVENTS:
-            _log.info("An extension listens to the event %s, which is never emitted.", name)
-            return
-
-        fl = self.fl(params)
-
-        async def handle(event: Any, context: Context) -> Any:
-            given = {"number": number, "event": self._events.encode(name, event)}
-            with self.signals.of_call(cancel_token(name, event)) as signal:
-                reply = await self.call("handle", {**given, "signal": signal}, context)
-            try:
-                return self._events.decode(name, event, reply)
-            except (AttributeError, KeyError, TypeError, ValueError) as error:
-                raise unusable_result(name, error) from error
-
-        async def handle_boundary(event: Any, context: Context) -> None:
-            boundary = self._boundary(name, number)
-            fields = {**self._events.encode(name, event), **boundary.fields(event)}
-            try:
-                reply = await self.call("handle", {"number": number, "event": fields}, context)
-                boundary.propose(reply.get("result"))
-            except (AttributeError, KeyError, TypeError, ValueError) as error:
-                raise unusable_result(name, error) from error
-            finally:
-                if number == max(self._live_handlers(name)):
-                    self._commit(boundary, name)
-
-        if name in BOUNDARIES:
-            self._boundary_handlers[name][number] = self._loaded[params["extension"]][1]
-        self._off[number] = fl.on(name, handle_boundary if name in BOUNDARIES else handle)
-
-    def _boundary(self, name: str, number: int) -> Boundary:
-        """Return the boundary that a handler is asked at. Handlers are asked in the order of their numbers."""
-        if number == min(self._live_handlers(name)) or name not in self._boundaries:
-            self._boundaries[name] = Boundary(self.engine.session, name)
-        return self._boundaries[name]
-
-    def _live_handlers(self, name: str) -> list[int]:
-        """Return the numbers of the handlers of a boundary whose extensions have not been removed."""
-        return [number for number, extension in self._boundary_handlers[name].items() if extension.is_loaded]
-
-    def _commit(self, boundary: Boundary, name: str) -> None:
-        try:
-            boundary.commit()
-        except (ValueError, TypeError, FairleadError) as error:
-            self.engine.report("<boundary>", name, error)
-
-    def _remove_handler(self, params: Params) -> None:
-        number = params["number"]
-        for handlers in self._boundary_handlers.values():
-            handlers.pop(number, None)
-        off = self._off.pop(number, None)
-        if off is not None:
-            off()
-
-    def _register_tool(self, params: Params) -> None:
-        _, extension = self._loaded[params["extension"]]
-        tool, is_active = remote_tool(self, extension, params["number"], params["tool"])
-        self.engine.registrations.add_made_tool(extension, tool, is_active=is_active)
-        self._described[tool.name] = params["tool"]
-
-    def _register_command(self, params: Params) -> None:
-        number = params["number"]
-
-        async def run(arguments: str, context: Context) -> None:
-            await self.call("command", {"number": number, "args": arguments}, context)
-
-        self.fl(params).register_command(params["name"], run, params.get("description") or "")
-
-    def _register_flag(self, params: Params) -> None:
-        kind = params.get("type") or "boolean"
-        self.fl(params).register_flag(params["name"], kind, params.get("default"), params.get("description") or "")
-
-    def _get_flag(self, params: Params) -> Any:
-        """Return the value of a flag. pi returns the value of other extensions' flags as nothing."""
-        _, extension = self._loaded[params["extension"]]
-        return self.fl(params).get_flag(params["name"]) if params["name"] in extension.flags else None
-
-    def _register_provider(self, params: Params) -> None:
-        from fairlead.extend.node.models import remote_stream
-
-        stream = remote_stream(self, params["number"]) if params.get("streams") else None
-        config = {key: value for key, value in params["config"].items() if value is not None}
-        _, extension = self._loaded[params["extension"]]
-        login = None
-        if params.get("logsIn"):
-            from fairlead.extend.node.logins import RemoteLogin
-
-            login = RemoteLogin(self, params["number"])
-        self.engine.registrations.add_provider(extension, params["name"], config, stream, login)
-
-    def _register_virtual_model(self, params: Params) -> None:
-        from fairlead.extend.node.virtual_models import routed_stream, virtual_model
-
-        _, extension = self._loaded[params["extension"]]
-        model = virtual_model(params["definition"])
-        self.engine.registrations.add_virtual_model(extension, model, routed_stream(self, params["number"], model))
-
-    def _unregister_virtual_model(self, params: Params) -> None:
-        _, extension = self._loaded[params["extension"]]
-        self.engine.registrations.remove_virtual_model(extension, params["provider"], params["id"])
-
-    def _register_mcp_server(self, params: Params) -> None:
-        from fairlead.extend.node.mcp_servers import registered_server
-
-        _, extension = self._loaded[params["extension"]]
-        described: dict[str, Any] = params.get("config") or {}
-        self.engine.registrations.add_mcp_server(extension, registered_server(extension, params["name"], described), described)
-
-    def _unregister_mcp_server(self, params: Params) -> None:
-        _, extension = self._loaded[params["extension"]]
-        self.engine.registrations.remove_mcp_server(extension, params["name"])
-
-    def _mcp_servers(self, params: Params) -> list[dict[str, Any]]:
-        return [
-            {"name": name, "config": config, "extensionPath": extension.path}
-            for extension in self.engine.extensions
-            for name, config in extension.mcp_servers.items()
-        ]
 
     def _waits(self, params: Params) -> None:
         """A command waits for something. What it has asked for so far is shown first."""
@@ -363,28 +224,63 @@ class RemoteExtensions:
         error = RemoteError(params["error"]["message"], params["error"].get("stack") or "")
         self.engine.report("extension" if loaded is None else loaded[1].path, "uncaught", error)
 
-    def described_tool(self, name: str) -> dict[str, Any]:
-        """Return what pi says about a tool besides its schema."""
-        given = self._described.get(name) or {}
-        more = {key: given[key] for key in ("namespace", "annotations") if given.get(key) is not None}
-        return {"exposure": given.get("exposure") or "direct", "sourceInfo": self.source_of_tool(name), **more}
 
-    def callable_tools(self) -> dict[str, Tool]:
-        """Return the tools that tools can call."""
-        tools, active = self.engine.session.tools, set(self.engine.session.tools.active)
-        exposures = {name: (self._described.get(name) or {}).get("exposure") or "direct" for name in tools}
-        return {
-            name: tool
-            for name, tool in tools.items()
-            if exposures[name] in _CALLABLE or (exposures[name] == "direct" and name in active)
-        }
+class Signals:
+    """Gives cancellation tokens numbers, which become abort signals in the process.
 
-    def source_of_tool(self, name: str) -> dict[str, Any]:
-        """Return where a tool comes from, in pi's form."""
-        for extension in self.engine.extensions:
-            if name in extension.tools:
-                return source_info(extension.found.origin)
-        return {"path": f"builtin:{name}", "source": "builtin", "scope": "temporary", "origin": "top-level"}
+    `abort` is called with the number of a token that fires.
+    """
+
+    def __init__(self, abort: Callable[[int], None]) -> None:
+        self._abort = abort
+        self._next = 0
+        #: The token of the run that was asked for last, and its number.
+        self._run: tuple[CancelToken, int] | None = None
+
+    def of_run(self, cancel: CancelToken) -> int:
+        """Return the number of the token of a run. Each run has one."""
+        if self._run is None or self._run[0] is not cancel:
+            self._run = cancel, self._number(cancel)[0]
+        return self._run[1]
+
+    @contextmanager
+    def of_call(self, cancel: CancelToken | None) -> Generator[int | None]:
+        """Give a token a number while a call runs."""
+        if cancel is None:
+            yield None
+            return
+        number, forget = self._number(cancel)
+        try:
+            yield number
+        finally:
+            forget()
+
+    def _number(self, cancel: CancelToken) -> tuple[int, Callable[[], object]]:
+        self._next += 1
+        number = self._next
+        return number, cancel.on_fire(lambda: self._abort(number))
+
+
+class QuietMessages:
+    """Adds messages of extensions that must not start or continue a turn. Like pi, it waits for the end of the present turn."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._waiting: list[CustomMessage] = []
+        self.close = session.subscribe(self._heard)
+
+    def add(self, message: CustomMessage) -> None:
+        """Add a message when the turn ends, or the run if its last turn has ended."""
+        self._waiting.append(message)
+
+    def _heard(self, event: Event) -> None:
+        if not self._waiting or not isinstance(event, TurnEnd | AgentEnd):
+            return
+        waiting, self._waiting = self._waiting, []
+        for message in waiting:
+            self._session.history.conversation.add(message)
+            self._session.host.notify(MessageStart(message))
+            self._session.host.notify(MessageEnd(message))
 
 
 def _after_what_is_due(work: Callable[[], None], rounds: int = 4) -> None:

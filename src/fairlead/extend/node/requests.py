@@ -124,7 +124,7 @@ class Requests:
         return {"messages": self._session.messages, "thinkingLevel": self._session.thinking, "model": chosen}
 
     def _tools(self, params: Params) -> list[dict[str, Any]]:
-        active, callable_tools = set(self._session.tools.active), self._remote.callable_tools()
+        active, callable_tools = set(self._session.tools.active), self._remote.registrations.callable_tools()
         return [
             {
                 "name": tool.name,
@@ -132,7 +132,7 @@ class Requests:
                 "description": tool.description,
                 "parameters": tool.parameters,
                 "promptGuidelines": list(tool.guidelines),
-                **self._remote.described_tool(tool.name),
+                **self._remote.registrations.described_tool(tool.name),
                 "active": tool.name in active,
                 "callable": tool.name in callable_tools,
             }
