@@ -21,6 +21,7 @@ from fairlead.core.tool import ToolResult
 from fairlead.errors import FairleadError, ToolError
 from fairlead.extend.extensions.api import Fairlead
 from fairlead.extend.extensions.context import CommandContext, Context, ExecResult, SessionView, ToolRunContext
+from fairlead.extend.extensions.event_bus import EventBus
 from fairlead.extend.extensions.events import (
     AfterProviderResponse,
     AgentBeforeSettle,
@@ -32,7 +33,6 @@ from fairlead.extend.extensions.events import (
     Cancel,
     Continue,
     EntryAppended,
-    EventBus,
     Handled,
     Input,
     ModelContext,

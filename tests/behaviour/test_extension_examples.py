@@ -13,7 +13,8 @@ from tests.behaviour.examples import EXAMPLES
 from fairlead.core.runtime import Ui
 from fairlead.extend.extensions.api import Fairlead
 from fairlead.extend.extensions.context import CommandContext, Context, SessionView, ToolRunContext
-from fairlead.extend.extensions.events import EVENTS, RESULTS, EventBus, Note
+from fairlead.extend.extensions.event_bus import EventBus
+from fairlead.extend.extensions.events import EVENTS, RESULTS, Note
 
 FILES = sorted(EXAMPLES.glob("*.py"))
 #: How the variables are called in all examples, and what they are.

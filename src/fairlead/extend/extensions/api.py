@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
 
 from fairlead.core.messages import ImageContent, UserBlock
 from fairlead.errors import ConfigError
-from fairlead.extend.extensions.events import EventBus
+from fairlead.extend.extensions.event_bus import EventBus
 from fairlead.extend.extensions.registrations import Extension, ExtensionCommand, ExtensionFlag, FlagType, FlagValue, make_handler
 from fairlead.extend.extensions.values import State, check_types, converted
 

@@ -26,7 +26,7 @@ from fairlead.extend.extensions.discovery import (
     setup_function,
     without_bytecode,
 )
-from fairlead.extend.extensions.events import EventBus, Listeners
+from fairlead.extend.extensions.event_bus import EventBus, Listeners
 from fairlead.extend.extensions.outbox import Outbox
 from fairlead.extend.extensions.registrations import Extension, ExtensionCommand, Handler, Registrations
 from fairlead.extend.extensions.scripts import Scripts

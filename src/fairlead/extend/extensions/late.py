@@ -101,10 +101,38 @@ class ExtensionHost:
     async def fetch_packages(self) -> None:
         """Install the packages that were named. Raises ExtensionNotLoaded."""
         while self.sources:
-            from fairlead.extend.extensions.packages import fetch_named
-
-            await fetch_named(self, self.sources[0])
+            await self._fetch_package(self.sources[0])
             del self.sources[0]
+
+    async def _fetch_package(self, text: str) -> None:
+        """Install a package, `npm:NAME` or `git:URL`, for this run, and add what it brings.
+
+        Raises ExtensionNotLoaded if that fails, or only reports it if that is what `on_error` says.
+        """
+        import logging
+        from functools import partial
+
+        from fairlead.config.packages import package_paths, parse_source
+        from fairlead.config.process import run_in_thread
+        from fairlead.errors import ConfigError, ExtensionNotLoaded
+        from fairlead.extend.package_manager import fetch_temporarily
+
+        source = parse_source(text)
+        logging.getLogger("fairlead.extend").info("Installing %s", text)
+        env = self.session.host.workspace.env
+        try:
+            folder = await run_in_thread(partial(fetch_temporarily, source, self.home, env), "fairlead-install")
+            brought = {kind: package_paths(source, folder, kind) for kind in ("extensions", "skills", "prompts")}
+            if not any(brought.values()):
+                raise ConfigError("It brings no extensions, skills or prompts.")
+        except ConfigError as error:
+            if self.on_error == "exit":
+                raise ExtensionNotLoaded(f'Failed to load extension "{text}": {error}') from None
+            self.warn([f"The extension {text} was not loaded: {error}"])
+            return
+        self.named += map(Path, brought["extensions"])
+        self.brought.skills.extend(map(Path, brought["skills"]))
+        self.brought.prompts.extend(map(Path, brought["prompts"]))
 
     def attach(self, session: Session) -> None:
         """Set the session that the extensions belong to."""

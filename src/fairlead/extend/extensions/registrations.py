@@ -15,7 +15,7 @@ from fairlead.errors import BadCommand, ConfigError, FairleadError, ToolError
 from fairlead.extend.extensions.calling import Deadline, Steps, call_in_thread, error_text
 from fairlead.extend.extensions.context import TOOL_CONTEXTS, ToolRunContext
 from fairlead.extend.extensions.discovery import FoundExtension, module_name
-from fairlead.extend.extensions.events import EventBus
+from fairlead.extend.extensions.event_bus import EventBus
 from fairlead.extend.extensions.values import State
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fairlead.errors import ExtensionNotLoaded
-from fairlead.extend.extensions.events import EventBus
+from fairlead.extend.extensions.event_bus import EventBus
 from fairlead.extend.extensions.registrations import Extension, make_handler
 
 if TYPE_CHECKING:

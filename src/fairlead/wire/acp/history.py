@@ -21,10 +21,11 @@ from fairlead.core.tool import ToolResult
 from fairlead.protocol.acp import updates as acp
 from fairlead.protocol.acp.content import TextContent as TextBlock
 from fairlead.protocol.acp.tool_calls import Content
+from fairlead.session.history.conversation import Conversation
+from fairlead.session.history.entries import CustomMessageEntry, MessageEntry
 from fairlead.session.session import Session
 from fairlead.wire.acp.content import blocks, text_of
 from fairlead.wire.acp.tool_reports import UNFINISHED, kind, locations, raw_output, tail, title
-from fairlead.wire.past import past_messages
 
 #: How many characters of a past result are shown.
 LONGEST_RESULT = 16_000
@@ -39,13 +40,30 @@ def past_updates(session: Session, unique: Callable[[str], str], *, after: str |
 
     `unique` returns the id for the next call with an id that a model gave.
     """
-    found = list(past_messages(session.history.conversation, after=after))
+    found = list(_past_messages(session.history.conversation, after=after))
     results: defaultdict[str, deque[ToolResultMessage]] = defaultdict(deque)
     for _, message in found:
         if isinstance(message, ToolResultMessage):
             results[message.tool_call_id].append(message)
     for entry_id, message in found:
         yield from _updates(session, unique, entry_id, message, results)
+
+
+def _past_messages(conversation: Conversation, *, after: str | None = None) -> Iterator[tuple[str, Message]]:
+    """Yield the messages up to where the conversation stands, each with the id of its entry.
+
+    Those that a compaction hides from the model are included, and its summary is not. With `after`, only what follows that
+    entry; if the conversation has left it, all messages.
+    """
+    if not conversation.has_begun:
+        return
+    log = conversation.log
+    path = log.path()
+    start = next((number + 1 for number, entry in enumerate(path) if entry.id == after), 0) if after is not None else 0
+    for entry in path[start:]:
+        if isinstance(entry, MessageEntry | CustomMessageEntry):
+            for message in log.read(entry):
+                yield entry.id, message
 
 
 def _updates(
