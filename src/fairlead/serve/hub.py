@@ -32,6 +32,8 @@ _log = logging.getLogger("fairlead.serve")
 MORE_TOOLS = (ASK, TODO_WRITE, TASK)
 #: How many evicted sessions the hub remembers. Of the others, only what their files hold is kept.
 MOST_PARKED = 10_000
+#: How many ids of requests an evicted session keeps.
+PARKED_REQUESTS = 32
 #: The part of the idle time after which a session without clients drops its ring.
 RING_PART = 0.05
 
@@ -346,6 +348,8 @@ class Hub:
 
     async def _evict(self, session: HubSession) -> None:
         key, own = self._keys[session], session.session
+        while len(session.requests) > PARKED_REQUESTS:
+            session.requests.popitem(last=False)
         self._parked[key] = _Parked(
             cwd=own.host.workspace.cwd,
             name=own.history.name,
