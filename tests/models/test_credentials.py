@@ -15,7 +15,7 @@ import pytest
 
 from fairlead.config.home import Home
 from fairlead.errors import ConfigError, NoCredentials
-from fairlead.models import credentials
+from fairlead.models import config_value
 from fairlead.models.credentials import CredentialStore, store_key
 
 PATH = {"PATH": os.environ["PATH"]}
@@ -159,7 +159,7 @@ def test_a_command_does_not_read_what_the_host_sends(home: Home) -> None:
 
 
 def test_a_command_that_hangs_is_ended_with_all_it_started(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(credentials, "COMMAND_SECONDS", 0.3)
+    monkeypatch.setattr(config_value, "COMMAND_SECONDS", 0.3)
     pid_file = tmp_path / "pid"
     started = time.monotonic()
     with pytest.raises(NoCredentials, match=r"longer than 0\.3 seconds"):
@@ -173,7 +173,7 @@ def test_a_command_that_leaves_something_in_the_background_is_not_waited_for(
     home: Home, monkeypatch: pytest.MonkeyPatch, redirected: str
 ) -> None:
     # The sleeper holds the pipes beyond the limit, past which there is no key.
-    monkeypatch.setattr(credentials, "COMMAND_SECONDS", 5)
+    monkeypatch.setattr(config_value, "COMMAND_SECONDS", 5)
     pid = keys(home, PATH).key("mine", f"!sleep 600 {redirected} & echo $!")
     assert pid is not None
     os.kill(int(pid), signal.SIGKILL)

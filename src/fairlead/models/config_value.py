@@ -1,4 +1,4 @@
-"""What a key or a header in auth.json or models.json stands for.
+"""What a key or a header in auth.json or models.json stands for, and the output of a command that it names.
 
 pi 0.87 and later write environment variables as `$NAME`; pi 0.73, omp and xcsh write the bare name. Both are understood. They
 conflict where a variable has the same name as a literal key: then the variable is used, as in pi 0.73.
@@ -6,13 +6,22 @@ conflict where a variable has the same name as a literal key: then the variable 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from fairlead.errors import NoCredentials
+
 if TYPE_CHECKING:
     from re import Pattern
+    from subprocess import Popen
+
+#: Seconds that a command has to print a key.
+COMMAND_SECONDS = 10.0
+#: Seconds that a background process may keep writing after the command itself has ended.
+_DRAIN = 0.1
 
 
 class ConfigValue(Struct, frozen=True):
@@ -76,3 +85,75 @@ def _reference() -> Pattern[str]:
     import re
 
     return re.compile(r"\$(?:([$!])|\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
+
+
+def command_output(command: str, what: str, env: Mapping[str, str]) -> str:
+    """Run a shell command and return what it prints, stripped.
+
+    `what` names the value in errors. Raises NoCredentials if the command fails or prints nothing.
+    """
+    import subprocess
+
+    # The command gets no standard input, because fairlead's own belongs to the host.
+    process = subprocess.Popen(
+        f" {command}",  # sh would take a leading `-` or `+` for an option
+        shell=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=dict(env),
+        start_new_session=True,
+    )
+    with process:
+        try:
+            output, errors = _outputs(process)
+        except TimeoutError:
+            _kill(process)
+            raise NoCredentials(
+                f"{what} comes from a command that took longer than {COMMAND_SECONDS:g} seconds: {command}"
+            ) from None
+    if process.returncode != 0:
+        reason = errors.decode("utf-8", "replace").strip().rpartition("\n")[2]
+        raise NoCredentials(
+            f"{what} comes from a command that failed with exit code {process.returncode}: {command}"
+            + (f" ({reason})" if reason else "")
+        )
+    text = output.decode("utf-8", "replace").strip()
+    if not text:
+        raise NoCredentials(f"{what} comes from a command that printed nothing: {command}")
+    return text
+
+
+def _outputs(process: Popen[bytes]) -> tuple[bytes, bytes]:
+    """Return what a command writes to stdout and stderr until it ends, even if a child of it keeps them open.
+
+    Raises TimeoutError if it does not end in time.
+    """
+    from subprocess import TimeoutExpired
+    from time import monotonic
+
+    deadline = monotonic() + COMMAND_SECONDS
+    ended = False
+    while True:
+        try:
+            return process.communicate(timeout=_DRAIN)
+        except TimeoutExpired as unfinished:
+            if ended:
+                return unfinished.stdout or b"", unfinished.stderr or b""
+        # What it wrote before it ended is still in the pipes, so read once more.
+        ended = process.poll() is not None
+        if not ended and monotonic() > deadline:
+            raise TimeoutError
+
+
+def _kill(process: Popen[bytes]) -> None:
+    """Kill the command and its children."""
+    if os.name != "posix":
+        process.kill()
+        return
+    import signal
+
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return

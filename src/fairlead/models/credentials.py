@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from msgspec import Struct
 
@@ -20,19 +20,10 @@ from fairlead.config.home import Home
 from fairlead.core.secrets import learn
 from fairlead.errors import ConfigError, NoCredentials
 from fairlead.models.catalog import PROVIDERS
-from fairlead.models.config_value import ConfigValue, escaped
-
-if TYPE_CHECKING:
-    from subprocess import Popen
-
+from fairlead.models.config_value import ConfigValue, command_output, escaped
 
 #: Headers that carry a key.
 _KEY_HEADERS = frozenset({"authorization", "x-api-key", "api-key", "x-goog-api-key"})
-
-#: Seconds that a command has to print a key.
-COMMAND_SECONDS = 10.0
-#: Seconds that a background process may keep writing after the command itself has ended.
-_DRAIN = 0.1
 
 
 class RequestAuth(Struct, frozen=True):
@@ -252,7 +243,7 @@ class CredentialStore:
     def _output(self, command: str, what: str) -> str:
         with self._running:
             if command not in self._outputs:
-                self._outputs[command] = _run(command, what, self._env)
+                self._outputs[command] = command_output(command, what, self._env)
             return self._outputs[command]
 
 
@@ -340,75 +331,6 @@ def _key_of(entry: Any) -> str | None:
     fields = cast("dict[str, Any]", entry)
     key = fields.get("key")
     return key if fields.get("type") == "api_key" and isinstance(key, str) and key else None
-
-
-def _run(command: str, what: str, env: Mapping[str, str]) -> str:
-    """Run a shell command and return what it prints, stripped. Raises NoCredentials if it fails or prints nothing."""
-    import subprocess
-
-    # The command gets no standard input, because fairlead's own belongs to the host.
-    process = subprocess.Popen(
-        f" {command}",  # sh would take a leading `-` or `+` for an option
-        shell=True,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=dict(env),
-        start_new_session=True,
-    )
-    with process:
-        try:
-            output, errors = _outputs(process)
-        except TimeoutError:
-            _kill(process)
-            raise NoCredentials(
-                f"{what} comes from a command that took longer than {COMMAND_SECONDS:g} seconds: {command}"
-            ) from None
-    if process.returncode != 0:
-        reason = errors.decode("utf-8", "replace").strip().rpartition("\n")[2]
-        raise NoCredentials(
-            f"{what} comes from a command that failed with exit code {process.returncode}: {command}"
-            + (f" ({reason})" if reason else "")
-        )
-    text = output.decode("utf-8", "replace").strip()
-    if not text:
-        raise NoCredentials(f"{what} comes from a command that printed nothing: {command}")
-    return text
-
-
-def _outputs(process: Popen[bytes]) -> tuple[bytes, bytes]:
-    """Return what a command writes to stdout and stderr until it ends, even if a child of it keeps them open.
-
-    Raises TimeoutError if it does not end in time.
-    """
-    from subprocess import TimeoutExpired
-    from time import monotonic
-
-    deadline = monotonic() + COMMAND_SECONDS
-    ended = False
-    while True:
-        try:
-            return process.communicate(timeout=_DRAIN)
-        except TimeoutExpired as unfinished:
-            if ended:
-                return unfinished.stdout or b"", unfinished.stderr or b""
-        # What it wrote before it ended is still in the pipes, so read once more.
-        ended = process.poll() is not None
-        if not ended and monotonic() > deadline:
-            raise TimeoutError
-
-
-def _kill(process: Popen[bytes]) -> None:
-    """Kill the command and its children."""
-    if os.name != "posix":
-        process.kill()
-        return
-    import signal
-
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return
 
 
 def split_login(url: str) -> tuple[str, str | None]:
