@@ -102,7 +102,7 @@ def test_a_signal_aborts_the_run_and_skips_the_prompts_that_are_left(scripted: S
 def test_without_a_model_the_error_says_what_to_do(fairlead: Command) -> None:
     done = fairlead("-p", "hi", "--isolated")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("Error: No model selected.") and "ANTHROPIC_API_KEY" in done.stderr
+    assert done.stderr.startswith("Error: No model can be used:") and "ANTHROPIC_API_KEY" in done.stderr
 
 
 @pytest.mark.parametrize("flags", [["-p"], ["--mode", "json"], ["--mode", "rpc"]], ids=" ".join)

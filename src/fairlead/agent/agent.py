@@ -306,7 +306,8 @@ class Agent(AgentKeywords):
             why = self.registry.reason_for_default(model, self.settings)
             return ModelChoice(model, f"{model.provider}/{model.id} answers: {'you named it' if self._names_model else why}.")
         if self._base_url is not None:
-            return ModelChoice(None, f"The server at {self._base_url} does not list its models. Name one with --model.")
+            why = f"The server at {self._base_url} does not answer, or does not list its models."
+            return ModelChoice(None, f"{why} Start it, or name a model with --model.")
         choice = await choose_model(self.registry, self.settings, self._env)
         if choice.model is not None:
             self.session.models.set_model(choice.model.provider, choice.model.id)

@@ -183,7 +183,7 @@ class Commands:
     async def _name(self, argument: str) -> None:
         if not argument:
             name = self._session.history.name
-            self._chat.note(f"This session is called {name}." if name else "This session has no name: /name NAME gives it one.")
+            self._chat.note(f"This session is called {name}." if name else "This session has no name. Set one with /name TEXT.")
             return
         self._session.history.set_name(argument)
         self._chat.note(f"This session is called {self._session.history.name}.")

@@ -45,7 +45,7 @@ async def _run(words: list[str], chat: Chat) -> int:
 
 
 def _write(text: str) -> str:
-    # Some editors look at the ending of the name.
+    # Some editors choose their mode by the suffix.
     handle, name = tempfile.mkstemp(prefix="fairlead-", suffix=".md")
     with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as file:
         file.write(text)

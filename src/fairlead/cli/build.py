@@ -21,6 +21,7 @@ from fairlead.tools import DEFAULT_TOOLS
 
 if TYPE_CHECKING:
     from fairlead.core.model import ThinkingLevel
+    from fairlead.models.choosing import ModelChoice
     from fairlead.wire.dialects import Program
     from fairlead.wire.pi.profile import Profile
 
@@ -154,7 +155,7 @@ def _directories(names: Sequence[str]) -> list[Path]:
     return folders
 
 
-async def choose_model(agent: Agent) -> None:
+async def choose_model(agent: Agent) -> ModelChoice:
     """Choose a model for a person who has not named one, and say on stderr if it runs on this machine. Raises ConfigError.
 
     Without a model nothing is said: a prompt may be a command of an extension, which needs none.
@@ -162,6 +163,7 @@ async def choose_model(agent: Agent) -> None:
     choice = await agent.choose_model()
     if choice.is_local:
         complain(f"fairlead: {choice.why}")
+    return choice
 
 
 def limit_time(agent: Agent, arguments: Arguments) -> None:

@@ -18,7 +18,7 @@ from fairlead.cli.start import run
 from fairlead.config.process import start_thread
 from fairlead.core.events import Event, ExtensionError
 from fairlead.core.partial_message import ABORTED
-from fairlead.errors import FairleadError, ProviderError, RunAborted
+from fairlead.errors import ConfigError, FairleadError, ProviderError, RunAborted
 from fairlead.tools.workspace import readable
 
 if TYPE_CHECKING:
@@ -61,7 +61,9 @@ async def _answer(invocation: _Invocation, argv: Sequence[str], piped: str) -> i
         if not piped and not arguments.words:
             raise UsageError(NOTHING_TO_DO)
     await agent.extensions.find_model()
-    await choose_model(agent)
+    choice = await choose_model(agent)
+    if choice.model is None:
+        invocation.no_model = choice.why
     limit_time(agent, arguments)
     before, prompts, images = read_prompts(piped, arguments.words, readable(agent.session.host.workspace.guard))
     await agent.session.additions.prepare()
@@ -96,6 +98,8 @@ class _Invocation:
         #: The signal that stopped it, if one did.
         self._signal = 0
         self._asking: asyncio.Task[None] | None = None
+        #: Why there is no model, and what to do about it.
+        self.no_model: str | None = None
         #: What failed although there may be an answer.
         self._problems: list[str] = []
         #: Those of the problems that a warning has reported already.
@@ -137,7 +141,8 @@ class _Invocation:
                 if index < len(prompts) - 1:
                     self._problems.append(f"Prompt {index + 1} of {len(prompts)} failed: {message_of(str(error))}")
             except FairleadError as error:
-                return str(error)
+                is_without_model = self.agent.session.model is None and isinstance(error, ConfigError)
+                return self.no_model if is_without_model and self.no_model else str(error)
             except asyncio.CancelledError:
                 break
             else:

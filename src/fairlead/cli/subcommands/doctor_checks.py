@@ -34,6 +34,7 @@ _EXTRAS = {
     "mcp": "MCP servers",
     "node": "Node for extensions of pi",
     "rg": "ripgrep for fast searches",
+    "serve": "the server for the network",
 }
 _PACKAGE_MANAGERS = {
     "apt-get": "sudo apt-get install {}",
