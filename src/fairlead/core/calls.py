@@ -81,13 +81,13 @@ async def run_calls(run: LoopCallbacks, turn: TurnSetup, answer: StreamEnd, say:
             results[id(call)] = cast("ToolResultMessage", await say(message))
 
     for group in groups(calls, turn.tools, schedule):
-        reason = _why_not(run)
+        reason = _reason_not_to_start(run)
         ended_before = len(results)
 
         async def one(call: ToolCall, tool: Tool, arguments: dict[str, Any], ended_before: int = ended_before) -> None:
             # A call that had to wait for a free slot checks again whether it may start.
             waited = len(results) > ended_before
-            reason = _why_not(run) if waited else None
+            reason = _reason_not_to_start(run) if waited else None
             if reason:
                 await ended(call, *_failure(reason))
             else:
@@ -113,8 +113,8 @@ async def run_calls(run: LoopCallbacks, turn: TurnSetup, answer: StreamEnd, say:
     return ordered, len(ending) == len(calls)
 
 
-def _why_not(run: LoopCallbacks) -> str | None:
-    """Why calls that have not started must not start; None if they may."""
+def _reason_not_to_start(run: LoopCallbacks) -> str | None:
+    """Return why calls must not start any more; None if they may."""
     if run.cancel.fired:
         return ABORTED
     if run.queues.interrupt == "immediate" and len(run.queues.steering):
@@ -179,7 +179,7 @@ async def _execute(
     nested: NestedCalls,
     on_update: Callable[[ToolResult], None] = lambda partial: None,
 ) -> tuple[ToolResult, bool, int | None]:
-    """Run one tool. Returns its result, whatever it does, whether that is an error, and how many milliseconds it ran."""
+    """Run one tool. Returns its result, also if it raises; whether that is an error; and how many milliseconds it ran."""
     over, began = False, run.runtime.now_ms()
     target: ApprovedFile | None = None
     parent = call.parent_id if isinstance(call, NestedCall) else None
@@ -204,11 +204,11 @@ async def _execute(
         over = True
     duration_ms = max(0, run.runtime.now_ms() - began)
     await nested.close()
-    look = run.after_call(tool, call, arguments, *outcome) if run.after_call is not None else None
-    if look is None:
+    amending = run.after_call(tool, call, arguments, *outcome) if run.after_call is not None else None
+    if amending is None:
         return outcome[0], outcome[1], duration_ms
     try:
-        result, is_error = await run.runtime.bounded(look, run.cancel, timeout=None, grace=LAST_LOOK)
+        result, is_error = await run.runtime.bounded(amending, run.cancel, timeout=None, grace=LAST_LOOK)
         return result, is_error, duration_ms
     except Exception as error:  # it may have been about to remove something from the result, so the result is not shown
         return *_failed(run, tool, error), duration_ms
@@ -218,20 +218,20 @@ class _Nesting(Struct, frozen=True):
     """What the calls of one turn share with those that their tools make."""
 
     schedule: Schedule
-    #: Entered by calls that must not run at the same time as others that tools make.
+    #: Held by a nested call that must run alone, while it runs.
     alone: AbstractAsyncContextManager[object]
 
 
 class NestedCalls:
     """Calls other tools for one tool call. Implements `CallTool`.
 
-    These calls run like those of the model: with the same checks and events. Their results are no messages.
+    These calls run like those of the model: with the same checks and events. Their results do not become messages.
     """
 
     def __init__(self, run: LoopCallbacks, nesting: _Nesting, call_id: str, caller: NestedCalls | None = None) -> None:
         self.record: CallRecord = CallRecord() if caller is None else caller.record
         self.depth: int = 0 if caller is None else caller.depth + 1
-        #: Whether the call that makes these has been let in to run alone, so that they are, too.
+        #: Whether the call that makes these runs alone already. Then they need not wait for their turn.
         self.is_alone = caller is not None and caller.is_alone
         self._run = run
         self._nesting = nesting
@@ -299,7 +299,7 @@ class NestedCalls:
                 each()
 
     async def close(self) -> None:
-        """Abort the calls that the tool has left behind, and wait for their ends."""
+        """Abort the calls that the tool did not wait for, and wait until they have ended."""
         self._over.fire()
         if self._slots is not None:
             for _ in range(NESTED_AT_ONCE):

@@ -273,7 +273,7 @@ async def _revised(run: LoopCallbacks, message: M) -> M:
 
 
 def _with_message(end: StreamEnd, message: AssistantMessage) -> StreamEnd:
-    """Return how a model call ended, with another message. Its tool calls with other arguments are as good as any."""
+    """Return `end` with another message. A tool call whose arguments were changed no longer counts as malformed."""
     if message is end.message:
         return end
     received = {call.id: call.arguments for call in end.message.tool_calls()}

@@ -22,7 +22,7 @@ class NestedCall(ToolCall, tag="toolCall"):
 
 
 class NestedResult(Struct):
-    """What came of a call that a tool made."""
+    """The outcome of a call that a tool made."""
 
     call: NestedCall
     result: ToolResult
@@ -32,7 +32,7 @@ class NestedResult(Struct):
 
 
 class CallRecord:
-    """Records the calls that one call of the model has led to, at every depth."""
+    """Records the nested calls of one call of the model, at every depth."""
 
     def __init__(self) -> None:
         self._notes: list[NestedCallNote] = []
@@ -56,7 +56,7 @@ class CallRecord:
         return note
 
     def finish(self, note: NestedCallNote | None, result: ToolResult, is_error: bool, duration_ms: int) -> None:
-        """Record what came of a call."""
+        """Record the outcome of a call."""
         if note is None:
             return
         note.status = "error" if is_error else "ok"

@@ -72,7 +72,7 @@ class Permission(Struct, frozen=True):
 
 
 class CallTool(Protocol):
-    """Calls another tool for a tool that runs, like a call of the model: with its events, and asking whether it may run."""
+    """Calls another tool for a running tool. Events, hooks and approvals are the same as for a call of the model."""
 
     def __call__(
         self,
@@ -83,7 +83,7 @@ class CallTool(Protocol):
         update: Callable[[ToolResult], None],
         /,
     ) -> Awaitable[NestedResult]:
-        """Return what came of the call. `tool` is None if there is no tool of that name. Raises nothing."""
+        """Make the call and return its outcome. `tool` is None if no tool has this name. Raises nothing."""
         ...
 
 

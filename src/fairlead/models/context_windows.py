@@ -43,8 +43,8 @@ class ContextWindows:
             return model.context_window
         return min(reported, model.context_window) if model.context_window > 0 and not model.is_virtual else reported
 
-    def is_told(self, model: Model) -> bool:
-        """Tell whether the server of `model` has reported a window."""
+    def is_reported(self, model: Model) -> bool:
+        """Return whether the server of `model` has reported a window."""
         return _key(model) in self._reported
 
     def learn(self, model: Model, tokens: int) -> None:

@@ -7,12 +7,16 @@ and takes at most `PATIENCE` seconds.
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import ConfigError, ProviderError
@@ -38,13 +42,13 @@ USUAL_ADDRESSES: tuple[tuple[str, str], ...] = (
     ("llama.cpp", "http://127.0.0.1:8080"),
     ("vllm", "http://127.0.0.1:8000"),
 )
-#: The window that Ollama and LM Studio give a model unless they are told otherwise, in tokens. They cut longer prompts silently.
+#: The window that Ollama and LM Studio give a model by default, in tokens. They cut longer prompts silently.
 DEFAULT_WINDOW = 4096
 #: The window to assume for a server that states none.
 _UNSTATED_WINDOW = 32_768
 _LONGEST_LIST = 4 << 20
 _MOST_MODELS = 200
-#: Models that answer no prompts.
+#: Models that do not answer prompts.
 _NOT_FOR_CHAT = re.compile(r"embed|rerank|whisper|bge-|clip|tts", re.IGNORECASE)
 _NUM_CTX = re.compile(r"^\s*num_ctx\s+(\d+)", re.MULTILINE)
 
@@ -143,13 +147,11 @@ class _Probe:
     async def _listed(self, env: Mapping[str, str]) -> list[ModelEntry]:
         window = _UNSTATED_WINDOW
         if self._name == "ollama":
-            window = _whole(env.get("OLLAMA_CONTEXT_LENGTH")) or DEFAULT_WINDOW
+            window = _positive_int(env.get("OLLAMA_CONTEXT_LENGTH")) or DEFAULT_WINDOW
         return [_entry(each, window) for each in _for_chat(await _get(self._http, f"{self._url}/v1/models"))]
 
     async def _described_by_ollama(self, model: ModelEntry) -> ModelEntry:
         """Add what only Ollama's own API says: the window in force, and whether the model's template supports tools."""
-        from msgspec.structs import replace
-
         shown, running = await asyncio.gather(
             _get(self._http, f"{self._url}/api/show", body={"model": model.id}),
             _get(self._http, f"{self._url}/api/ps"),
@@ -190,8 +192,6 @@ async def _get(
     http: Http, url: str, headers: Sequence[tuple[str, str]] = (), body: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     """Return the JSON object at `url`, asked for with POST if there is a body. An empty object for anything else."""
-    import msgspec
-
     from fairlead.models.http.client import HttpRequest
 
     given = [("accept", "application/json"), *headers]
@@ -207,18 +207,16 @@ async def _get(
     return record(decoded(text))
 
 
-def _whole(text: str | None) -> int | None:
+def _positive_int(text: str | None) -> int | None:
     return int(text) if text and text.isascii() and text.isdigit() else None
 
 
 def is_trusted_listener(url: str) -> bool:
-    """Return whether a server that was found by itself may be used.
+    """Return whether a server that a search found may be used.
 
-    On a machine with several users, another user could listen on a usual port and so receive prompts and command this agent.
+    On a machine with several users, another user could listen on a usual port, and so receive prompts and control this agent.
     On Linux the listener must belong to this user or to a system account. Elsewhere the owner is not known.
     """
-    import os
-
     address = urlsplit(url)
     owners = _listening_users(address.port or 80)
     if owners is None:
@@ -228,8 +226,6 @@ def is_trusted_listener(url: str) -> bool:
 
 def _listening_users(port: int) -> list[int] | None:
     """Return the users whose processes listen on a TCP port of this machine; None if the system does not say."""
-    from pathlib import Path
-
     users: list[int] = []
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         try:

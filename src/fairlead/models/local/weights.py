@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -16,7 +17,7 @@ from fairlead.config.home import Home, user_folder
 _NOT_A_MODEL = re.compile(r"mmproj|embed|rerank|bge-|draft|vocab|lora|-0000[2-9]-of-|-000[1-9]\d-of-", re.IGNORECASE)
 #: Models that write calls as JSON text, although their template knows tools.
 _WRITES_CALLS_AS_TEXT = re.compile(r"qwen2\.?5[- ]coder|deepseek[- ]coder|codellama|phi-?[34]", re.IGNORECASE)
-#: How many files and folders of one place are looked at.
+#: How many files and folders of one place are searched.
 _MOST_FILES = 20_000
 
 
@@ -70,7 +71,7 @@ DOWNLOADS = (RECOMMENDED, LAST_RESORT)
 
 
 class FoundWeights(Struct, frozen=True):
-    """A GGUF file on this machine, and the program that has put it there."""
+    """A GGUF file on this machine, and the program that stored it."""
 
     name: str
     path: Path
@@ -95,7 +96,7 @@ def find_weights(home: Home, env: Mapping[str, str]) -> list[FoundWeights]:
     """
     found: dict[str, FoundWeights] = {}
     paths: set[Path] = set()
-    for each in _all(home, env):
+    for each in _all_weights(home, env):
         path = each.path.resolve()
         if path not in paths:
             paths.add(path)
@@ -132,28 +133,26 @@ def _size(found: FoundWeights) -> int:
     return found.size
 
 
-def _all(home: Home, env: Mapping[str, str]) -> Iterator[FoundWeights]:
+def _all_weights(home: Home, env: Mapping[str, str]) -> Iterator[FoundWeights]:
     user = home.user or user_folder(env)
     cache = Path(env.get("XDG_CACHE_HOME") or user / ".cache")
     for download in DOWNLOADS:
-        yield from _file(models_folder(home) / download.file, "fairlead", download.name)
-    yield from _folder(models_folder(home), "fairlead")
+        yield from _if_weights(models_folder(home) / download.file, "fairlead", download.name)
+    yield from _in_folder(models_folder(home), "fairlead")
     hub = env.get("HF_HUB_CACHE") or (f"{env['HF_HOME']}/hub" if env.get("HF_HOME") else None)
-    yield from _folder(Path(hub) if hub else cache / "huggingface" / "hub", "Hugging Face")
+    yield from _in_folder(Path(hub) if hub else cache / "huggingface" / "hub", "Hugging Face")
     for folder in (user / ".lmstudio" / "models", cache / "lm-studio" / "models"):
-        yield from _folder(folder, "LM Studio")
+        yield from _in_folder(folder, "LM Studio")
     llama = env.get("LLAMA_CACHE")
     for folder in (Path(llama) if llama else cache / "llama.cpp", user / "Library" / "Caches" / "llama.cpp"):
-        yield from _folder(folder, "llama.cpp")
+        yield from _in_folder(folder, "llama.cpp")
     ollama = env.get("OLLAMA_MODELS")
     folders = [Path(ollama)] if ollama else [user / ".ollama" / "models", Path("/usr/share/ollama/.ollama/models")]
     for folder in folders:
         yield from _of_ollama(folder)
 
 
-def _folder(folder: Path, owner: str) -> Iterator[FoundWeights]:
-    import os
-
+def _in_folder(folder: Path, owner: str) -> Iterator[FoundWeights]:
     seen = 0
     for root, folders, names in os.walk(folder):
         folders.sort()
@@ -162,13 +161,11 @@ def _folder(folder: Path, owner: str) -> Iterator[FoundWeights]:
             return
         for name in sorted(names):
             if name.lower().endswith(".gguf") and not _NOT_A_MODEL.search(name):
-                yield from _file(Path(root) / name, owner, _short(name))
+                yield from _if_weights(Path(root) / name, owner, _model_name(name))
 
 
 def _of_ollama(folder: Path) -> Iterator[FoundWeights]:
     """Read Ollama's manifests: they say which of its blobs holds the weights of which model."""
-    import os
-
     manifests = folder / "manifests"
     for root, _, names in os.walk(manifests):
         for tag in sorted(names):
@@ -177,7 +174,7 @@ def _of_ollama(folder: Path) -> Iterator[FoundWeights]:
             name = path.relative_to(manifests).parts
             if digest is not None and not _NOT_A_MODEL.search(name[-2]):
                 label = name[-2] if tag == "latest" else f"{name[-2]}:{tag}"
-                yield from _file(folder / "blobs" / digest.replace(":", "-"), "Ollama", label)
+                yield from _if_weights(folder / "blobs" / digest.replace(":", "-"), "Ollama", label)
 
 
 def _weights_digest(manifest: Path) -> str | None:
@@ -192,7 +189,7 @@ def _weights_digest(manifest: Path) -> str | None:
     return None
 
 
-def _file(path: Path, owner: str, name: str) -> Iterator[FoundWeights]:
+def _if_weights(path: Path, owner: str, name: str) -> Iterator[FoundWeights]:
     try:
         size = path.stat().st_size
     except OSError:
@@ -201,6 +198,6 @@ def _file(path: Path, owner: str, name: str) -> Iterator[FoundWeights]:
         yield FoundWeights(name, path, size, owner)
 
 
-def _short(file: str) -> str:
-    """Return the name of a model by the name of its file, without the extension and the number of its part."""
+def _model_name(file: str) -> str:
+    """Return the name of a model: that of its file, without the extension and the number of the part."""
     return re.sub(r"-00001-of-\d+$", "", file[: -len(".gguf")], flags=re.IGNORECASE)

@@ -168,12 +168,12 @@ class Compactor:
         try:
             self._plan(wish)
         except NothingToCompact:
-            return shrinks or self._goes_on_shortened(overflows)
+            return shrinks or self._continues_shortened(overflows)
         failure = await self._automatic(wish, cancel)
-        return failure is None or (isinstance(failure, NoSummary) and (shrinks or self._goes_on_shortened(overflows)))
+        return failure is None or (isinstance(failure, NoSummary) and (shrinks or self._continues_shortened(overflows)))
 
-    def _goes_on_shortened(self, overflows: int) -> bool:
-        """Whether less is sent from now on; if that is not possible, say so."""
+    def _continues_shortened(self, overflows: int) -> bool:
+        """Send less from now on, or give up if that is not possible. Returns whether it is."""
         if self._budget.squeeze(self._model(), overflows):
             return True
         self.give_up()

@@ -164,7 +164,7 @@ class ContextBudget:
         used = None if self._is_shortened else reported_tokens(self._current.log)
         if used is None:
             used = self._size(request)
-        if self._models.windows.is_told(model) or self._ceiling is not None:
+        if self._models.windows.is_reported(model) or self._ceiling is not None:
             limit = self._limit(model)
             if used > limit or self._is_shortened:
                 self._shorten(request, limit)
@@ -214,7 +214,7 @@ class ContextBudget:
         text, sent = end.message.error_message or "", self._sent
         windows = self._models.windows
         window = window_in_error(text)
-        if window is None and not windows.is_told(model):
+        if window is None and not windows.is_reported(model):
             window = await self._served_window(model, cancel)
         if window is not None:
             windows.learn(model, window)
@@ -225,7 +225,7 @@ class ContextBudget:
             self._densities[model.provider, model.id] = max(self._density, size / estimated)
         longest = model.max_tokens if sent.max_tokens is None else sent.max_tokens
         window = self.window(model)
-        return windows.is_told(model) and size is not None and size + _SHORTEST_ANSWER <= window < size + longest
+        return windows.is_reported(model) and size is not None and size + _SHORTEST_ANSWER <= window < size + longest
 
     def squeeze(self, model: Model, overflows: int) -> bool:
         """Send less the next time than the last time, and each time a smaller part of it. The window may be a hundredth of the
