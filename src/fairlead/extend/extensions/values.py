@@ -58,6 +58,11 @@ def converted(kind: Any, value: Any, what: str) -> Any:
         raise TypeError(f"{what}: {error}") from None
 
 
+def object_or_empty(value: Any) -> dict[str, Any]:
+    """Return the value if it is an object of JSON, else an empty one."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
 def check_types(kind: Any, /, **given: Any) -> None:
     """Raise TypeError, naming the parameter, unless all values have the type `kind`."""
     for name, value in given.items():

@@ -14,14 +14,15 @@ import os
 import signal
 import socket
 import subprocess
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from msgspec import DecodeError, json
 
 from fairlead.config.process import start_thread
 from fairlead.core import lenient
+from fairlead.core.runtime import CancelToken
 from fairlead.errors import FairleadError
 
 _log = logging.getLogger("fairlead.extend")
@@ -38,6 +39,8 @@ _END_SECONDS = 0.2
 
 #: The numbers of the tasks that check whether the process works: after a cancelled call, and from time to time.
 _CHECK, _WATCH = -1, -2
+
+T = TypeVar("T")
 
 #: Answers a request at once.
 Answer = Callable[[Mapping[str, Any]], Any]
@@ -275,6 +278,20 @@ class NodeBridge:
         self._work.pop(id, None)
         if self._lost is None:
             self._send({"id": id, **answer})
+
+
+async def abortable(work: Awaitable[T], cancel: CancelToken, patience: float | None = None) -> T:
+    """Do the work of a slow answer, and fire `cancel` if the extension aborts its request or the process ends.
+
+    The work still has its result then, which is returned. Raises TimeoutError if that takes more than `patience` seconds.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        cancel.fire()
+        async with asyncio.timeout(patience):
+            return await task
 
 
 class _Lines(asyncio.Protocol):

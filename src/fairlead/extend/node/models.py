@@ -24,7 +24,7 @@ from fairlead.errors import FairleadError, ProviderError
 from fairlead.extend.extensions.calling import Deadline
 from fairlead.extend.extensions.context import Context
 from fairlead.extend.extensions.values import converted
-from fairlead.extend.node.bridge import BridgeLost, RemoteError
+from fairlead.extend.node.bridge import BridgeLost, RemoteError, abortable
 from fairlead.models.added_logins import prepare_key
 
 if TYPE_CHECKING:
@@ -56,13 +56,7 @@ class ExtensionCall:
 
     async def answer(self) -> AssistantMessage:
         """Return the model's message, also one that says that the call failed or was aborted. Raises FairleadError."""
-        reading = asyncio.ensure_future(self._read())
-        try:
-            return await asyncio.shield(reading)
-        except asyncio.CancelledError:  # the extension aborted its signal, or the process has ended
-            self._cancel.fire()
-            async with asyncio.timeout(_ABORT_SECONDS):
-                return await reading
+        return await abortable(self._read(), self._cancel, _ABORT_SECONDS)
 
     async def _read(self) -> AssistantMessage:
         stream = await self._remote.engine.session.models.stream(self._model)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
@@ -14,7 +13,8 @@ from fairlead.core.runtime import CancelToken
 from fairlead.errors import FairleadError
 from fairlead.extend.extensions.calling import Deadline
 from fairlead.extend.extensions.context import CommandContext
-from fairlead.extend.extensions.values import converted
+from fairlead.extend.extensions.values import converted, object_or_empty
+from fairlead.extend.node.bridge import abortable
 from fairlead.extend.node.prompt import prompt_options
 from fairlead.extend.node.results import custom_note
 
@@ -214,7 +214,7 @@ class Requests:
     # Acting
 
     def _send_message(self, params: Params) -> None:
-        message, options = params["message"], _fields(params.get("options"))
+        message, options = params["message"], object_or_empty(params.get("options"))
         deliver = options.get("deliverAs")
         content = message.get("content", "")
         if options.get("triggerTurn") is False and deliver is None and self._session.activity.is_streaming:
@@ -232,7 +232,7 @@ class Requests:
         )
 
     def _send_user_message(self, params: Params) -> None:
-        content, options = params["content"], _fields(params.get("options"))
+        content, options = params["content"], object_or_empty(params.get("options"))
         images: list[ImageContent] | None = None
         if not isinstance(content, str):
             blocks = converted(list[UserBlock], content, "content")
@@ -324,12 +324,7 @@ class Requests:
                 asking = ui.input(title, params.get("placeholder"), **limits)
             case _:
                 asking = ui.editor(title, params.get("prefill"), cancel=cancel)
-        answer = asyncio.ensure_future(asking)
-        try:
-            return await asyncio.shield(answer)
-        except asyncio.CancelledError:  # the extension gave up its question
-            cancel.fire()
-            return await answer
+        return await abortable(asking, cancel)
 
     def _show(self, params: Params) -> None:
         ui = self._context.ui
@@ -356,10 +351,6 @@ _AT_ONCE = (
 
 #: What pi calls the times at which a message is delivered.
 _DELIVERY: dict[Any, Any] = {"followUp": "follow_up", "nextTurn": "next_turn"}
-
-
-def _fields(value: Any) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def _snake(name: str) -> str:

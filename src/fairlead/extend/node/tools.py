@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -16,8 +15,8 @@ from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import ConfigError, ToolError
 from fairlead.extend.extensions.calling import Deadline
 from fairlead.extend.extensions.context import Context, ToolRunContext
-from fairlead.extend.extensions.values import converted
-from fairlead.extend.node.bridge import BridgeLost, RemoteError
+from fairlead.extend.extensions.values import converted, object_or_empty
+from fairlead.extend.node.bridge import BridgeLost, RemoteError, abortable
 from fairlead.extend.node.events import tool_result
 
 if TYPE_CHECKING:
@@ -106,7 +105,7 @@ class _PreparingRunner(_Runner):
 
 def decoded_result(result: Any) -> ToolResult:
     """Return what a tool of an extension returned. Raises ToolError if it says that it failed, and TypeError if it is invalid."""
-    fields = cast("dict[str, Any]", result) if isinstance(result, dict) else {}
+    fields = object_or_empty(result)
     content = converted(list[UserBlock], fields.get("content") or [], "content")
     details, ends_run = fields.get("details"), fields.get("terminate") is True
     if fields.get("isError"):
@@ -165,16 +164,12 @@ class ToolRequests:
             raise ToolError(f"The arguments of {name} must be an object.")
         cancel = CancelToken()
         tool = self._callable().get(name)
-        running = asyncio.ensure_future(call(name, tool, arguments, cancel, lambda partial: report(tool_result(partial))))
-        try:
-            return _encoded(await asyncio.shield(running))
-        except asyncio.CancelledError:  # the extension aborted its signal, or the process has ended
-            cancel.fire()
-            return _encoded(await running)
+        running = call(name, tool, arguments, cancel, lambda partial: report(tool_result(partial)))
+        return _encoded(await abortable(running, cancel))
 
 
 def _encoded(outcome: NestedResult) -> dict[str, Any]:
-    """Return what came of a call that a tool made, in pi's form."""
+    """Return the outcome of a call that a tool made, in pi's form."""
     call, duration = outcome.call, outcome.duration_ms
     return {
         "toolCall": {"type": "toolCall", "id": call.id, "name": call.name, "arguments": call.arguments},
@@ -187,9 +182,4 @@ def _encoded(outcome: NestedResult) -> dict[str, Any]:
 async def _run(tool: Tool, arguments: dict[str, Any], call_id: str, report: Callable[[Any], None]) -> Any:
     cancel = CancelToken()
     context = ToolContext(call_id, cancel, lambda partial: report(tool_result(partial)))
-    running = asyncio.ensure_future(tool.run(tool.checked(arguments), context))
-    try:
-        return tool_result(await asyncio.shield(running))
-    except asyncio.CancelledError:  # the extension aborted its signal
-        cancel.fire()
-        return tool_result(await running)
+    return tool_result(await abortable(tool.run(tool.checked(arguments), context), cancel))

@@ -24,7 +24,7 @@ from fairlead.core.runtime import CancelToken
 from fairlead.errors import BadCommand, ProviderError
 from fairlead.extend.extensions.calling import Deadline, error_text
 from fairlead.extend.extensions.context import Context
-from fairlead.extend.extensions.values import converted
+from fairlead.extend.extensions.values import converted, object_or_empty
 from fairlead.session.history.entries import CustomEntry
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ class _Router:
         """Return what the router has last stored on this branch of the conversation."""
         for entry in self._remote.engine.session.history.log.back():
             if isinstance(entry, CustomEntry) and entry.custom_type == STATE_ENTRY:
-                data = _fields(entry.data)
+                data = object_or_empty(entry.data)
                 if data.get("provider") == self._model.provider and data.get("modelId") == self._model.id:
                     return data.get("state")
         return None
@@ -171,10 +171,6 @@ class _Router:
     def _failure(self, failed: AssistantMessage | None) -> dict[str, Any] | None:
         dispatched = self._dispatched(failed)
         return None if dispatched is None else {**dispatched, "message": failed}
-
-
-def _fields(value: Any) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def _last_good_answer(messages: list[ModelMessage]) -> AssistantMessage | None:
