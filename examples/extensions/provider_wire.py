@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from fairlead.extension import AfterProviderResponse, BeforeProviderHeaders, BeforeProviderRequest, Context, Fairlead
+from fairlead.events import AgentEnd
+from fairlead.extension import (
+    AfterProviderResponse,
+    BeforeProviderHeaders,
+    BeforeProviderRequest,
+    Context,
+    Fairlead,
+    ProviderStreamEvent,
+)
 
 
 def setup(fl: Fairlead) -> None:
+    received = 0
+
     @fl.on("before_provider_request")
     def mark(event: BeforeProviderRequest, context: Context) -> None:
         event.payload["metadata"] = {"user_id": context.cwd.name}
@@ -18,3 +28,12 @@ def setup(fl: Fairlead) -> None:
     def show(event: AfterProviderResponse, context: Context) -> None:
         kind = event.headers.get("content-type", "nothing")
         context.ui.set_status("provider", f"{event.status} {kind}")
+
+    @fl.on("provider_stream_event")
+    def count(event: ProviderStreamEvent) -> None:
+        nonlocal received
+        received += 1
+
+    @fl.on("agent_end")
+    def total(event: AgentEnd, context: Context) -> None:
+        context.ui.set_status("stream", f"{received} events")

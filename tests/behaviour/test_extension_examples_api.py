@@ -59,6 +59,16 @@ def test_sqlite_tool_reads_and_can_be_taken_away(tmp_path: Path) -> None:
         assert "sqlite_query" not in tools(host.provider.requests[-1])
 
 
+def test_read_many_tool_calls_another_tool_for_each_file(tmp_path: Path) -> None:
+    turns = [calls(("read_many", {"paths": ["tide", "none"]})), says("ok")]
+    with playing(tmp_path, "read_many_tool", turns=turns, files={"tide": "high\n"}) as host:
+        frames = host.prompt("go")
+        nested = [frame["toolName"] for frame in frames if frame["type"] == "tool_execution_start"]
+        assert nested == ["read_many", "read", "read"]
+        text, failed = results(frames)[-1]
+        assert not failed and text.startswith("tide:\nhigh\n") and "none: " in text
+
+
 def test_wait_for_file_tool_shows_how_it_gets_on_and_can_be_called_off(tmp_path: Path) -> None:
     turns = [calls(("wait_for_file", {"path": "tide"})), says("ok"), calls(("wait_for_file", {"path": "never"})), says("ok")]
     with playing(tmp_path, "wait_for_file_tool", turns=turns) as host:

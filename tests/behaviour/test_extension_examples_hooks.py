@@ -50,13 +50,15 @@ def test_bash_limit_stops_commands_that_have_no_limit_of_their_own(tmp_path: Pat
 
 
 def test_redact_secrets_keeps_keys_from_the_model(tmp_path: Path) -> None:
-    turns = [calls(("read", {"path": "env"}), bash("echo none")), says("ok")]
+    turns = [calls(("read", {"path": "env"}), bash("echo none")), says("Use sk-made-up-by-the-model.")]
     with playing(tmp_path, "redact_secrets", turns=turns, files={"env": "KEY=sk-abcdefgh1234\n"}) as host:
         frames = host.prompt("read it")
         assert asked(host)[1:3] == ["KEY=[secret]\n", "none\n"]
         details: list[Any] = [frame["result"].get("details") or {} for frame in frames if frame["type"] == "tool_execution_end"]
         assert sorted(each.get("redacted", 0) for each in details) == [0, 1]
-        assert "sk-abcdefgh1234" not in session_file(host).read_text()
+        written = session_file(host).read_text()
+        assert "sk-abcdefgh1234" not in written
+        assert "Use [secret]." in written and "sk-made-up" not in written
 
 
 def test_shortcuts_change_what_is_said_or_see_to_it(tmp_path: Path) -> None:
@@ -105,6 +107,8 @@ def test_provider_wire_marks_requests_and_shows_answers(tmp_path: Path) -> None:
         assert request.body["metadata"] == {"user_id": "project"} and request.headers["x-team"] == "harbour"
         (status,) = statuses(host, "provider")
         assert status is not None and status.startswith("200 text/event-stream")
+        (stream,) = statuses(host, "stream")
+        assert stream is not None and int(stream.split()[0]) > 2
 
 
 def test_check_before_done_sends_the_model_back_until_the_check_succeeds(tmp_path: Path) -> None:
