@@ -7,10 +7,12 @@ when its time is up. It cannot end the process, or any task but its own.
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 import sys
 import threading
 import time
+import traceback
 from collections import Counter
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
@@ -19,6 +21,9 @@ from types import FrameType
 from typing import Any, TextIO, TypeVar, cast
 
 from fairlead.config.process import run_in_thread
+from fairlead.errors import FairleadError
+
+_log = logging.getLogger("fairlead.extend")
 
 
 class _SplitStdout:
@@ -370,3 +375,12 @@ def without_our_frames(error: BaseException) -> BaseException:
     while trace is not None and trace.tb_frame.f_globals.get("__name__", "").startswith("fairlead.extend.extensions."):
         trace = trace.tb_next
     return error if trace is None else error.with_traceback(trace)
+
+
+def log_traceback(error: Exception, level: int) -> None:
+    """Write the traceback of an error in the code of an extension to the log, for its author."""
+    stack = getattr(error, "stack", None)
+    if stack is not None:  # from the Node process
+        _log.log(level, "%s", stack or error)
+    elif not isinstance(error, FairleadError):
+        _log.log(level, "%s", "".join(traceback.format_exception(without_our_frames(error))).rstrip())

@@ -1,4 +1,4 @@
-"""The extensions of one session: loads them, calls their code, and passes on what they send."""
+"""The extensions of one session: calls their code, and passes on what they send."""
 
 from __future__ import annotations
 
@@ -6,27 +6,17 @@ import asyncio
 import logging
 import math
 import threading
-import traceback
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairlead.config.process import on_process_ending
 from fairlead.core.events import ExtensionError
-from fairlead.errors import ExtensionNotLoaded, FairleadError
-from fairlead.extend.extensions.api import Fairlead
-from fairlead.extend.extensions.calling import Deadline, TooSlow, call, error_text, interrupt_soon, without_our_frames
+from fairlead.extend.extensions.calling import Deadline, TooSlow, call, error_text, interrupt_soon, log_traceback
 from fairlead.extend.extensions.context import CommandContext, Context
-from fairlead.extend.extensions.discovery import (
-    FoundExtension,
-    find_project_extensions,
-    find_required_extensions,
-    find_user_extensions,
-    forget_module,
-    setup_function,
-    without_bytecode,
-)
+from fairlead.extend.extensions.discovery import FoundExtension
 from fairlead.extend.extensions.event_bus import EventBus, Listeners
+from fairlead.extend.extensions.loading import Loader
 from fairlead.extend.extensions.outbox import Outbox
 from fairlead.extend.extensions.registrations import Extension, ExtensionCommand, Handler, Registrations
 from fairlead.extend.extensions.scripts import Scripts
@@ -45,7 +35,7 @@ _FREQUENT = ("message_update", "provider_stream_event")
 
 
 class Engine:
-    """Loads extensions and calls their code. Their failures are reported as ExtensionError events and do not stop the agent."""
+    """Calls the code of extensions. Their failures are reported as ExtensionError events and do not stop the agent."""
 
     def __init__(self, host: ExtensionHost) -> None:
         self.host = host
@@ -55,13 +45,13 @@ class Engine:
         #: The handlers of each event, in the order in which they were registered.
         self.listeners: dict[str, list[Handler]] = {}
         self.registrations = Registrations(self)
-        self._bus: Listeners = {}
+        #: The handlers on the event bus.
+        self.bus_listeners: Listeners = {}
         #: The extensions that were written for pi.
         self.scripts = Scripts(self)
-        #: Whether the required, the user's and the project's extensions are loaded, and whether the session has started.
-        self._has_required = self._has_own = self._has_projects = self._began = False
-        #: Why a required extension is not loaded.
-        self._failure: ExtensionNotLoaded | None = None
+        self.loader = Loader(self)
+        #: Whether the session has started.
+        self._began = False
         self._thread = threading.get_ident()
         self._loop = asyncio.get_running_loop()
         #: The tasks that run handlers, and those that no caller waits for.
@@ -71,105 +61,12 @@ class Engine:
         host.trust.consult = self._ask_about_trust
         on_process_ending(interrupt_soon)
 
-    # Loading
-
-    async def load(self, *, ask: bool = True) -> None:
-        """Load the user's extensions, then those of the project if it is trusted: the user's extensions have a say in that.
-
-        Without `ask`, the project's extensions are loaded only if it is already known that they may run. Raises
-        ExtensionNotLoaded if a required extension cannot be loaded, and again whenever it is called after that.
-        """
-        await self.load_required()
-        if not self._has_own:
-            self._has_own = True
-            await self._load_all(find_user_extensions(self.host))
-        cwd, trust = self.host.cwd, self.host.trust
-        projects = [] if self._has_projects else find_project_extensions(self.host, cwd)
-        if projects and (await trust.decide(cwd) if ask else trust.known(cwd)):
-            self._has_projects = True
-            await self._load_all(projects)
-
-    async def load_required(self) -> None:
-        """Load the extensions that the command line, the program or the user's settings name.
-
-        Raises ExtensionNotLoaded if one cannot be loaded, and again whenever it is called after that.
-        """
-        if self._failure is not None:
-            raise self._failure
-        if not self._has_required:
-            self._has_required = True
-            try:
-                await self.host.fetch_packages()
-                await self._load_all(find_required_extensions(self.host))
-            except ExtensionNotLoaded as error:
-                self._failure = error
-                await self.scripts.forget()
-                raise
-            except BaseException:  # the caller was cancelled
-                self._has_required = False
-                raise
-
-    def forget_failure(self) -> bool:
-        """Try again to load the required extensions when they are next needed. Returns False if that did not fail before."""
-        if self._failure is None:
-            return False
-        self._failure, self._has_required = None, False
-        return True
+    # Starting and ending
 
     def begin(self) -> None:
         """Allow extensions to act on the session from now on."""
         self._began = True
         self.restore_states()
-
-    async def unload(self) -> None:
-        """Remove everything that extensions have registered."""
-        for extension in list(self.extensions):
-            self.remove(extension)
-            forget_module(extension.module_name)
-        self.scripts.retire()
-        self._has_required = self._has_own = self._has_projects = False
-        self._failure = None
-
-    async def _load_all(self, found: Iterable[FoundExtension]) -> None:
-        for each in found:
-            taken = next((known for known in self.extensions if _are_the_same(known.found, each)), None)
-            if taken is not None:
-                if taken.found.path != each.path:
-                    problem = f"{taken.path} is an extension with the same name"
-                    if self._must_load(each):
-                        raise _not_loaded(each, f"{problem}. Rename one of them.")
-                    self.host.warn([f"{each.shown_path} is not loaded, because {problem}."])
-                continue
-            await self.load_one(each)
-            await asyncio.sleep(0)  # let other tasks run between two extensions
-
-    async def load_one(self, found: FoundExtension) -> None:
-        """Load an extension. Raises ExtensionNotLoaded if it cannot be loaded and is required; else the failure is reported."""
-        extension = Extension(found, EventBus(self._bus, lambda event, work: self._start_background(extension, event, work)))
-        self.extensions.append(extension)
-        fl = Fairlead(self, extension)
-
-        def set_up() -> Any:
-            if found.is_script and found.problem is None:
-                return self.scripts.load(fl, extension)
-            with without_bytecode():
-                return setup_function(found, extension.module_name)(fl)
-
-        try:
-            if found.is_script and found.problem is None:
-                await self.scripts.start()  # its own time does not count as the extension's
-            await call(set_up, Deadline(self.host.timeout))
-        except Exception as error:
-            self.remove(extension)
-            forget_module(extension.module_name)
-            if self._must_load(found):
-                self._log_traceback(error, logging.INFO)
-                raise _not_loaded(found, error_text(error)) from error
-            self.host.warn([f"The extension {extension.path} was not loaded: {error_text(error)}"])
-            self.report(extension.path, "load", error)
-
-    def _must_load(self, found: FoundExtension) -> bool:
-        return found.is_required and self.host.on_error == "exit"
 
     def remove(self, extension: Extension) -> None:
         """Remove an extension with everything that it has registered."""
@@ -276,15 +173,8 @@ class Engine:
         """Report a failure of an extension to the host. Its traceback goes to the log, for the author of the extension."""
         if self.scripts.is_closing:
             return
-        self._log_traceback(error, logging.ERROR)
+        log_traceback(error, logging.ERROR)
         self.session.host.notify(ExtensionError(path, event, error_text(error)))
-
-    def _log_traceback(self, error: Exception, level: int) -> None:
-        stack = getattr(error, "stack", None)
-        if stack is not None:  # from the Node process
-            _log.log(level, "%s", stack or error)
-        elif not isinstance(error, FairleadError):
-            _log.log(level, "%s", "".join(traceback.format_exception(without_our_frames(error))).rstrip())
 
     def session_for(self, extension: Extension) -> Session:
         """Return the session, for an extension that wants to act on it. Raises RuntimeError if it may not."""
@@ -319,7 +209,7 @@ class Engine:
 
         self.outbox.put(sending)
 
-    def _start_background(self, owner: Extension, event: str, work: Callable[[], Any]) -> None:
+    def start_background(self, owner: Extension, event: str, work: Callable[[], Any]) -> None:
         """Call code of an extension that no caller waits for."""
 
         async def background() -> None:
@@ -390,18 +280,6 @@ class Engine:
                     save_trust(self.host.home, project, answer.trusted, self.host.warn)
                 return answer.trusted
         return None
-
-
-def _are_the_same(known: FoundExtension, found: FoundExtension) -> bool:
-    """Whether two extensions cannot both be loaded. pi's are told apart by their files, ours by their names."""
-    if known.is_script and found.is_script:
-        return known.path.resolve() == found.path.resolve()
-    return not known.is_script and not found.is_script and known.name == found.name
-
-
-def _not_loaded(found: FoundExtension, problem: str) -> ExtensionNotLoaded:
-    """Return the error for a required extension. pi begins it with the same words."""
-    return ExtensionNotLoaded(f'Failed to load extension "{found.shown_path}": {problem}')
 
 
 def _run_without_waiting(work: Coroutine[Any, Any, None]) -> None:

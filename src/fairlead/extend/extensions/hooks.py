@@ -57,8 +57,8 @@ class ExtensionHooks:
     async def reload(self) -> None:
         """Load all extensions again."""
         await self.session_ends("reload")
-        await self.engine.unload()
-        await self.engine.load()
+        await self.engine.loader.unload()
+        await self.engine.loader.load()
         await self.session_started("reload")
 
     # Notifying

@@ -172,25 +172,25 @@ class LateExtensions:
     async def ready(self) -> ExtensionHooks:
         """Load all extensions that are not loaded yet, and return the hooks. Raises ExtensionNotLoaded."""
         hooks = self._get_hooks()
-        await hooks.engine.load()
+        await hooks.engine.loader.load()
         self.host.loaded()
         return hooks
 
     async def load_required(self) -> None:
         """Load the extensions that were named explicitly, if there are any. Raises ExtensionNotLoaded."""
         if self.host.named or self.host.sources or (self.host.find and self.host.listed):
-            await self._get_hooks().engine.load_required()
+            await self._get_hooks().engine.loader.load_required()
 
     async def load_without_asking(self) -> None:
         """Load extensions early, as far as that is possible without asking the user. Raises ExtensionNotLoaded."""
         if self.exist():
-            await self._get_hooks().engine.load(ask=False)
+            await self._get_hooks().engine.loader.load(ask=False)
 
     async def reload(self) -> None:
         """Find and load all extensions again. Raises BadCommand while a run is active, and ExtensionNotLoaded."""
         session = self.host.session
         extensions = session.extensions
-        if self._hooks is not None and self._hooks.engine.forget_failure():
+        if self._hooks is not None and self._hooks.engine.loader.forget_failure():
             self.host.trust.reconsider()
             await extensions.ready()
             return

@@ -44,7 +44,7 @@ class Scripts:
                 self._remote.forget(extension)
         for extension in scripts:
             try:
-                await engine.load_one(extension.found)
+                await engine.loader.load_one(extension.found)
             except ExtensionNotLoaded as error:
                 self._refuse_calls(extension, error)
 
