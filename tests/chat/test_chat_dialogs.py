@@ -152,3 +152,21 @@ async def test_several_lines_are_written() -> None:
     assert lines[:3] == ["Text?", "> given and", "  more"] and cursor == (2, 6)
     dialog.send()
     assert dialog.answer.result() == "given and\nmore"
+
+
+@pytest.mark.parametrize("command", ["rm -rf ~ #\recho safe", "echo \x1b]0;rm -rf ~\x07safe", "rm -rf ~" + "\x08" * 8 + "ls"])
+async def test_an_approval_hides_no_part_of_a_command(command: str) -> None:
+    dialog = Approval(request(subject=command, kind="execute"), lambda: None)
+    assert any("rm -rf ~" in line for line in shown(dialog))
+
+
+async def test_an_approval_hides_no_part_of_a_change() -> None:
+    change = FileChange("/p/a.sh", "echo 1\n", "rm -rf ~ #\recho 2\n")
+    dialog = Approval(request(kind="edit", changes=(change,)), lambda: None)
+    assert any("rm -rf ~" in line for line in shown(dialog))
+
+
+async def test_typed_digits_find_labels_not_places_in_the_list() -> None:
+    picker = Picker("Sessions", [Choice(f"prompt {900 - number}", number) for number in range(40)] + [Choice("prompt 33", "it")])
+    press(picker, *"prompt 33", "c-m")
+    assert picker.answer.result() == "it"

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.chat.terminal import Terminal
 
-from fairlead.chat.text import RESET, clip, plain, width, without_styles, wrap
+from fairlead.chat.text import RESET, clip, plain, visible, width, without_styles, wrap
 
 BOLD, RED = "\x1b[1m", "\x1b[31m"
 
@@ -112,3 +112,19 @@ def test_a_terminal_obeys_nothing_in_plain_text(text: str) -> None:
     assert terminal.title == ""
     assert terminal.cursor[0] in (4, 5, 6)
     assert not {ord(character) for character in plain(text)} & {*range(10), *range(11, 32), *range(127, 160)}
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("make\ttest\n", "make\ttest\n"),
+        ("rm -rf ~ #\rls", "rm -rf ~ #^Mls"),
+        ("a\r\nb", "a\nb"),
+        ("echo \x1b]0;rm x\x07", "echo ^[]0;rm x^G"),
+        ("rm x\x08\x08\x08\x08ls", "rm x^H^H^H^Hls"),
+        ("a\u202eb\u200bc\x9b2J", "a<U+202E>b<U+200B>c<U+009B>2J"),
+        ("漢字 👨\u200d👩", "漢字 👨\u200d👩"),
+    ],
+)
+def test_nothing_is_hidden_in_text_that_the_user_has_to_judge(text: str, shown: str) -> None:
+    assert visible(text) == shown

@@ -11,7 +11,7 @@ from fairlead import Allow, ApprovalRequest, Deny
 from fairlead.chat.completion import ranked
 from fairlead.chat.diffs import diff_lines
 from fairlead.chat.panels import command_lines
-from fairlead.chat.text import clip, plain, width, wrap
+from fairlead.chat.text import clip, plain, visible, width, wrap
 from fairlead.chat.theme import Theme
 
 T = TypeVar("T")
@@ -106,6 +106,10 @@ class Choice:
     keywords: str = ""
 
 
+def _searched(choice: Choice) -> str:
+    return f"{choice.label} {choice.keywords}"
+
+
 class Picker(Dialog[Any]):
     """A list to pick from. With `filtered`, typed characters narrow it down; otherwise digits pick.
 
@@ -146,9 +150,13 @@ class Picker(Dialog[Any]):
         words = self._filter.text.split()
         found = self._choices
         for word in words:
-            texts = {f"{choice.label} {choice.keywords}\0{number}": choice for number, choice in enumerate(found)}
-            close = [text for text in texts if word.lower() in text.lower()]
-            found = [texts[text] for text in (close or ranked(word, texts, len(texts)))]
+            close = [choice for choice in found if word.lower() in _searched(choice).lower()]
+            if not close:
+                by_text: dict[str, list[Choice]] = {}
+                for choice in found:
+                    by_text.setdefault(_searched(choice), []).append(choice)
+                close = [choice for text in ranked(word, by_text, len(by_text)) for choice in by_text[text]]
+            found = close
         return found
 
     def key(self, name: str, data: str) -> None:
@@ -302,7 +310,7 @@ class Approval(Dialog[Allow | Deny]):
 
     def draw(self, theme: Theme, columns: int, rows: int) -> Drawn:
         who = f" (sub-agent {self._request.subagent})" if self._request.subagent else ""
-        head = [theme.paint("warning", clip(plain(f"{self.title}{who}"), columns))]
+        head = [theme.paint("warning", clip(plain(visible(f"{self.title}{who}")), columns))]
         body = self._lines(theme, columns)
         cursor: Cursor = None
         if self._reason is not None:
@@ -330,11 +338,11 @@ class Approval(Dialog[Allow | Deny]):
         if self._body is None or self._body[:2] != (columns, theme):
             request, diff = self._request, self._request.diff
             if diff:
-                lines = diff_lines(diff, theme, columns)
+                lines = diff_lines(visible(diff), theme, columns)
             elif request.kind == "execute":
                 lines = command_lines(request.subject, theme, columns)
             else:
-                lines = [f"  {line}" for line in wrap(plain(request.subject or request.message), columns - 2)]
+                lines = [f"  {line}" for line in wrap(plain(visible(request.subject or request.message)), columns - 2)]
             self._body = columns, theme, lines
         return self._body[2]
 

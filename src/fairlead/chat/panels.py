@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from fairlead import FileChange
 from fairlead.chat import diffs
-from fairlead.chat.text import clip, fold, plain, width, wrap
+from fairlead.chat.text import clip, fold, plain, visible, width, wrap
 from fairlead.chat.theme import Theme
 from fairlead.chat.titles import call_title, elapsed, partial_title, short, size
 from fairlead.messages import ImageContent, TextContent, UserBlock
@@ -239,7 +239,7 @@ class ToolPanel:
 
 def command_lines(command: str, theme: Theme, columns: int) -> list[str]:
     """Return a shell command as lines of at most `columns` cells, with a prompt before it."""
-    lines = [part for line in plain(command).strip("\n").split("\n") for part in fold(line, columns - 4)]
+    lines = [part for line in plain(visible(command)).strip("\n").split("\n") for part in fold(line, columns - 4)]
     prompt = theme.paint("accent", "$")
     return [f"  {prompt} {lines[0]}", *(f"    {line}" for line in lines[1:])]
 

@@ -25,6 +25,11 @@ _ESCAPE = re.compile(
 _UNUSUAL = re.compile(r"[^\n -~]")
 #: Control characters, overrides of the writing direction, and halves of surrogate pairs.
 _CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
+#: Those without tabs, and characters that have no width or are no text. The joiner U+200D stays: emoji need it.
+_HIDING = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u200b\u200c\u200e\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff"
+    "\U000e0000-\U000e007f]"
+)
 #: What an erased character leaves: each backspace removes the character before it.
 _BACKSPACE = re.compile("[^\x08\n]\x08")
 
@@ -78,6 +83,21 @@ def plain(text: str, tab: int = 8) -> str:
     if "\t" in text:
         text = "\n".join(_expanded(line, tab) if "\t" in line else line for line in text.split("\n"))
     return _CONTROL.sub(_harmless, text)
+
+
+def visible(text: str) -> str:
+    """Return text that the user has to judge, such as a command, with nothing hidden.
+
+    Control characters and characters that reorder or hide text are shown by a name: `^[`, `<U+202E>`. Line feeds and tabs stay.
+    """
+    if not _UNUSUAL.search(text):
+        return text
+    return _HIDING.sub(_named, text.replace("\r\n", "\n"))
+
+
+def _named(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"^{chr(code ^ 64)}" if code < 128 else f"<U+{code:04X}>"
 
 
 def _overwritten(line: str) -> str:
