@@ -78,3 +78,25 @@ def test_replies_of_the_terminal_are_not_keys() -> None:
 )
 def test_the_background_of_the_terminal(reply: str, background: str | None) -> None:
     assert background_in(reply) == background
+
+
+def test_a_paste_in_many_parts_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = ["before\x1b[200~", *["one line\r"] * 5000, "end\x1b[20", "1~after\x1b[200~again\x1b[201~"]
+    with keyboard() as (_, keys):
+        fed: list[str] = []
+        feed = keys.vt100_parser.feed
+
+        def read(count: int) -> str:
+            return parts.pop(0)
+
+        def count_and_feed(data: str) -> None:
+            fed.extend([data] if data else [])
+            feed(data)
+
+        monkeypatch.setattr(keys, "_read", read)
+        monkeypatch.setattr(keys.vt100_parser, "feed", count_and_feed)
+        found = [press for _ in range(len(parts)) for press in keys.read_keys()]
+    pastes = [press.data for press in found if press.key == Keys.BracketedPaste]
+    assert pastes == ["one line\r" * 5000 + "end", "again"]
+    assert "".join(press.data for press in found if press.key != Keys.BracketedPaste) == "beforeafter"
+    assert len(fed) < 10

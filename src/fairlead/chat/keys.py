@@ -21,6 +21,9 @@ QUEUE = Keys.F23
 #: The beginning of such a reply, at the end of what was read.
 _OPEN_REPLY = re.compile(r"\x1b\][0-9;:a-zA-Z/]*\x1b?$|\x1b\[\?[0-9;]*$")
 _LONGEST_REPLY = 64
+#: What a terminal sends before and after a paste, and how much is read at once.
+_PASTE, _PASTE_END = "\x1b[200~", "\x1b[201~"
+_CHUNK = 65536
 #: Modifiers of the kitty protocol, plus one: shift 1, alt 2, ctrl 4.
 _SHIFT, _ALT, _CTRL = 1, 2, 4
 _NAMED = {9: "\t", 13: "\r", 27: "\x1b", 127: "\x7f", 32: " "}
@@ -69,6 +72,8 @@ class KeyInput(Vt100Input):
     def __init__(self, terminal: TextIO, typed: str = "") -> None:
         super().__init__(terminal)
         self._held = ""
+        #: The parts of a paste whose end has not been read.
+        self._paste: list[str] = []
         self._read = self.stdin_reader.read
         self.stdin_reader.read = self._read_keys
         if typed:
@@ -83,8 +88,22 @@ class KeyInput(Vt100Input):
         return nullcontext()
 
     def _read_keys(self, count: int = 1024) -> str:
-        text = REPLIES.sub("", self._held + self._read(count))
+        text = self._read(_CHUNK)
+        if self._paste:
+            # prompt_toolkit searches all of a paste again for each part of it, so it gets the whole paste at once.
+            end = self._paste[-1][-len(_PASTE_END) :] + text
+            self._paste.append(text)
+            if _PASTE_END not in end:
+                return ""
+            text = "".join(self._paste)
+            self._paste = []
+        else:
+            text = REPLIES.sub("", self._held + text)
         self._held = ""
+        begin = text.rfind(_PASTE)
+        if begin >= 0 and _PASTE_END not in text[begin:]:
+            self._paste = [text[begin:]]
+            return text[:begin]
         if (found := _OPEN_REPLY.search(text)) is not None and len(text) - found.start() < _LONGEST_REPLY:
             self._held, text = text[found.start() :], text[: found.start()]
         return text
