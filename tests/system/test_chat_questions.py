@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -146,3 +147,19 @@ def test_decorations_of_an_extension(tmp_path: Path) -> None:
         assert screen.index("above the editor") < screen.index("prepared") < screen.index("below the editor")
         assert "build ok" in screen
         assert chat.title() == "fairlead · a title"
+
+
+def test_letters_of_a_text_in_the_making_do_not_answer_an_approval(tmp_path: Path) -> None:
+    with chat_in_tmux(tmp_path, [{**calls("bash", command="touch ran"), "firstDelayMs": 800}, DONE]) as chat:
+        chat.start("--approval", "ask")
+        chat.send("go")
+        for _ in range(16):
+            chat.type("ya")
+            time.sleep(0.1)
+        chat.wait_for("Allow bash?")
+        assert not (chat.folder / "ran").exists()
+        time.sleep(1)
+        chat.press("n")
+        chat.wait_for("Reason:")
+        chat.press("Enter")
+        chat.wait_for("> " + "ya" * 16)

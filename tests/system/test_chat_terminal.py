@@ -154,3 +154,53 @@ def test_without_its_packages_the_chat_names_them(tmp_path: Path) -> None:
         assert chat.wait_for_end() == "1"
         said = chat.screen().replace("\n", "")
         assert "The chat needs packages" in said and "install" in said and "toolkit" in said
+
+
+def test_a_chat_that_was_stopped_from_outside_takes_the_terminal_back(tmp_path: Path) -> None:
+    with chat_in_tmux(tmp_path, [DONE]) as chat:
+        chat.type("set -m")
+        chat.press("Enter")
+        chat.start()
+        chat.type("half a thought")
+        chat.wait_for("> half a thought")
+        os.kill(chat_process(chat), signal.SIGSTOP)
+        chat.wait_for("Stopped")
+        chat.type("fg")
+        chat.press("Enter")
+        chat.wait_for(lambda screen: screen.count("> half a thought") == 2)
+        chat.type(" more")
+        chat.wait_for("> half a thought more")
+        chat.press("Enter")
+        chat.wait_for("All done.")
+        assert chat.prompts() == ["half a thought more"]
+
+
+def editor_that_waits(folder: Path) -> dict[str, str]:
+    script = folder / "waits.sh"
+    script.write_text(f"#!/bin/sh\necho $$ >> {folder}/editors\nexec sleep 30\n")
+    script.chmod(0o755)
+    return {"EDITOR": str(script)}
+
+
+def test_ctrl_c_in_the_editor_keeps_the_text_of_the_chat(tmp_path: Path) -> None:
+    with chat_in_tmux(tmp_path, [DONE], env=editor_that_waits(tmp_path)) as chat:
+        chat.start()
+        chat.type("precious")
+        chat.wait_for("> precious")
+        chat.press("C-g", "C-g")
+        chat.wait_until((tmp_path / "editors").exists, bool)
+        chat.press("C-c")
+        chat.wait_for("failed with status")
+        chat.wait_for("> precious")
+        assert len((tmp_path / "editors").read_text().split()) == 1
+
+
+def test_the_end_of_the_chat_ends_the_editor_too(tmp_path: Path) -> None:
+    with chat_in_tmux(tmp_path, [DONE], env=editor_that_waits(tmp_path)) as chat:
+        chat.start()
+        chat.press("C-g")
+        chat.wait_until(lambda: (tmp_path / "editors").exists() and (tmp_path / "editors").read_text(), bool)
+        editor = int((tmp_path / "editors").read_text())
+        os.kill(chat_process(chat), signal.SIGTERM)
+        assert chat.wait_for_end() == "143"
+        chat.wait_until(lambda: Path(f"/proc/{editor}").exists(), lambda exists: not exists)

@@ -191,6 +191,7 @@ class Chat:
             (signal.SIGHUP, lambda: self.leave(129)),
             (signal.SIGINT, self.interrupt),
             (signal.SIGWINCH, self._resized),
+            (signal.SIGCONT, self._continued),
         ):
             loop.add_signal_handler(name, action)
 
@@ -198,6 +199,16 @@ class Chat:
         # A window that is being dragged changes its size many times. Only the last one can be drawn for.
         self._steady_at = monotonic() + _STEADY
         self._screen.resized()
+        self.touch()
+
+    def _continued(self) -> None:
+        """Take the terminal back after another process has stopped this one: the shell has used it meanwhile."""
+        if self._paused:
+            return
+        if self.terminal.enter_again():
+            self._screen.forget()
+        else:
+            self._screen.resized()
         self.touch()
 
     def _greet(self) -> None:
@@ -336,6 +347,8 @@ class Chat:
 
     def interrupt(self) -> None:
         """Ctrl+C: clear the editor, or stop the agent. Twice in a row, leave."""
+        if self._paused:  # the terminal sends the signal to each program that it belongs to, and it was meant for the other
+            return
         if self.editor.text:
             self.editor.take()
             return
@@ -370,7 +383,9 @@ class Chat:
         await self._outside(suspend)
 
     async def _outside(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Let another program have the terminal."""
+        """Let another program have the terminal, unless one has it already."""
+        if self._paused:
+            return
         self._paused = True
         self._screen.show([], None)
         self._screen.flush()

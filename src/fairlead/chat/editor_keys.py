@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from fairlead.chat.completion import MOST_ITEMS, FileIndex, Item, Menu, Wanted, mention, ranked, wanted
-from fairlead.chat.dialogs import Choice, Picker
+from fairlead.chat.dialogs import Approval, Choice, Confirm, Picker
 from fairlead.chat.editor import Editor
 from fairlead.chat.editor_dialog import EditorDialog
 
 if TYPE_CHECKING:
     from fairlead.chat.app import Chat
+
+#: Seconds without a key after which the user is no longer in the middle of writing.
+_PAUSE = 0.7
 
 
 class EditorKeys:
@@ -28,11 +32,14 @@ class EditorKeys:
         #: The text whose menu the user has closed, and the one that was looked up last.
         self._closed_at: str | None = None
         self._looked_up: str | None = None
+        #: When the text was edited last.
+        self._edited_at = 0.0
 
     # Suggestions
 
     def edited(self) -> None:
         """Offer suggestions for the text before the cursor."""
+        self._edited_at = monotonic()
         before = self._chat.editor.buffer.document.text_before_cursor
         if before == self._looked_up:
             return
@@ -214,12 +221,19 @@ class EditorKeys:
     def redraw(self) -> None:
         self._chat.redraw()
 
+    def _is_typing(self) -> bool:
+        """Whether the user is in the middle of writing a text."""
+        return bool(self._chat.editor.text) and monotonic() - self._edited_at < _PAUSE
+
     def dialog_key(self, name: str, data: str) -> None:
         dialog = self._chat.dialog
         if dialog is None:
             return
         if name == "c-z":
             self.suspend()
+        elif isinstance(dialog, Approval | Confirm) and self._is_typing() and (name == "c-m" or len(name) == 1):
+            # The question came up in the middle of a word. A letter that was meant for the text must not answer it.
+            self._chat.editor.insert(data if name != "c-m" else "\n")
         else:
             dialog.key(name, data)
         self._chat.touch()

@@ -7,6 +7,7 @@ import os
 import shlex
 import signal
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,7 +42,12 @@ async def _run(words: list[str], chat: Chat) -> int:
     process = await asyncio.create_subprocess_exec(
         *words, stdin=terminal.input, stdout=terminal.output, stderr=terminal.output, cwd=folder
     )
-    return await process.wait()
+    try:
+        return await process.wait()
+    finally:
+        if process.returncode is None:  # the chat ends, and must not leave a program behind that reads the shell's keys
+            with suppress(ProcessLookupError):
+                process.terminate()
 
 
 def _write(text: str) -> str:

@@ -119,6 +119,14 @@ class Terminal:
         termios.tcsetattr(self.input, termios.TCSADRAIN, modes)
         self.write(_ENTER + ("" if self._has_plain_keys else _ENTER_KEYS))
 
+    def enter_again(self) -> bool:
+        """Set the modes again if a shell changed them while this process was stopped. Returns whether it did."""
+        if not self._entered or not termios.tcgetattr(self.input)[3] & termios.ICANON:
+            return False
+        self._entered = False
+        self.enter()
+        return True
+
     def leave(self) -> None:
         """Restore the modes that the terminal had, for another program or the shell."""
         if not self._entered:
