@@ -92,6 +92,7 @@ def test_a_session_is_shown(fairlead: Command) -> None:
         shown = fairlead("sessions", "show", word).stdout
         assert "the tides" in shown and str(path) in shown and "$0.25" in shown
         assert "Resume it with: fairlead --resume 11111111" in shown
+        assert "(now)" in shown or "s ago)" in shown
 
 
 def test_a_word_that_fits_several_sessions_lists_them(fairlead: Command) -> None:

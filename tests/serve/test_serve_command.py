@@ -20,6 +20,7 @@ import pytest
 import trustme
 from tests.serve.scene import PATIENCE
 
+from fairlead.config.extras import install_command
 from fairlead.testing import ProviderServer
 from fairlead.testing.agents import TEST_MODEL, AgentCommand, agent_command
 
@@ -219,7 +220,9 @@ def test_the_error_names_the_extra_that_is_missing(tmp_path: Path) -> None:
     program = "import sys; sys.modules['uvicorn'] = None; from fairlead.cli.main import main; sys.exit(main(['serve']))"
     done = subprocess.run([sys.executable, "-c", program], cwd=command.cwd, env=command.env, capture_output=True, text=True)
     assert done.returncode == 1
-    assert 'pip install "fairlead[serve]"' in done.stderr
+    assert "fairlead serve needs uvicorn. This installs it: " in done.stderr
+    assert install_command("serve") in done.stderr
+    assert "uvicorn" in install_command("serve")
 
 
 def test_other_commands_load_nothing_of_the_server() -> None:

@@ -32,9 +32,8 @@ _EXTRAS = {
     "local": "models that run on this machine",
     "html": "formatted pages of exported sessions",
     "mcp": "MCP servers",
+    "serve": "the server for programs and browsers",
     "node": "Node for extensions of pi",
-    "rg": "ripgrep for fast searches",
-    "serve": "the server for the network",
 }
 _PACKAGE_MANAGERS = {
     "apt-get": "sudo apt-get install {}",

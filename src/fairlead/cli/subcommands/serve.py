@@ -46,7 +46,9 @@ def serve(words: Sequence[str], program: Program) -> int:
         import uvicorn
         import websockets  # noqa: F401  # pyright: ignore[reportUnusedImport]
     except ImportError as error:
-        raise ConfigError(f'fairlead serve needs {error.name}: pip install "fairlead[serve]"') from None
+        from fairlead.config.extras import install_command
+
+        raise ConfigError(f"fairlead serve needs {error.name}. This installs it: {install_command('serve')}") from None
     del starlette, uvicorn
     from fairlead.cli.start import run
     from fairlead.config.home import Home

@@ -156,6 +156,11 @@ def dollars(amount: float) -> str:
     return "-" if not amount else f"${amount:,.2f}" if amount >= 0.1 else f"${amount:.4f}" if amount >= 0.0001 else "<$0.0001"
 
 
+def _ago(modified_ms: int) -> str:
+    elapsed = age(modified_ms)
+    return elapsed if elapsed == "now" else f"{elapsed} ago"
+
+
 def _short_folder(folder: str) -> str:
     home = str(Path.home())
     return f"~{folder[len(home) :]}" if folder == home or folder.startswith(f"{home}/") else folder
@@ -179,7 +184,7 @@ def _show(command: Subcommand, options: Options, rest: list[str], places: Sessio
         ("File", info.path),
         ("Directory", info.cwd),
         ("Started", _moment(info.created)),
-        ("Changed", f"{_moment(info.modified)} ({age(info.modified)} ago)"),
+        ("Changed", f"{_moment(info.modified)} ({_ago(info.modified)})"),
         ("Messages", "" if info.message_count is None else f"{info.message_count:,}"),
         ("Models", ", ".join(summary.models)),
         ("Tokens", f"{tokens['input']:,} in, {tokens['output']:,} out, {tokens['cacheRead']:,} from the cache"),
