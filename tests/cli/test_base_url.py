@@ -52,6 +52,14 @@ def test_the_key_for_an_address(tmp_path: Any, flags: list[str], env: dict[str, 
         assert server.requests[-1].headers.get("authorization") == (f"Bearer {key}" if key else None)
 
 
+def test_a_server_that_does_not_answer_is_named(tmp_path: Any) -> None:
+    with ProviderServer([]) as server:
+        done = a_command(server, tmp_path)("-p", "hi", "--base-url", "http://127.0.0.1:9/v1")
+    assert done.returncode == 1 and done.stdout == ""
+    why = "The server at http://127.0.0.1:9/v1 does not answer, or does not list its models. Start it, or name a model."
+    assert done.stderr == f"Error: {why}\n"
+
+
 def test_a_wrong_address_is_explained(tmp_path: Any) -> None:
     with ProviderServer([]) as server:
         done = a_command(server, tmp_path)("-p", "hi", "--base-url", "localhost:11434", "--model", "m")
