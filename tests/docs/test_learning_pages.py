@@ -13,7 +13,14 @@ DOCS = ROOT / "docs"
 PROGRAM = re.compile(r"\]\(\.\./(examples/[^)]+)\)[^`]*\n\n```(python|ts)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FENCE = re.compile(r"^```(?:python|ts|js)\b[^\n]*\n", re.MULTILINE)
 #: The pages whose programs are files, and the number of programs on them.
-PAGES = {"first-host.md": 4, "first-tool.md": 2, "first-extension.md": 1, "security-for-embedders.md": 0, "coming-from.md": 0}
+PAGES = {
+    "first-chat.md": 0,
+    "first-host.md": 4,
+    "first-tool.md": 2,
+    "first-extension.md": 1,
+    "security-for-embedders.md": 0,
+    "coming-from.md": 0,
+}
 MOST_LINES = 30
 
 

@@ -12,7 +12,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 def test_the_index_is_the_navigation_and_lists_every_page() -> None:
     index, tutorials, *sections = docs_site.navigation((DOCS / "README.md").read_text())
     assert index == "README.md"
-    assert tutorials["Tutorials"][0] == "first-host.md"
+    assert tutorials["Tutorials"][0] == "first-chat.md"
     listed = {page for section in (tutorials, *sections) for pages in section.values() for page in pages}
     pages = {str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")} - {"README.md"}
     assert {page for page in pages if not page.startswith("decisions/")} <= listed
