@@ -209,7 +209,7 @@ def _lock(file: IO[bytes]) -> None:
 
 
 def megabytes(size: int) -> str:
-    """Return a size for people: `93 MB`, `1.1 GB`."""
+    """Return a size for people: `98 MB`, `1.1 GB`."""
     return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{round(size / 1e6)} MB"
 
 
