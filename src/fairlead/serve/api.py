@@ -25,10 +25,10 @@ from fairlead.protocol.http.operations import OPERATIONS, Operation
 from fairlead.serve.access import CODE_SECONDS, COOKIE_SECONDS, Access
 from fairlead.serve.guard import client_address, cookie_value, refuse, too_many_failures
 from fairlead.serve.hub import Hub
-from fairlead.serve.login_page import PAGE, SCRIPT
 from fairlead.serve.metrics import Metrics
 from fairlead.serve.refusals import Refusal, bad_request, refusal_for
 from fairlead.serve.streams import EventStream, send_over_websocket
+from fairlead.serve.trees import tree_of
 
 _log = logging.getLogger("fairlead.serve")
 
@@ -64,18 +64,13 @@ class Api:
         self._request_bytes = request_bytes
 
     def routes(self) -> list[BaseRoute]:
-        """Return a route for each operation, and those of the login page."""
+        """Return a route for each operation."""
         routes: list[BaseRoute] = [
             Route(operation.path, self._endpoint(operation, getattr(self, operation.name)), methods=[operation.method])
             for operation in OPERATIONS
         ]
         listen = next(operation for operation in OPERATIONS if operation.name == "listen")
-        return [
-            *routes,
-            WebSocketRoute(listen.path, self._listen_over_websocket),
-            Route("/login", _static(PAGE, "text/html; charset=utf-8"), methods=["GET"]),
-            Route("/login.js", _static(SCRIPT, "text/javascript; charset=utf-8"), methods=["GET"]),
-        ]
+        return [*routes, WebSocketRoute(listen.path, self._listen_over_websocket)]
 
     def _endpoint(self, operation: Operation, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
         async def serve(request: Request) -> Response:
@@ -160,6 +155,10 @@ class Api:
     async def compact(self, call: Call) -> Any:
         async with self._hub.using(call.user, call.path["id"]) as session:
             return await asyncio.shield(session.session.compact(call.body.instructions))
+
+    async def get_tree(self, call: Call) -> o.Tree:
+        async with self._hub.using(call.user, call.path["id"]) as session:
+            return tree_of(session.session.history)
 
     async def fork(self, call: Call) -> o.Forked:
         async with self._hub.using(call.user, call.path["id"]) as session:
@@ -292,10 +291,3 @@ def number(text: str | None, name: str) -> int | None:
     if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS):
         raise bad_request(f"{name}: expected a number, found {text[:50]!r}.")
     return int(text)
-
-
-def _static(content: bytes, kind: str) -> Callable[[Request], Awaitable[Response]]:
-    async def serve(request: Request) -> Response:
-        return Response(content, media_type=kind)
-
-    return serve

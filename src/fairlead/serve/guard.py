@@ -25,7 +25,7 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 #: The paths that need no login. They tell nothing and change nothing, except that a POST to /login checks a secret.
-PUBLIC = frozenset(("/healthz", "/readyz", "/login", "/login.js"))
+PUBLIC = frozenset(("/healthz", "/readyz", "/login", "/login.js", "/login.css"))
 _SAFE_METHODS = frozenset(("GET", "HEAD"))
 
 _HEADERS: tuple[tuple[bytes, bytes], ...] = (
@@ -97,7 +97,10 @@ class Guard:
             state = scope.setdefault("state", {})
             state["user"] = self._check(scope)
         except Refusal as refusal:
-            await refuse(scope, protected, refusal)
+            if refusal.status == 401 and scope["path"] == "/" and _is_navigation(scope, _Headers(scope["headers"])):
+                await _show_login(protected)
+            else:
+                await refuse(scope, protected, refusal)
             return
         await self._app(scope, receive, protected)
 
@@ -121,8 +124,7 @@ class Guard:
         origin, site = headers.all("origin"), headers.only("sec-fetch-site")
         if origin and (len(origin) > 1 or not _is_same(origin[0], host, scope["scheme"])):
             raise Refusal(403, "bad_origin", "Pages of other sites may not use this server.")
-        is_navigation = scope["type"] == "http" and scope["method"] == "GET" and headers.only("sec-fetch-mode") == "navigate"
-        if site not in (None, "same-origin", "none") and not is_navigation:
+        if site not in (None, "same-origin", "none") and not _is_navigation(scope, headers):
             raise Refusal(403, "bad_origin", "Pages of other sites may not use this server.")
         return bool(origin) or site == "same-origin"
 
@@ -163,6 +165,17 @@ class Guard:
             await send(message)
 
         return send_protected
+
+
+def _is_navigation(scope: Scope, headers: _Headers) -> bool:
+    """Whether a browser opens the address as a page."""
+    return scope["type"] == "http" and scope["method"] == "GET" and headers.only("sec-fetch-mode") == "navigate"
+
+
+async def _show_login(send: Send) -> None:
+    """Send a browser that opens the page to the login page."""
+    await send({"type": "http.response.start", "status": 303, "headers": [(b"location", b"/login"), (b"content-length", b"0")]})
+    await send({"type": "http.response.body", "body": b""})
 
 
 def too_many_failures(wait: int) -> Refusal:

@@ -19,7 +19,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route, WebSocketRoute
+from starlette.routing import WebSocketRoute
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
@@ -29,6 +29,7 @@ from fairlead.serve.api import Api, Refused
 from fairlead.serve.guard import Guard, Hosts, host_name
 from fairlead.serve.hub import Hub, HubLimits
 from fairlead.serve.metrics import Metrics
+from fairlead.serve.pages import page_routes
 from fairlead.serve.refusals import Refusal
 from fairlead.serve.sockets import SocketHosts
 from fairlead.serve.spaces import Space
@@ -164,7 +165,7 @@ class Server:
         self._sockets = SocketHosts(self.hub, metrics, line_bytes=options.request_bytes)
         routes = [
             *api.routes(),
-            Route("/", _home, methods=["GET"]),
+            *page_routes(),
             WebSocketRoute("/ws", self._sockets.serve_dialect),
             WebSocketRoute("/acp", self._sockets.serve_acp),
         ]
@@ -256,12 +257,6 @@ def _check_certificate(options: ServerOptions) -> None:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(options.tls_cert, options.tls_key, password="")
     except (OSError, ValueError) as error:
         raise ConfigError(f"The certificate {options.tls_cert} with the key {options.tls_key} cannot be used: {error}.") from None
-
-
-async def _home(request: Request) -> Response:
-    return Response(
-        "You are logged in to fairlead serve. Its interface is described at /openapi.json.\n", media_type="text/plain"
-    )
 
 
 async def _not_found(request: Request, error: Exception) -> Response:

@@ -211,6 +211,29 @@ class AcceptedPrompt(Result, kw_only=True):
     id: str
 
 
+class TreeEntry(Result, kw_only=True):
+    """An entry of a session that is worth showing in its tree."""
+
+    id: str
+    #: The entry above it that is shown too; absent for the first one.
+    parent_id: str | None = None
+    #: The role of a message, such as `user`, or the type of another entry, such as `compaction`.
+    kind: str
+    #: The beginning of its text, in one line.
+    text: str
+    #: ISO 8601.
+    timestamp: str
+
+
+class Tree(Result, kw_only=True):
+    """All branches of a session."""
+
+    #: In the order in which they were added.
+    entries: list[TreeEntry]
+    #: The entry at which the conversation stands, or the one above it that is shown; null at the beginning.
+    leaf_id: str | None
+
+
 class Forked(Result, kw_only=True):
     """A new session."""
 

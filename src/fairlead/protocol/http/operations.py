@@ -152,6 +152,14 @@ OPERATIONS: tuple[Operation, ...] = (
         errors=(404, 409, 502),
     ),
     Operation(
+        name="get_tree",
+        method="GET",
+        path=f"{_SESSION}/tree",
+        summary="Get the messages of all branches, from each of which `fork` can begin a session.",
+        result=o.Tree,
+        errors=(404, 503),
+    ),
+    Operation(
         name="fork",
         method="POST",
         path=f"{_SESSION}/fork",

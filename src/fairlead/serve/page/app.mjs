@@ -1,0 +1,235 @@
+// The page: opens the session in the address, and passes its events to the parts that show them.
+
+import { call } from "./api.mjs";
+import { Composer } from "./composer.mjs";
+import { Connection } from "./connection.mjs";
+import { announce, byId, notice, safeUrl } from "./dom.mjs";
+import { Panel } from "./panel.mjs";
+import { Questions } from "./questions.mjs";
+import { Sidebar } from "./sidebar.mjs";
+import { Transcript } from "./transcript.mjs";
+import { TreeDialog } from "./tree.mjs";
+
+const STATES = { connecting: "Connecting…", live: "Connected", lost: "Connection lost. Trying again…" };
+
+class App {
+  constructor() {
+    this._connection = null;
+    this._draft = "";
+    this._widgets = new Map();
+    this._transcript = new Transcript(byId("transcript"), byId("scroller"));
+    this._questions = new Questions(byId("questions"));
+    this._composer = new Composer();
+    this._composer.onSent = () => this._transcript.toEnd();
+    this._sidebar = new Sidebar((id) => this._go(id));
+    const fork = (id, text) => this._go(id, text);
+    this._panel = new Panel({ onDeleted: () => this._go(""), onTree: () => this._tree.open(this._connection.id) });
+    this._tree = new TreeDialog(fork);
+    addEventListener("hashchange", () => this._openFromAddress());
+    byId("log-out").addEventListener("click", () => this._logOut());
+    byId("skip").addEventListener("click", () => byId(location.hash.length > 1 ? "message" : "folder").focus());
+    byId("connection").addEventListener("click", () => this._connection?.hurry());
+    this._start();
+  }
+
+  async _start() {
+    this._panel.loadModels();
+    await this._sidebar.refresh();
+    this._openFromAddress();
+  }
+
+  _go(id, draft = "") {
+    this._draft = draft;
+    if (location.hash === `#${id}`) this._openFromAddress();
+    else location.hash = `#${id}`;
+  }
+
+  _openFromAddress() {
+    const id = decodeURIComponent(location.hash.slice(1));
+    this._connection?.close();
+    this._connection = null;
+    this._sidebar.current = id;
+    document.body.classList.toggle("has-session", Boolean(id));
+    byId("welcome").hidden = Boolean(id);
+    byId("session").hidden = !id;
+    this._questions.clear();
+    this._widgets.clear();
+    this._drawWidgets();
+    if (id) this._open(id, 100);
+    else document.title = "fairlead";
+  }
+
+  _open(id, messages) {
+    this._connection?.close();
+    this._questions.session = id;
+    if (this._composer.session !== id) this._composer.open(id, this._draft);
+    this._draft = "";
+    this._connection = new Connection(
+      id,
+      {
+        snapshot: (snapshot) => this._show(snapshot),
+        event: (event) => this._observe(event),
+        state: (state) => this._showConnection(state),
+        failed: (error) => {
+          this._showConnection("lost");
+          notice(error.message, "error");
+        },
+      },
+      messages,
+    );
+  }
+
+  _showConnection(state) {
+    const button = byId("connection");
+    if (button.dataset.state === state) return;
+    if (state === "lost" || (state === "live" && button.dataset.state === "lost")) announce(STATES[state]);
+    button.dataset.state = state;
+    byId("connection-text").textContent = STATES[state];
+  }
+
+  _show(snapshot) {
+    const { id, messages } = this._connection;
+    this._transcript.load(snapshot, () => this._open(id, messages * 4));
+    this._questions.load(snapshot.questions);
+    this._panel.show(snapshot.session);
+    this._composer.queue(snapshot.session.steering ?? [], snapshot.session.followUp ?? []);
+    this._showStatus(snapshot.session.status);
+    document.documentElement.dataset.ready = id;
+    if (!matchMedia("(pointer: coarse)").matches && this._transcript.isEmpty) byId("message").focus();
+  }
+
+  _showStatus(status) {
+    this._composer.isRunning = status !== "idle";
+    byId("working").hidden = status === "idle";
+    byId("working-text").textContent = status === "compacting" ? "Summarising older messages…" : "Working…";
+    byId("scroller").setAttribute("aria-busy", String(status !== "idle"));
+  }
+
+  _observe(event) {
+    const transcript = this._transcript;
+    switch (event.type) {
+      case "agent_start":
+        this._showStatus("running");
+        announce("The agent works.");
+        break;
+      case "agent_settled":
+        this._settled(event);
+        break;
+      case "turn_end":
+        this._panel.refresh();
+        break;
+      case "message_start":
+        transcript.start(event.message);
+        break;
+      case "message_update":
+        transcript.update(event.assistantMessageEvent);
+        break;
+      case "message_end":
+        transcript.end(event.message);
+        break;
+      case "tool_execution_start":
+        transcript.toolStarted(event);
+        break;
+      case "tool_execution_update":
+        transcript.toolUpdated(event);
+        break;
+      case "tool_execution_end":
+        transcript.toolEnded(event);
+        break;
+      case "question":
+        this._questions.show(event);
+        break;
+      case "question_closed":
+        this._questions.close(event.id);
+        break;
+      case "queue_update":
+        this._composer.queue(event.steering, event.followUp);
+        break;
+      default:
+        this._observeRest(event);
+    }
+  }
+
+  _observeRest(event) {
+    switch (event.type) {
+      case "compaction_start":
+        this._showStatus("compacting");
+        break;
+      case "compaction_end":
+        if (event.errorMessage) notice(event.errorMessage, "error");
+        this._open(this._connection.id, this._connection.messages);
+        break;
+      case "auto_retry_start":
+        this._transcript.note(`The model call failed: ${event.errorMessage} Attempt ${event.attempt} of ${event.maxAttempts} follows.`);
+        break;
+      case "prompt_result":
+        if (event.status === "error" && event.error) announce(event.error, { urgent: true });
+        break;
+      case "session_replaced":
+        this._go(event.sessionId);
+        break;
+      case "model_changed":
+      case "approval_mode_changed":
+      case "thinking_level_changed":
+      case "session_info_changed":
+        this._panel.refresh();
+        this._sidebar.refresh();
+        break;
+      case "extension_error":
+        notice(`${event.extensionPath}: ${event.error}`, "error");
+        break;
+      case "shown":
+        this._shown(event);
+        break;
+      default:
+        break;
+    }
+  }
+
+  _settled(event) {
+    this._showStatus("idle");
+    this._panel.refresh();
+    this._sidebar.refresh();
+    const answers = byId("transcript").querySelectorAll("article.assistant .markdown");
+    const last = answers[answers.length - 1]?.textContent ?? "";
+    announce(event.aborted ? "Stopped." : `The agent has finished. ${last.slice(0, 300)}`);
+  }
+
+  /** Show what an extension shows. */
+  _shown(event) {
+    switch (event.method) {
+      case "notify":
+        notice(event.text ?? "", event.kind === "error" ? "error" : "info");
+        break;
+      case "openUrl":
+        notice(event.text ?? "Open this page:", "info", safeUrl(event.url ?? ""));
+        break;
+      case "setEditorText":
+        this._composer.setText(event.text ?? "");
+        break;
+      case "setStatus":
+      case "setWidget": {
+        const text = event.lines ? event.lines.join("\n") : (event.text ?? "");
+        if (text) this._widgets.set(event.key, text);
+        else this._widgets.delete(event.key);
+        this._drawWidgets();
+        break;
+      }
+      default:
+        break;
+    }
+  }
+
+  _drawWidgets() {
+    byId("widgets").textContent = [...this._widgets.values()].join("\n");
+    byId("widgets").hidden = !this._widgets.size;
+  }
+
+  async _logOut() {
+    this._connection?.close();
+    await call("POST", "/logout").catch(() => {});
+    location.replace("/login");
+  }
+}
+
+new App();

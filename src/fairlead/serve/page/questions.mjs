@@ -1,0 +1,106 @@
+// The questions of the agent: approvals of tool calls, and dialogs of extensions. The first answer of any client counts.
+
+import { call, sessionPath } from "./api.mjs";
+import { announce, el, notice } from "./dom.mjs";
+import { codeBlock } from "./markdown.mjs";
+import { diffBlock } from "./tools.mjs";
+
+export class Questions {
+  constructor(root) {
+    this._root = root;
+    this._shown = new Map();
+    this.session = null;
+  }
+
+  clear() {
+    this._shown.clear();
+    this._root.replaceChildren();
+    this._root.hidden = true;
+  }
+
+  load(questions) {
+    this.clear();
+    questions.forEach((question) => this.show(question));
+  }
+
+  show(question) {
+    if (this._shown.has(question.id)) return;
+    const form = el("form", { className: "question", "aria-label": question.title });
+    form.append(el("h2", {}, question.title));
+    if (question.message) form.append(el("p", { className: "text" }, question.message));
+    form.append(...this._fields(question, form));
+    form.addEventListener("submit", (event) => event.preventDefault());
+    this._shown.set(question.id, form);
+    this._root.append(form);
+    this._root.hidden = false;
+    announce(`The agent asks: ${question.title}`, { urgent: true });
+  }
+
+  close(id) {
+    const form = this._shown.get(id);
+    if (!form) return;
+    const hadFocus = form.contains(document.activeElement);
+    form.remove();
+    this._shown.delete(id);
+    this._root.hidden = !this._shown.size;
+    if (hadFocus) (this._root.querySelector("button") ?? document.getElementById("message")).focus();
+  }
+
+  _fields(question, form) {
+    const answer = (body) => this._answer(question.id, body, form);
+    const button = (text, body, className = "") =>
+      el("button", { type: "button", className, onclick: () => answer(typeof body === "function" ? body() : body) }, text);
+    const skip = button("Skip", { cancelled: true }, "quiet");
+    switch (question.kind) {
+      case "approval":
+        return this._approval(question.approval, button);
+      case "confirm":
+        return [row(button("Yes", { confirmed: true }, "primary"), button("No", { confirmed: false }))];
+      case "select":
+        return [row(question.options.map((option) => button(option, { value: option })), skip)];
+      default: {
+        const isLong = question.kind === "editor";
+        const field = el(isLong ? "textarea" : "input", {
+          "aria-label": question.title,
+          value: question.prefill ?? "",
+          placeholder: question.placeholder ?? "",
+          ...(isLong ? { rows: 6 } : {}),
+        });
+        form.addEventListener("submit", () => answer({ value: field.value }));
+        return [field, row(el("button", { className: "primary" }, "Send"), skip)];
+      }
+    }
+  }
+
+  _approval(approval, button) {
+    const parts = [];
+    if (approval.subagentId) parts.push(el("p", {}, `Asked by the sub-agent ${approval.subagentId}.`));
+    if (approval.diff) parts.push(diffBlock(approval.diff, "What would change"));
+    else if (approval.subject) parts.push(codeBlock(approval.subject, approval.arguments?.command === undefined ? "" : "bash"));
+    const reason = el("input", { "aria-label": "Reason for denying", placeholder: "Reason for denying (optional)" });
+    parts.push(
+      row(
+        button("Allow once", { decision: "allow" }, "primary allow"),
+        button("Allow for this session", { decision: "allow", forSession: true }, "allow-session"),
+      ),
+      row(reason, button("Deny", () => ({ decision: "deny", reason: reason.value.trim() }), "danger deny")),
+    );
+    return parts;
+  }
+
+  async _answer(id, body, form) {
+    form.querySelectorAll("button").forEach((each) => (each.disabled = true));
+    try {
+      await call("POST", sessionPath(this.session, "questions", encodeURIComponent(id)), body);
+      this.close(id);
+    } catch (error) {
+      if (error.status === 409 || error.status === 404) this.close(id);
+      else form.querySelectorAll("button").forEach((each) => (each.disabled = false));
+      notice(error.message, "error");
+    }
+  }
+}
+
+function row(...children) {
+  return el("div", { className: "row" }, ...children);
+}
