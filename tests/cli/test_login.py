@@ -56,3 +56,8 @@ def test_logout_forgets_one_provider_or_all(fairlead: Command) -> None:
     assert fairlead("logout", "--all").returncode == 0
     assert json.loads(path.read_text()) == {}
     assert "no keys" in fairlead("logout").stdout
+
+
+def test_login_says_that_it_does_not_know_a_flag(fairlead: Command) -> None:
+    done = fairlead("login", "--key", "secret")
+    assert done.returncode == 2 and "no flag --key" in done.stderr and "secret" not in done.stderr

@@ -353,3 +353,11 @@ def test_a_session_is_named(scripted: Scripted) -> None:
         assert state(agent)["sessionName"] == "unsaid"
         assert not session_file(agent).exists()
     assert refusal(fairlead, "--name", " ") == "Error: Session name cannot be empty\n"
+
+
+def test_a_misspelt_name_after_resume_is_not_a_prompt(fairlead: Command) -> None:
+    assert fairlead("-p", "first").returncode == 0
+    before = len(fairlead.provider.requests)
+    done = fairlead("--resume", "nonesuch", "-p", "hello")
+    assert done.returncode == 1 and 'No session has the id or the name "nonesuch"' in done.stderr
+    assert len(fairlead.provider.requests) == before

@@ -182,8 +182,16 @@ def _resume_by_name(argv: Sequence[str], arguments: Arguments, program: Program)
     from fairlead.cli.session_choice import SessionPlaces, with_resumed_name
 
     places = SessionPlaces.find(program, os.environ, arguments.session_dir)
-    changed = with_resumed_name(argv, arguments.after_resume, places)
-    return (argv, arguments) if changed is None else (changed, parse(changed))
+    word = arguments.after_resume
+    changed = with_resumed_name(argv, word, places)
+    if changed is not None:
+        return changed, parse(changed)
+    if len(word.split()) == 1:  # a name that is misspelt, not a prompt
+        raise ConfigError(
+            f'No session has the id or the name "{word}". `fairlead sessions` lists the sessions of this directory. '
+            f"To send it to the latest one as a prompt: fairlead -c -p {word}"
+        )
+    return argv, arguments
 
 
 def _serve(argv: Sequence[str], arguments: Arguments, program: Program, dialect: Dialect, frame_limit: int | None) -> NoReturn:

@@ -31,7 +31,12 @@ def login(words: Sequence[str], program: Program) -> int:
     """
     words, extensions = _without_extensions(words)
     if len(words) > 1 or any(word.startswith("-") for word in words):
-        raise command_named("login").usage_error()
+        unknown = next((word for word in words if word.startswith("-")), None)
+        raise command_named("login").usage_error(
+            f"fairlead login has no flag {unknown}. It asks for the key, or reads it from standard input."
+            if unknown
+            else "Name one provider. fairlead login asks for the key, or reads it from standard input."
+        )
     home = Home.find(os.environ, peer=program.home)
     registry = Registry.load(home, os.environ)
     provider = words[0] if words else _chosen(registry)
