@@ -191,7 +191,7 @@ def test_an_error_is_shown_once_and_a_retry_replaces_it() -> None:
     viewer = Viewer()
     failed = events.MessageEnd(answer(stop="error", error="Overloaded"))
     viewer.handle(failed, events.AgentEnd([], will_retry=True), events.RetryStart(1, 3, 2000, "Overloaded"))
-    assert viewer.lines == ["↻ Overloaded", "  Trying again in 2.0s (attempt 1 of 3)"]
+    assert viewer.lines == ["↻ Overloaded", "  Trying again in 2.0s (retry 1 of 3)"]
     viewer.handle(failed, events.AgentEnd([]), events.AgentSettled())
     assert viewer.lines[2:] == ["✗ Overloaded"]
 

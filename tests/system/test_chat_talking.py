@@ -172,3 +172,15 @@ def test_escape_stops_a_shell_command_of_the_user(tmp_path: Path) -> None:
         chat.wait_for(lambda screen: "\n  begun" in screen)
         chat.press("Escape")
         chat.wait_for(lambda screen: "Esc stops" not in screen)
+
+
+def test_a_key_that_is_refused_is_named_once(tmp_path: Path) -> None:
+    with chat_in_tmux(tmp_path, [{"status": 500, "error": "boom"}, {"status": 401, "error": "bad key"}]) as chat:
+        chat.start()
+        chat.send("hello")
+        chat.wait_for("500 boom")
+        screen = chat.wait_for("401 bad key")
+        assert "The key for anthropic came from the environment variable ANTHROPIC_API_KEY" in screen
+        assert "/login anthropic" in screen
+        chat.wait_for(lambda screen: "Esc stops" not in screen)
+        assert chat.screen().count("401 bad key") == 1

@@ -66,6 +66,8 @@ class ChatOptions:
     remarks: Sequence[str] = ()
     env: Mapping[str, str] = field(default_factory=lambda: os.environ)
     version: str = ""
+    #: Returns an error of a provider, whose name comes first, as the user should read it.
+    explain: Callable[[str, str], str] = lambda provider, error: error
 
 
 class Chat:
@@ -81,7 +83,7 @@ class Chat:
         self.options = options
         self.editor = Editor(self._edited)
         self.history = PromptHistory(None if agent.home.isolated else agent.home.root / "chat-history.jsonl")
-        self.transcript = Transcript(theme)
+        self.transcript = Transcript(theme, options.explain)
         self.ui = ChatUi(self, self.session.host.notify)
         self.status = Status(agent, options.env, terminal.set_title)
         #: A remark that stands in place of the footer for a while.

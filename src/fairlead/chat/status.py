@@ -64,7 +64,7 @@ class Status:
                 self.set_activity(None)
                 self.refresh(totals=len(self._session.history.log) < _MANY_ENTRIES)
             case events.RetryStart():
-                self.set_activity(f"Attempt {event.attempt + 1} of {event.max_attempts + 1} follows")
+                self.set_activity(f"Waiting for retry {event.attempt} of {event.max_attempts}")
             case events.CompactionStart():
                 self.set_activity("Compacting")
             case events.CompactionEnd() | events.RetryEnd():

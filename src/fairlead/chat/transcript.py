@@ -37,10 +37,23 @@ _TAILS = (5, 2, 0)
 
 
 class Transcript:
-    """What people see of one conversation."""
+    """What people see of one conversation.
 
-    def __init__(self, theme: Theme, *, now: Callable[[], float] = time.monotonic) -> None:
+    Args:
+        theme: The colours.
+        explain: Returns an error as the user should read it, from the name of its provider ("" if unknown) and its text.
+        now: The clock.
+    """
+
+    def __init__(
+        self,
+        theme: Theme,
+        explain: Callable[[str, str], str] = lambda provider, error: error,
+        *,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._theme = theme
+        self._explain = explain
         self._now = now
         #: Parts that are not final or not yet taken, oldest first.
         self._parts: deque[Part] = deque()
@@ -49,6 +62,8 @@ class Transcript:
         self._calls: dict[str, ToolPanel] = {}
         #: An error that may lead to another attempt: it is shown only if none follows.
         self._error: str | None = None
+        #: The error that was shown last.
+        self._last_error: str | None = None
         #: Whether past answers were shown. Their calls that have no result by the next frame will never have one.
         self._has_past = False
         self._folds_thinking = True
@@ -198,13 +213,14 @@ class Transcript:
         if message.stop_reason == "aborted":
             self._add(remark(self._theme, "Interrupted", "warning", "■"))
         elif message.stop_reason == "error":
-            self._error = message.error_message or "The model call failed."
+            self._error = self._explain(message.provider, message.error_message or "The model call failed.")
         elif message.stop_reason == "length":
             self._add(remark(self._theme, "The answer is cut off at the model's output limit.", "warning", "▲"))
 
     def _show_error(self) -> None:
         if self._error is not None:
             error, self._error = self._error, None
+            self._last_error = error
             self._add(remark(self._theme, error, "error", "✗"))
 
     # Tools
@@ -257,10 +273,13 @@ class Transcript:
             case events.RetryStart():
                 self._error = None
                 when = elapsed(event.delay_ms / 1000)
-                text = f"{plain(event.error)}\nTrying again in {when} (attempt {event.attempt} of {event.max_attempts})"
+                error = plain(self._explain("", event.error))
+                text = f"{error}\nTrying again in {when} (retry {event.attempt} of {event.max_attempts})"
                 self._add(remark(theme, text, "warning", "↻"))
             case events.RetryEnd() if not event.success:
-                self._error = event.error or self._error
+                error = self._explain("", event.error) if event.error else ""
+                if not (self._last_error or "").startswith(error):  # the message that failed has said the same
+                    self._error = error
             case events.CompactionStart():
                 self._error = None if event.reason == "overflow" else self._error
             case events.CompactionEnd():

@@ -22,6 +22,14 @@ def explained(agent: Agent, end: StreamEnd) -> str:
     return f"{text.rstrip()}\n{about_key(agent, end.message.provider)}"
 
 
+def explained_in_chat(agent: Agent, provider: str, error: str) -> str:
+    """Return the error of a provider as the chat shows it. If the provider refused the key, it says where the key came from."""
+    text = message_of(error)
+    if not provider or not text.startswith(tuple(f"{status} " for status in _NOT_AUTHORISED)):
+        return text
+    return f"{text.rstrip()}\n{about_key(agent, provider, '/login')}"
+
+
 def message_of(error: str) -> str:
     """Return the error of a provider without the JSON around its message: `529 overloaded`. Other errors stay as they are."""
     head, brace, rest = error.partition("{")
@@ -36,9 +44,9 @@ def message_of(error: str) -> str:
     return f"{head}{message}" if isinstance(message, str) and message else error
 
 
-def about_key(agent: Agent, provider: str) -> str:
-    """Return where the key of a provider came from, and how to give another one."""
+def about_key(agent: Agent, provider: str, command: str = "fairlead login") -> str:
+    """Return where the key of a provider came from, and how to give another one: with `command`."""
     source = agent.registry.key_source(provider)
     if source is None:
-        return f"No key was sent to {provider}. Give one with: fairlead login {provider}"
-    return f"The key for {provider} came from {source}. Check it, or store another one with: fairlead login {provider}"
+        return f"No key was sent to {provider}. Give one with: {command} {provider}"
+    return f"The key for {provider} came from {source}. Check it, or store another one with: {command} {provider}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -100,6 +101,7 @@ async def _build(
     from fairlead.agent import Agent
     from fairlead.chat.app import Chat, ChatOptions
     from fairlead.chat.theme import choose
+    from fairlead.cli.advice import explained_in_chat
     from fairlead.cli.build import limit_time, log_choices, parse_extension_flags
 
     agent = Agent(_options(arguments, profile, program, warn))
@@ -114,6 +116,7 @@ async def _build(
         pick_session=arguments.resume_named == "",
         remarks=said,
         version=__version__,
+        explain=partial(explained_in_chat, agent),
     )
     chat = Chat(agent, terminal, screen, choose(os.environ, background), options, typed)
     gc.enable()
