@@ -159,3 +159,28 @@ def test_help_and_quit(tmp_path: Path) -> None:
             assert f"/{name} " in screen
         chat.command("/quit")
         assert chat.wait_for_end() == "0"
+
+
+def test_a_misspelt_command_is_not_sent_to_the_model(tmp_path: Path) -> None:
+    with chat_in_tmux(tmp_path, [DONE]) as chat:
+        chat.start()
+        chat.type("/hlep")
+        chat.wait_for("> /hlep")
+        chat.press("Escape")
+        chat.press("Enter")
+        chat.wait_for("There is no command /hlep. Did you mean /help?")
+        chat.wait_for("> /hlep")
+        assert chat.prompts() == []
+        chat.press("C-u")
+        chat.send("/usr/bin is a folder")
+        chat.wait_for("All done.")
+        chat.command("/exit")
+        assert chat.wait_for_end() == "0"
+
+
+def test_an_image_that_does_not_exist_is_reported(tmp_path: Path) -> None:
+    with chat_in_tmux(tmp_path, [DONE]) as chat:
+        chat.start()
+        chat.send("what is in @missing.png there")
+        chat.wait_for("There is no image missing.png")
+        chat.wait_for("All done.")

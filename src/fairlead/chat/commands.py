@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from fairlead.chat.completion import Item
@@ -18,6 +20,10 @@ if TYPE_CHECKING:
     from fairlead import Model
     from fairlead.chat.app import Chat
 
+#: The name of a command at the start of a text. A path has another slash.
+_COMMAND = re.compile(r"/[A-Za-z][\w:.-]*(?=\s|$)")
+#: What other programs call a command.
+_OTHER_NAMES = {"exit": "quit", "clear": "new"}
 _MODES = {
     "auto": "run every tool call without a question",
     "write": "ask before commands, not before changes of files in the workspace",
@@ -93,6 +99,15 @@ class Commands:
                 return [Item(name) for name, _ in self._session.models.providers()]
             case _:
                 return []
+
+    def misspelt(self, text: str) -> str | None:
+        """Return what to tell the user if a text begins with a command that does not exist but resembles one; else None."""
+        found = _COMMAND.match(text)
+        known = [item.text for item in self.listed()]
+        if found is None or found[0] in known:
+            return None
+        near = get_close_matches(found[0].lower(), known, 1, 0.75)
+        return f"There is no command {found[0]}. Did you mean {near[0]}?" if near else None
 
     def knows(self, text: str) -> bool:
         """Whether a text is a command of the chat."""
@@ -245,7 +260,8 @@ def _split(text: str) -> tuple[str, str]:
     if not text.startswith("/"):
         return "", ""
     name, _, argument = text[1:].partition(" ")
-    return name.strip(), argument.strip()
+    name = name.strip()
+    return _OTHER_NAMES.get(name, name), argument.strip()
 
 
 def _full_name(model: Model) -> str:

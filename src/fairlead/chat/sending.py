@@ -48,17 +48,27 @@ class Sender:
         if chat.commands.knows(text):
             await chat.commands.run(text)
             return
+        if (remark := chat.commands.misspelt(text)) is not None:
+            chat.note(remark, "warning")
+            self._give_back(text)
+            return
         try:
+            for name in self._missing(text):
+                chat.note(f"There is no image {name}, so the prompt goes without it.", "warning")
             attached = [*images, *await asyncio.to_thread(self.images_in, text)]
             await chat.session.prompt(text, attached or None, behavior="followUp" if queued else "steer")
         except RunAborted:
             chat.note("Stopped before it began.")
         except FairleadError as error:
             chat.note(str(error), "error")
-            if not chat.editor.text:  # the user need not type it again
-                chat.editor.set_text(text)
+            self._give_back(text)
         finally:
             chat.touch()
+
+    def _give_back(self, text: str) -> None:
+        """Put a text that was not sent into the editor, unless the user has written another: they need not type it again."""
+        if not self._chat.editor.text:
+            self._chat.editor.set_text(text)
 
     async def _run_command(self, command: str) -> None:
         chat = self._chat
@@ -91,6 +101,14 @@ class Sender:
             if len(images) == _MOST_IMAGES:
                 break
         return images
+
+    def _missing(self, text: str) -> list[str]:
+        """Return the images that a text names after `@` and that do not exist."""
+        cwd = self._chat.session.host.workspace.cwd
+        names = [quoted or bare for quoted, bare in _MENTION.findall(text)]
+        with suppress(OSError, RuntimeError, ValueError):
+            return [name for name in names if name.lower().endswith(_IMAGES) and not (cwd / Path(name).expanduser()).exists()]
+        return []
 
     def _named(self, text: str) -> Iterator[Path]:
         cwd = self._chat.session.host.workspace.cwd
