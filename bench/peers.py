@@ -210,6 +210,20 @@ class JoinedWeights:
         return piece
 
 
+@dataclass(frozen=True)
+class BrowserScript:
+    """A script from npm that tests run inside a page."""
+
+    package: str
+    version: str
+    file: str
+
+    def command(self) -> list[str]:
+        """Return the path of the script. Installs it if needed."""
+        folder = install(f"{self.package}-{self.version}", self.package, self.version)
+        return [str(folder / "node_modules" / self.package / self.file)]
+
+
 def machine() -> str:
     """Return the name that npm packages use for this machine."""
     processor = {"x86_64": "x64", "AMD64": "x64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
@@ -237,6 +251,8 @@ ACP_PYTHON = PythonHosts(
     ("agent-client-protocol==0.12.1",),
     ("pydantic==2.14.3", "pydantic-core==2.50.4", "annotated-types==0.8.0", "typing-inspection==0.4.5"),
 )
+#: Finds what is hard to use with a keyboard or a screen reader.
+AXE = BrowserScript("axe-core", "4.12.1", "axe.min.js")
 CCUSAGE_PI = Peer("ccusage-pi", "@ccusage/pi", "18.0.11")
 PYTHON_HOSTS = PythonHosts(
     ("picable==0.1.0", "pi-py-sdk==0.2.1", "pi-agent-python-sdk==0.2.6", "pi-gateway==0.2.2"),
@@ -264,6 +280,7 @@ PEERS = {
     "acpx": ACPX,
     "acp-typescript": ACP_TYPESCRIPT,
     "acp-python": ACP_PYTHON,
+    "axe": AXE,
     "ccusage-pi": CCUSAGE_PI,
     "python-hosts": PYTHON_HOSTS,
 }

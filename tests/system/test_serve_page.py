@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bench import peers
 from tests.export.browser import Browser, browser
 
 from fairlead.testing import ProviderServer
@@ -22,6 +23,8 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 
 PATIENCE = 30
 TEXT = "document.getElementById('transcript').textContent"
+ANSWERS = "[...document.querySelectorAll('article.assistant .markdown')].map(e => e.textContent.trim())"
+SAID = "[...document.querySelectorAll('article.user .text')].map(e => e.textContent)"
 IDLE = "document.getElementById('working').hidden"
 
 
@@ -43,7 +46,12 @@ class Page:
         """Wait until an expression is true, and return its value."""
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
-            value = self.tab.run(condition)
+            try:
+                value = self.tab.run(condition)
+            except AssertionError as error:
+                if "navigated" not in str(error):
+                    raise
+                value = None
             if value:
                 return value
             time.sleep(0.03)
@@ -133,3 +141,239 @@ def test_the_link_logs_in_and_leaves_no_secret_behind(tab: Browser, tmp_path: Pa
         assert all(token not in url for url in page.tab.requests())
         assert page.tab.run("history.length") < 10
         assert page.complaints() == []
+
+
+def markdown(size: int) -> str:
+    """Return an answer of about this many characters with all kinds of blocks."""
+    part = (
+        "## Part {0}\n\nSome *words* with `code`, **weight** and [a link](https://example.org/{0}).\n\n"
+        "- one\n- two\n  - nested\n\n1. first\n2. second\n\n| a | b |\n|---|---|\n| {0} | `x` |\n\n"
+        '```python\ndef number_{0}(x: int) -> str:\n    return "{0}"  # a comment\n```\n\n> quoted {0}\n\n'
+    )
+    parts: list[str] = []
+    while sum(map(len, parts)) < size:
+        parts.append(part.format(len(parts)))
+    return "".join(parts) + "The end."
+
+
+def test_80_kb_are_streamed_and_finished_blocks_are_rendered_once(tab: Browser, tmp_path: Path) -> None:
+    text = markdown(80_000)
+    with served(tab, tmp_path, [{"text": text, "chunk": 54}]) as page:
+        page.begin()
+        tab.run(
+            "window.added = 0; window.longest = 0; let last = performance.now();"
+            "new MutationObserver(all => all.forEach(one => added += one.addedNodes.length))"
+            ".observe(document.getElementById('transcript'), {childList: true, subtree: true});"
+            "const tick = now => { longest = Math.max(longest, now - last); last = now; requestAnimationFrame(tick) };"
+            "requestAnimationFrame(tick); 0"
+        )
+        page.say("write a lot")
+        page.until(f"{TEXT}.includes('The end.') && {IDLE}")
+        parts = text.count("## Part")
+        for selector, count in (("h3", parts), ("pre .hl-keyword", parts * 2), ("table", parts), ("ul ul li", parts)):
+            assert tab.run(f"document.querySelectorAll('#transcript .markdown {selector}').length") == count, selector
+        blocks = tab.run("document.querySelectorAll('#transcript .markdown > *').length")
+        assert tab.run("added") < 8 * blocks, "blocks that are finished are not made again"
+        assert tab.run("(s => s.scrollHeight - s.scrollTop - s.clientHeight < 5)(document.getElementById('scroller'))")
+        assert page.complaints() == []
+
+
+def test_markdown_of_a_hostile_model_is_only_text(tab: Browser, tmp_path: Path) -> None:
+    text = (
+        "<img src=x onerror=window.hacked=1> <script>window.hacked=1</script>\n\n[a](javascript:window.hacked=1) "
+        "[b](data:text/html,x) <javascript:x> ![c](http://127.0.0.1:9/pixel.png)\n\n"
+        "```html\n<script>window.hacked=1</script>\n```\n\n" + "*_**`[" * 2000
+    )
+    with served(tab, tmp_path, [{"text": text, "chunk": 500}]) as page:
+        page.begin()
+        page.say("attack")
+        page.until(f"{TEXT}.includes('window.hacked') && {IDLE}")
+        assert tab.run("window.hacked") is None
+        assert tab.run("document.querySelectorAll('#transcript :is(img, script, iframe)').length") == 0
+        links = tab.run("[...document.querySelectorAll('#transcript a')].map(a => [a.href, a.rel])")
+        assert links == [["http://127.0.0.1:9/pixel.png", "noopener noreferrer"]]
+        assert page.complaints() == []
+
+
+def test_approvals_are_answered_with_buttons(tab: Browser, tmp_path: Path) -> None:
+    def write(number: int) -> dict[str, Any]:
+        return {"toolCalls": [{"name": "write", "arguments": {"path": f"{number}.txt", "content": f"text {number}\n"}}]}
+
+    turns = [write(1), write(2), write(3), {"text": "All done"}]
+    with served(tab, tmp_path, turns, "--approval", "ask") as page:
+        page.begin()
+        page.say("write files")
+        page.until("document.querySelector('#questions .diff-added')?.textContent.includes('text 1')")
+        assert "asks" in page.until("document.getElementById('alerts').textContent")
+        page.click("#questions .allow")
+        page.until("document.querySelector('#questions .diff-added')?.textContent.includes('text 2')")
+        tab.run("document.querySelector('#questions input').focus()")
+        tab.type("not this one")
+        page.click("#questions .deny")
+        page.until("document.querySelector('#questions .diff-added')?.textContent.includes('text 3')")
+        page.click("#questions .allow-session")
+        page.until(f"{TEXT}.includes('All done') && {IDLE}")
+        assert sorted(path.name for path in page.project.glob("*.txt")) == ["1.txt", "3.txt"]
+        assert "not this one" in json.dumps(page.provider.requests[2].body)
+        assert tab.run("document.getElementById('questions').hidden") is True
+        states = tab.run("[...document.querySelectorAll('.tool-state')].map(e => e.dataset.state)")
+        assert states == ["done", "failed", "done"]
+
+
+def test_a_run_is_steered_queued_and_stopped(tab: Browser, tmp_path: Path) -> None:
+    turns = [{"text": "word " * 400, "holdAfter": 20}, {"text": "unused"}]
+    with served(tab, tmp_path, turns) as page:
+        page.begin()
+        page.say("go")
+        page.until(f"{TEXT}.includes('word word')")
+        assert page.until("document.getElementById('send').textContent === 'Steer'")
+        page.say("steer this")
+        page.write("queue this")
+        page.click("#queue")
+        waiting = "document.getElementById('waiting').innerText"
+        page.until(f"{waiting}.includes('Next turn: steer this') && {waiting}.includes('Queued: queue this')")
+        page.click("#stop")
+        page.until(f"{IDLE} && {TEXT}.includes('Stopped.')")
+        assert tab.run("document.getElementById('send').textContent") == "Send"
+        assert tab.run("document.getElementById('stop').hidden") is True
+
+
+def test_a_reload_in_the_middle_of_a_run_loses_nothing_and_repeats_nothing(tab: Browser, tmp_path: Path) -> None:
+    words = " ".join(f"w{number}." for number in range(300))
+    with served(tab, tmp_path, [{"text": words, "holdAfter": 40}, {"text": "second"}]) as page:
+        page.begin()
+        page.say("count")
+        page.until(f"{TEXT}.includes('w20.')")
+        tab.events.clear()
+        tab.send("Page.reload")
+        tab.wait_for("Page.loadEventFired")
+        page.until(f"{TEXT}.includes('w20.') && !{IDLE}")
+        page.provider.release()
+        page.until(f"{TEXT}.includes('w299.') && {IDLE}")
+        assert tab.run(ANSWERS) == [words]
+
+
+def test_the_page_continues_after_the_network_was_gone(tab: Browser, tmp_path: Path) -> None:
+    words = " ".join(f"w{number}." for number in range(300))
+    with served(tab, tmp_path, [{"text": words, "holdAfter": 40}, {"text": "second"}]) as page:
+        page.begin()
+        page.say("count")
+        page.until(f"{TEXT}.includes('w20.')")
+        network = {"latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
+        tab.send("Network.emulateNetworkConditions", offline=True, **network)
+        page.until("document.getElementById('connection').dataset.state === 'lost'")
+        page.provider.release()
+        page.write("another message")
+        tab.press("Enter")
+        page.until("document.getElementById('notices').textContent.includes('cannot be reached')")
+        tab.send("Network.emulateNetworkConditions", offline=False, **network)
+        page.until(f"{TEXT}.includes('second') && {IDLE}")
+        assert tab.run(SAID) == [
+            "count",
+            "another message",
+        ]
+
+
+def test_tools_show_live_output_and_the_tree_is_forked(tab: Browser, tmp_path: Path) -> None:
+    command = "echo early; until [ -e go ]; do sleep 0.05; done; echo late"
+    turns = [
+        {"thinking": "Let me *see*.", "toolCalls": [{"name": "bash", "arguments": {"command": command}}]},
+        {"text": "First answer"},
+        {"text": "Other answer"},
+    ]
+    with served(tab, tmp_path, turns) as page:
+        page.begin()
+        page.say("run it")
+        page.until("document.querySelector('.tool-output')?.innerText.includes('early')")
+        assert tab.run("document.querySelector('.thinking').open") is False
+        (page.project / "go").touch()
+        page.until(f"{TEXT}.includes('First answer') && {IDLE}")
+        assert "late" in tab.run("document.querySelector('.tool-output').textContent")
+        first = tab.run("location.hash")
+        page.click("#tree")
+        page.click("#tree-list button")
+        page.until(f"location.hash !== '{first}' && document.getElementById('message').value === 'run it'")
+        page.until("document.getElementById('connection').dataset.state === 'live'")
+        tab.press("Enter")
+        page.until(f"{TEXT}.includes('Other answer') && {IDLE}")
+        page.until("document.querySelectorAll('#sessions a').length === 2")
+        assert not tab.run(f"{TEXT}.includes('First answer')")
+
+
+def test_pickers_images_names_and_search(tab: Browser, tmp_path: Path) -> None:
+    with served(tab, tmp_path, [{"text": "A small picture", "usage": {"input": 50_000, "output": 10}}]) as page:
+        page.begin()
+        tab.run("(s => { s.value = 'high'; s.dispatchEvent(new Event('change')) })(document.getElementById('thinking'))")
+        page.until("document.getElementById('thinking').value === 'high'")
+        tab.run(
+            "(async () => { const c = new OffscreenCanvas(8, 8); c.getContext('2d').fillRect(0, 0, 8, 8);"
+            " const all = new DataTransfer(); all.items.add(new File([await c.convertToBlob()], 'dot.png', {type: 'image/png'}));"
+            " const field = document.getElementById('files'); field.files = all.files;"
+            " field.dispatchEvent(new Event('change')) })()"
+        )
+        page.until("document.querySelector('#attachments img')?.alt === 'dot.png'")
+        page.say("what is this?")
+        page.until(f"{TEXT}.includes('A small picture') && {IDLE}")
+        assert '"image/png"' in json.dumps(page.provider.requests[0].body)
+        assert tab.run("document.querySelector('article.user img').naturalWidth") == 8
+        page.until("document.getElementById('context-text').textContent === '25 % of 200k'")
+        page.click("#rename")
+        tab.type("A name for it")
+        tab.press("Enter")
+        page.until("document.getElementById('title').textContent === 'A name for it'")
+        page.until("document.querySelector('#sessions a').textContent.includes('A name for it')")
+        tab.run("document.getElementById('search').focus()")
+        tab.type("nothing like it")
+        page.until("!document.getElementById('no-sessions').hidden")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_page_is_usable_by_all(tab: Browser, tmp_path: Path, width: int, scheme: str) -> None:
+    (script,) = peers.AXE.command()
+    edit = {"path": "a.txt", "content": "one\ntwo\n"}
+    turns = [
+        {"thinking": "Hm.", "text": markdown(900), "toolCalls": [{"name": "bash", "arguments": {"command": "echo hello"}}]},
+        {"toolCalls": [{"name": "write", "arguments": edit}]},
+        {"text": "Done"},
+    ]
+    tab.size(width, 844)
+    tab.media(scheme=scheme)
+    with served(tab, tmp_path, turns, "--approval", "write") as page:
+        page.begin()
+        page.say("a message with a_very_long_word_" + "x" * 300)
+        page.until("!!document.querySelector('#questions .allow')")
+        found = axe(tab, script)
+        tab.screenshot(tmp_path / "question.png")
+        page.click("#questions .allow")
+        page.until(f"{TEXT}.includes('Done') && {IDLE}")
+        assert tab.run("document.documentElement.scrollWidth <= innerWidth")
+        tab.run("document.querySelectorAll('details').forEach(d => d.open = true)")
+        found += axe(tab, script)
+        tab.screenshot(tmp_path / "done.png")
+        if width < 800:
+            page.click("#settings")
+            found += axe(tab, script)
+            tab.screenshot(tmp_path / "settings.png")
+            page.click("#menu")
+            assert tab.run("document.activeElement.id") == "search"
+            found += axe(tab, script)
+            tab.screenshot(tmp_path / "menu.png")
+            page.click("#close-menu")
+        page.click("#tree")
+        found += axe(tab, script)
+        tab.screenshot(tmp_path / "tree.png")
+        assert found == [], found
+
+
+def axe(tab: Browser, script: str) -> list[Any]:
+    """Return the serious findings of axe. The script comes through the debugger, which the policy of the page does not bind."""
+    if not tab.run("'axe' in window"):
+        tab.run(Path(script).read_text())
+    tab.settle()
+    results = tab.run("axe.run(document, {resultTypes: ['violations']}).then(r => r.violations)")
+    return [
+        (each["id"], each["impact"], [node["html"][:200] for node in each["nodes"]])
+        for each in results
+        if each["impact"] in ("serious", "critical")
+    ]

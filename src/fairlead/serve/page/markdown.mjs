@@ -100,8 +100,8 @@ function renderBlock(block, lines, depth = 0) {
     case "fence":
       return codeBlock(lines.slice(...block.body).join("\n"), block.language, !block.isOpen);
     case "heading":
-      // The page and the messages have the headings of the first two levels.
-      return el(`h${Math.min(6, block.level + 2)}`, {}, inline(block.text));
+      // The page and the messages have the headings of the first two levels. Answers often begin with the second.
+      return el(`h${Math.max(3, Math.min(6, block.level + 1))}`, {}, inline(block.text));
     case "rule":
       return el("hr");
     case "quote":

@@ -19,6 +19,7 @@ export class Panel {
     change("approval", "approval");
     byId("tree").addEventListener("click", onTree);
     byId("rename").addEventListener("click", () => this._rename());
+    byId("cancel-rename").addEventListener("click", () => byId("rename-dialog").close(""));
     byId("compact").addEventListener("click", () => this._compact());
     byId("delete").addEventListener("click", () => this._delete(onDeleted));
   }

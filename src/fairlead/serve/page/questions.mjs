@@ -27,7 +27,7 @@ export class Questions {
     if (this._shown.has(question.id)) return;
     const form = el("form", { className: "question", "aria-label": question.title });
     form.append(el("h2", {}, question.title));
-    if (question.message) form.append(el("p", { className: "text" }, question.message));
+    if (question.message && question.message.trim() !== question.approval?.subject?.trim()) form.append(el("p", { className: "text" }, question.message));
     form.append(...this._fields(question, form));
     form.addEventListener("submit", (event) => event.preventDefault());
     this._shown.set(question.id, form);

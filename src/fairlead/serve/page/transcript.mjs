@@ -17,6 +17,8 @@ export class Transcript {
     scroller.addEventListener("scroll", () => {
       this._follows = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < NEAR;
     }, { passive: true });
+    // Questions and a long message make the room smaller.
+    new ResizeObserver(() => this.follow()).observe(scroller);
   }
 
   /** Show a snapshot instead of what there was. */
