@@ -17,6 +17,9 @@ from typing import Any
 import msgspec
 from msgspec import NODEFAULT, Struct
 
+from fairlead.protocol.http import objects as http_objects
+from fairlead.protocol.http.events import EVENTS as SERVER_EVENTS
+from fairlead.protocol.http.operations import OPERATIONS, Operation
 from fairlead.protocol.opal.events import EVENTS as OPAL_EVENTS
 from fairlead.protocol.opal.methods import METHODS
 from fairlead.protocol.pi import commands, frames, host_requests, omp_commands, protocol_2025, session_commands
@@ -37,6 +40,14 @@ OPAL_METHODS = """Each method sends a request and returns its result.
     ends. `timeout` is by default that of the client; None means no limit.
     """
 
+HTTP_METHODS = """Each method sends a request and returns its result.
+
+    It raises CommandRefused if the server refuses the request, NoAnswer if `timeout` seconds pass, and AgentGone if the server
+    cannot be reached. `timeout` is by default that of the client; None means no limit.
+    """
+#: Operations of the HTTP interface without a method: for browsers and monitors, and `follow` listens.
+NOT_FOR_CLIENTS = {"listen", "log_in", "log_out", "metrics", "openapi"}
+
 #: Commands with hand-written methods, because they start a run.
 HAND_WRITTEN = {"prompt", "abort_and_prompt"}
 #: Fields of events that are a raw JSON value in the declarations, because fairlead echoes them. This client sends strings.
@@ -54,16 +65,19 @@ GROUPS: dict[str, tuple[str, Sequence[type[Command]]]] = {
 #: Where the names in signatures come from, in the order of preference.
 HOMES = {
     "msgspec": ["UNSET", "UnsetType"],
+    "collections.abc": ["Sequence"],
     "fairlead.core.messages": ["ImageContent"],
     "fairlead.core.model": ["Model", "ThinkingLevel"],
     "fairlead.core.queues": ["InterruptMode", "QueueMode"],
     "fairlead.core.events": ["CompactionResult"],
+    "fairlead.protocol.http.objects": ["Approval", "RequestId"],
 }
 
 
 def texts() -> dict[str, str]:
     """Return the text of each generated module, formatted."""
     made = {"events.py": events_module(), "opal/events.py": opal_events_module()}
+    made |= {"server_events.py": server_events_module(), "generated/http.py": http_module()}
     made |= {"opal/methods.py": opal_module("async "), "opal/sync_methods.py": opal_module("")}
     for name, (mixin, declared) in GROUPS.items():
         made[f"generated/{name}.py"] = methods_module(mixin, declared, "async ")
@@ -118,6 +132,50 @@ def opal_module(kind: str) -> str:
     )
 
 
+def http_module() -> str:
+    body = "\n\n".join(http_method(each) for each in OPERATIONS if each.name not in NOT_FOR_CLIENTS)
+    return "\n".join(
+        [
+            f'"""Operations of the HTTP interface, a coroutine method for each.\n\n{NOTE}\n"""',
+            "from __future__ import annotations",
+            "from typing import TYPE_CHECKING, Any, Literal",
+            "from msgspec import UNSET, UnsetType",
+            "from fairlead.client.generated.base import Caller",
+            "if TYPE_CHECKING:",
+            *imports(body, modules=(http_objects,)),
+            "class HttpMethods(Caller):",
+            f'    """{HTTP_METHODS}"""',
+            body,
+        ]
+    )
+
+
+def http_method(operation: Operation) -> str:
+    """Return the source of the method that sends a request. The parts of the path come first."""
+    parts = [f"{part}_id" if part == "question" else "session_id" for part in re.findall(r"{(\w+)}", operation.path)]
+    parameters = ["self", *(f"{part}: str" for part in parts)]
+    passed = [f"{part}={part}" for part in parts]
+    fields = msgspec.structs.fields(operation.body) if operation.body is not None else ()
+    annotations = _annotations(operation.body) if operation.body is not None else {}
+    parameters += [f"{field.name}: {annotations[field.name]}" for field in fields if field.required]
+    parameters.append("*")
+    for field in fields:
+        if not field.required:
+            kind = annotations[field.name]
+            default = repr(field.default) if field.default is not NODEFAULT else "()"
+            kind = kind.replace("list[", "Sequence[") if default == "()" else kind
+            parameters.append(f"{field.name}: {kind} = {default}")
+    for each in operation.parameters:
+        parameters.append(f"{each.name}: {'int' if each.type == 'integer' else 'str'} | None = None")
+    passed += [f"{name}={name}" for name in (*(field.name for field in fields), *(each.name for each in operation.parameters))]
+    parameters.append("timeout: float | UnsetType | None = UNSET")
+    returned = "None" if operation.result is None else _type_name(operation.result)
+    call = f"await self._call({', '.join([repr(operation.name), 'timeout', *passed])})"
+    text = f"{operation.summary} {operation.description}".strip()
+    body = call if returned == "None" else f"return {call}"
+    return f"    async def {operation.name}({', '.join(parameters)}) -> {returned}:\n{wrapped(text, 8)}\n        {body}"
+
+
 def method(name: str, declared: type[Struct], result: Any, kind: str, *, wire_name: str | None = None) -> str:
     """Return the source of the method that sends a command."""
     fields = [field for field in msgspec.structs.fields(declared) if field.name != "id"]
@@ -136,7 +194,7 @@ def method(name: str, declared: type[Struct], result: Any, kind: str, *, wire_na
     return f"    {kind}def {name}({', '.join(parameters)}) -> {returned}:\n{docstring(declared, 8)}\n        {body}"
 
 
-def imports(body: str, *, opal: bool = False) -> list[str]:
+def imports(body: str, *, opal: bool = False, modules: Sequence[Any] = ()) -> list[str]:
     """Return the imports of the types that the signatures in `body` mention."""
     mentioned = set(re.findall(r"\b[A-Z]\w+", re.sub(r'"""(?:.|\n)*?"""', "", body)))
     lines: list[str] = []
@@ -147,12 +205,12 @@ def imports(body: str, *, opal: bool = False) -> list[str]:
                 lines.append(f"    from {home} import {', '.join(found)}")
     from fairlead.protocol.opal import methods, objects
 
-    for module in (methods, objects) if opal else (commands, frames, session_commands, omp_commands, host_requests):
+    for module in modules or ((methods, objects) if opal else (commands, frames, session_commands, omp_commands, host_requests)):
         found = sorted(name for name in mentioned if getattr(getattr(module, name, None), "__module__", "") == module.__name__)
         if found:
             mentioned -= set(found)
             lines.append(f"    from {module.__name__} import {', '.join(found)}")
-    unknown = mentioned - {"Any", "Literal", "None"}
+    unknown = mentioned - {"Any", "False", "Literal", "None"}
     if unknown:
         raise LookupError(f"no import is known for {', '.join(sorted(unknown))}")
     return lines
@@ -199,11 +257,29 @@ def opal_events_module() -> str:
     )
 
 
+def server_events_module() -> str:
+    shown = list(SERVER_EVENTS)
+    return "\n".join(
+        [
+            f'"""The events of sessions in a server: those that only a server sends, and those of the pi family.\n\n{NOTE}\n"""',
+            "from __future__ import annotations",
+            "from fairlead.client.event_base import Event",
+            "from fairlead.client.events import EVENTS as FAMILY_EVENTS",
+            "from fairlead.protocol.http import events",
+            f"__all__ = {sorted(each.__name__ for each in shown)!r}",
+            *(event_class(each) for each in shown),
+            "#: All events by type.",
+            "EVENTS: dict[str, type[Event]] = {**FAMILY_EVENTS, "
+            f"{', '.join(f'{_tag(each)!r}: {each.__name__}' for each in shown)}}}",
+        ]
+    )
+
+
 def event_class(declared: type[Struct]) -> str:
     module = declared.__module__.rpartition(".")[2]
     header = f"class {declared.__name__}({module}.{declared.__name__}, Event, tag={_tag(declared)!r}):"
     lines = [header, docstring(declared, 4, first_sentence=True)]
-    if declared.__name__ in IDS:
+    if declared.__name__ in IDS and declared not in SERVER_EVENTS:
         lines.append("    id: str | None = None  # pyright: ignore[reportIncompatibleVariableOverride, reportGeneralTypeIssues]")
     return "\n".join(lines)
 
@@ -217,6 +293,11 @@ def docstring(declared: type[Struct], indent: int, *, first_sentence: bool = Fal
         raise LookupError(f"{declared.__name__} has no docstring")
     if first_sentence:
         text = re.split(r"(?<=\.) ", text)[0]
+    return wrapped(text, indent)
+
+
+def wrapped(text: str, indent: int) -> str:
+    """Return a text as a docstring."""
     lines: list[str] = []
     line = '"""'
     for word in text.split():

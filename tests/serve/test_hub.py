@@ -23,6 +23,15 @@ def held(text: str, after: int) -> dict[str, Any]:
     return {"text": text, "holdAfter": after, "chunk": 50}
 
 
+async def test_a_session_that_was_closed_at_the_end_of_the_server_is_not_said_to_be_missing(tmp_path: Path) -> None:
+    async with scene(tmp_path, [{"text": "ok"}]) as here:
+        session = await here.hub.create(USER, o.NewSession())
+        await here.hub.close()
+        with pytest.raises(Refusal) as refused:
+            await here.hub.open(USER, session.id)
+        assert refused.value.code == "stopping"
+
+
 async def test_every_listener_gets_every_event_with_the_same_numbers(tmp_path: Path) -> None:
     async with scene(tmp_path, [{"text": LONG}]) as at:
         session = await at.hub.create(USER, o.NewSession())

@@ -7,6 +7,8 @@
     HostCall                        a call of a tool that the host offers
     UriContent                      the content of a URI that the host serves
     HostUriResult                   the same as a line of the protocol, for `Client.send`
+    ServerClient                    the sessions of `fairlead serve`, over the network
+    NumberedEvent                   an event of such a session
     MessageAssembler                builds a message from its updates
     StopTimes                       how long an agent may take to end
 
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from fairlead.client.events import ExtensionUiRequest
     from fairlead.client.process import StopTimes
     from fairlead.client.runs import Result, Run, RunStream
+    from fairlead.client.server import NumberedEvent, ServerClient
     from fairlead.client.serving import Approval, HostCall, UriContent
     from fairlead.client.sync import SyncClient, SyncRun, SyncRunStream
     from fairlead.protocol.pi.host_requests import HostUriResult
@@ -42,9 +45,11 @@ __all__ = [
     "HostCall",
     "HostUriResult",
     "MessageAssembler",
+    "NumberedEvent",
     "Result",
     "Run",
     "RunStream",
+    "ServerClient",
     "StopTimes",
     "SyncClient",
     "SyncRun",
@@ -59,9 +64,11 @@ _HOMES = {
     "HostCall": "fairlead.client.serving",
     "HostUriResult": "fairlead.protocol.pi.host_requests",
     "MessageAssembler": "fairlead.client.assembly",
+    "NumberedEvent": "fairlead.client.server",
     "Result": "fairlead.client.runs",
     "Run": "fairlead.client.runs",
     "RunStream": "fairlead.client.runs",
+    "ServerClient": "fairlead.client.server",
     "StopTimes": "fairlead.client.process",
     "SyncClient": "fairlead.client.sync",
     "SyncRun": "fairlead.client.sync",

@@ -9,13 +9,13 @@ import time
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from fairlead.client.assembly import UpdateMerger
-from fairlead.client.connection import LONGEST_LINE, Connection, log
+from fairlead.client.connection import LONGEST_LINE, ByteReader, ByteWriter, Connection, log
 from fairlead.client.decoding import Chunk, ChunkAssembler, FrameDecoder, Response, typed_value
 from fairlead.client.event_base import Event, Restarted, UnknownEvent, with_line
 from fairlead.client.events import EVENTS, Compaction, Error, MessageUpdate, Ready
@@ -27,6 +27,9 @@ from fairlead.core import lenient
 from fairlead.errors import AgentGone, ClientError, CommandRefused
 from fairlead.protocol.pi.commands import BASIC_COMMANDS, Command
 from fairlead.protocol.pi.host_requests import ReplyLine
+
+if TYPE_CHECKING:
+    from fairlead.client.websocket import Dial
 
 #: Commands that have no time limit by default. Agents may answer them after later commands.
 LATE = frozenset("prompt abort_and_prompt bash compact handoff login export_html navigate_tree reload".split())
@@ -49,9 +52,9 @@ class AgentConnection(Connection[str], Caller):
 
     def __init__(
         self,
-        reader: asyncio.StreamReader | None,
-        writer: asyncio.StreamWriter | None,
-        launch: Launch | None,
+        reader: ByteReader | None,
+        writer: ByteWriter | None,
+        launch: Launch | Dial | None,
         *,
         timeout: float | None,
         restart: bool,
@@ -65,7 +68,7 @@ class AgentConnection(Connection[str], Caller):
         self._services = HostServices(self.send, self._post, self._start_task)
         self._responses = responses
         self._tracker = RunTracker(self._raw_state, self._start_task, asks_state=responses)
-        self._restart = restart and launch is not None
+        self._restart = restart and isinstance(launch, Launch)
         self._restarts: list[float] = []
         self._restarting = False
         self._session_file: str | None = None
@@ -294,7 +297,7 @@ class AgentConnection(Connection[str], Caller):
 
     async def _start_again(self) -> str | None:
         """Start a process like the last one. Returns the session that it resumed."""
-        assert self._launch is not None and self._process is not None
+        assert isinstance(self._launch, Launch) and self._process is not None
         await self._process.release()
         self._process = await AgentProcess.start(self._launch)
         self._reader, self._writer = self._process.reader, self._process.writer

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import ssl
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -20,6 +21,9 @@ from fairlead.client.runs import Result, Run, RunStream
 from fairlead.client.serving import ApprovalHandler, HostCall, QuestionHandler, UriReader, UriWriter
 from fairlead.core.functions import FunctionTool
 from fairlead.core.messages import ImageContent
+
+if TYPE_CHECKING:
+    from fairlead.client.websocket import Dial
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -39,12 +43,12 @@ class Client(AgentConnection, BasicMethods, SessionMethods, OmpMethods):
         writer: asyncio.StreamWriter | None = None,
         *,
         timeout: float | None = TIMEOUT,
-        launch: Launch | None = None,
+        launch: Launch | Dial | None = None,
         restart: bool = False,
         stop_times: StopTimes | None = None,
         responses: bool = True,
     ) -> None:
-        """Talk to an agent over two streams. `Client.start` starts a process instead.
+        """Talk to an agent over two streams. `Client.start` starts a process instead, and `Client.connect` uses the network.
 
         `timeout` is the number of seconds that the agent has to answer a command; None means no limit. Commands that take long
         by nature (prompt, bash, compact and some more) have none unless a call says so. `responses` is False for agents that send
@@ -76,6 +80,34 @@ class Client(AgentConnection, BasicMethods, SessionMethods, OmpMethods):
         return cls(
             timeout=timeout, launch=Launch(list(argv), cwd, env), restart=restart, stop_times=stop_times, responses=responses
         )
+
+    @classmethod
+    def connect(
+        cls,
+        url: str,
+        *,
+        token: str,
+        dialect: str = "pi",
+        cwd: str | None = None,
+        tls: ssl.SSLContext | None = None,
+        insecure: bool = False,
+        timeout: float | None = TIMEOUT,
+    ) -> Client:
+        """Return a client that connects to `fairlead serve` on entry to `async with`.
+
+            async with Client.connect("https://host:8787", token=token) as client:
+                ...
+
+        The session belongs to the connection: when that ends, the run is aborted and saved. `dialect` is `pi`, `omp` or `xcsh`.
+        `cwd` is the working directory on the server. `tls` replaces the default TLS settings. `insecure` allows http to other
+        machines. Raises ClientError if the address cannot be used. Entering raises AgentGone if there is no such server or its
+        certificate cannot be trusted, and CommandRefused if the server refuses the token or the directory.
+        """
+        from fairlead.client.network import ServerAddress
+        from fairlead.client.websocket import Dial
+
+        address = ServerAddress(url, token, tls=tls, insecure=insecure)
+        return cls(timeout=timeout, launch=Dial(address, "/ws", dialect=dialect, updates="delta", cwd=cwd))
 
     # Prompting
 

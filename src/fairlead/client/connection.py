@@ -8,7 +8,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -17,6 +17,9 @@ from fairlead.client.event_base import Event
 from fairlead.client.event_stream import EventHub, EventStream, Merger, caller
 from fairlead.client.process import DRAIN, READ_AHEAD, AgentProcess, Launch, StopTimes
 from fairlead.errors import AgentGone, ClientError, NoAnswer
+
+if TYPE_CHECKING:
+    from fairlead.client.websocket import Dial, WebSocketStream
 
 #: Bytes of the longest line that a client accepts.
 LONGEST_LINE = 256 << 20
@@ -36,22 +39,39 @@ class Request(Struct, eq=False):
     late: bool
 
 
+class ByteReader(Protocol):
+    """The part of `asyncio.StreamReader` that a connection uses."""
+
+    async def read(self, n: int = -1, /) -> bytes: ...
+
+
+class ByteWriter(Protocol):
+    """The part of `asyncio.StreamWriter` that a connection uses. Each write is one line."""
+
+    def write(self, data: bytes, /) -> None: ...
+    async def drain(self) -> None: ...
+    def close(self) -> None: ...
+    @property
+    def transport(self) -> asyncio.WriteTransport: ...
+
+
 class Connection(ABC, Generic[K]):
     """What the clients of all protocols share. A subclass handles lines and encodes requests. `K` is the type of request ids."""
 
     def __init__(
         self,
-        reader: asyncio.StreamReader | None,
-        writer: asyncio.StreamWriter | None,
-        launch: Launch | None,
+        reader: ByteReader | None,
+        writer: ByteWriter | None,
+        launch: Launch | Dial | None,
         *,
         timeout: float | None,
         stop_times: StopTimes,
         merger: Merger,
     ) -> None:
-        self._reader: asyncio.StreamReader | None = reader
-        self._writer: asyncio.StreamWriter | None = writer
+        self._reader: ByteReader | None = reader
+        self._writer: ByteWriter | None = writer
         self._launch = launch
+        self._socket: WebSocketStream | None = None
         self._timeout = timeout
         self._stop_times = stop_times
         self._process: AgentProcess | None = None
@@ -101,6 +121,9 @@ class Connection(ABC, Generic[K]):
                 raise
             if self._writer is not None and self._process is None:
                 self._writer.close()
+            if self._socket is not None:
+                with contextlib.suppress(OSError, TimeoutError):
+                    await asyncio.wait_for(self._socket.wait_closed(), DRAIN)
             if self._reading is not None:
                 if self._process is not None:
                     await asyncio.wait([self._reading], timeout=2 * DRAIN)  # for the last events
@@ -135,9 +158,11 @@ class Connection(ABC, Generic[K]):
         self._end(error)
 
     async def _open(self) -> None:
-        if self._launch is not None:
+        if isinstance(self._launch, Launch):
             self._process = await AgentProcess.start(self._launch)
             self._reader, self._writer = self._process.reader, self._process.writer
+        elif self._launch is not None:
+            self._socket = self._reader = self._writer = await self._launch.open(self._timeout)
         self._reading = asyncio.get_running_loop().create_task(self._read())
 
     async def _exchange(self, id: K, name: str, line: bytes, timeout: float | UnsetType | None, *, late: bool) -> Any:
@@ -210,7 +235,7 @@ class Connection(ABC, Generic[K]):
             code = await process.wait()
         await self._handle_exit(_gone(problem, process, code))
 
-    async def _read_lines(self, reader: asyncio.StreamReader) -> str:
+    async def _read_lines(self, reader: ByteReader) -> str:
         """Handle lines until the output ends. Returns what is wrong with the output, or an empty string."""
         splitter = LineSplitter(LONGEST_LINE)
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import ssl
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import Any, TypeVar, overload
@@ -85,6 +86,23 @@ class SyncClient(SyncConnection[Client], SyncBasicMethods, SyncSessionMethods, S
             lambda: Client.start(
                 argv, cwd=cwd, env=env, timeout=timeout, restart=restart, stop_times=stop_times, responses=responses
             )
+        )
+
+    @classmethod
+    def connect(
+        cls,
+        url: str,
+        *,
+        token: str,
+        dialect: str = "pi",
+        cwd: str | None = None,
+        tls: ssl.SSLContext | None = None,
+        insecure: bool = False,
+        timeout: float | None = TIMEOUT,
+    ) -> SyncClient:
+        """Return a client that connects to `fairlead serve` on entry to `with`. It takes what `Client.connect` takes."""
+        return cls(
+            lambda: Client.connect(url, token=token, dialect=dialect, cwd=cwd, tls=tls, insecure=insecure, timeout=timeout)
         )
 
     # What `Client` does

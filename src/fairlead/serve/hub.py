@@ -155,6 +155,7 @@ class Hub:
             await asyncio.wait([self._closing[key]])
         if key in self._sessions:
             return self._sessions[key]
+        self._refuse_if_stopping()  # a client that comes back now must not hear that the session does not exist
         if key not in self._opening:
             task = self._opening[key] = asyncio.create_task(self._reopen(key), name="fairlead-open")
             task.add_done_callback(lambda _: self._opening.pop(key, None))

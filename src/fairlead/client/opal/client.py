@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
+import ssl
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -35,6 +36,9 @@ from fairlead.protocol.opal.events import NOTIFICATION
 from fairlead.protocol.opal.methods import METHODS
 from fairlead.protocol.opal.objects import TokenUsage
 from fairlead.protocol.opal.server_requests import SERVER_REQUESTS, AskUser, Confirm, Confirmation, Input
+
+if TYPE_CHECKING:
+    from fairlead.client.websocket import Dial
 
 TIMEOUT = 30.0
 #: Requests that have no time limit by default. The server may answer them after later ones.
@@ -158,7 +162,7 @@ class OpalClient(Connection[int], OpalMethods):
         writer: asyncio.StreamWriter | None = None,
         *,
         timeout: float | None = TIMEOUT,
-        launch: Launch | None = None,
+        launch: Launch | Dial | None = None,
         stop_times: StopTimes | None = None,
     ) -> None:
         """Talk to a server over two streams. `OpalClient.start` starts a process instead.
@@ -187,6 +191,30 @@ class OpalClient(Connection[int], OpalMethods):
         process. Entering raises AgentGone if the server cannot be started.
         """
         return cls(timeout=timeout, launch=Launch(list(argv), cwd, env), stop_times=stop_times)
+
+    @classmethod
+    def connect(
+        cls,
+        url: str,
+        *,
+        token: str,
+        cwd: str | None = None,
+        tls: ssl.SSLContext | None = None,
+        insecure: bool = False,
+        timeout: float | None = TIMEOUT,
+    ) -> OpalClient:
+        """Return a client that connects to `fairlead serve` on entry to `async with`.
+
+        The sessions belong to the connection: when that ends, the runs are aborted and saved.
+        `cwd` is the working directory on the server. `tls` replaces the default TLS settings. `insecure` allows http to other
+        machines. Raises ClientError if the address cannot be used. Entering raises AgentGone if there is no such server or its
+        certificate cannot be trusted, and CommandRefused if the server refuses the token or the directory.
+        """
+        from fairlead.client.network import ServerAddress
+        from fairlead.client.websocket import Dial
+
+        address = ServerAddress(url, token, tls=tls, insecure=insecure)
+        return cls(timeout=timeout, launch=Dial(address, "/ws", dialect="opal", cwd=cwd))
 
     async def prompt(self, session_id: str, text: str, *, timeout: float | UnsetType | None = UNSET) -> OpalRun:
         """Send a prompt. Returns its run when the server has accepted it; await the run for the result.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import ssl
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -63,6 +64,20 @@ class SyncOpalClient(SyncConnection[OpalClient], SyncOpalMethods):
     ) -> SyncOpalClient:
         """Return a client that starts a server on entry to `with`, and ends it on exit, like `OpalClient.start`."""
         return cls(lambda: OpalClient.start(argv, cwd=cwd, env=env, timeout=timeout, stop_times=stop_times))
+
+    @classmethod
+    def connect(
+        cls,
+        url: str,
+        *,
+        token: str,
+        cwd: str | None = None,
+        tls: ssl.SSLContext | None = None,
+        insecure: bool = False,
+        timeout: float | None = TIMEOUT,
+    ) -> SyncOpalClient:
+        """Return a client that connects to `fairlead serve` on entry to `with`. It takes what `OpalClient.connect` takes."""
+        return cls(lambda: OpalClient.connect(url, token=token, cwd=cwd, tls=tls, insecure=insecure, timeout=timeout))
 
     def prompt(self, session_id: str, text: str, *, timeout: float | UnsetType | None = UNSET) -> SyncOpalRun:
         """Send a prompt. Returns its run when the server has accepted it. Raises what `OpalClient.prompt` does."""

@@ -73,14 +73,20 @@ class SessionReplaced(ServeEvent, tag="session_replaced", kw_only=True):
 
 
 class ModelChanged(ServeEvent, tag="model_changed", kw_only=True):
+    """The session uses another model from now on."""
+
     model: Model
 
 
 class ApprovalModeChanged(ServeEvent, tag="approval_mode_changed", kw_only=True):
+    """The session has another approval mode."""
+
     mode: Literal["auto", "write", "ask", "deny"]
 
 
 class TodosChanged(ServeEvent, tag="todos_changed", kw_only=True):
+    """The todo list has changed."""
+
     #: The phases of the todo list, as in `get_state` of pi.
     todos: list[Any]
 

@@ -1,0 +1,187 @@
+"""Operations of the HTTP interface, a coroutine method for each.
+
+`make generate` writes this module from the declarations. Do not edit it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import UNSET, UnsetType
+
+from fairlead.client.generated.base import Caller
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fairlead.core.events import CompactionResult
+    from fairlead.core.messages import ImageContent
+    from fairlead.core.model import ThinkingLevel
+    from fairlead.protocol.http.objects import (
+        AcceptedPrompt,
+        Approval,
+        Forked,
+        Health,
+        LoginCode,
+        ModelList,
+        RequestId,
+        SessionList,
+        SessionState,
+        Snapshot,
+    )
+
+
+class HttpMethods(Caller):
+    """Each method sends a request and returns its result.
+
+    It raises CommandRefused if the server refuses the request, NoAnswer if `timeout` seconds pass, and AgentGone if the server
+    cannot be reached. `timeout` is by default that of the client; None means no limit.
+    """
+
+    async def create_session(
+        self,
+        *,
+        cwd: str | None = None,
+        model: str | None = None,
+        thinking: ThinkingLevel | None = None,
+        approval: Approval | None = None,
+        name: str | None = None,
+        timeout: float | UnsetType | None = UNSET,
+    ) -> SessionState:
+        """Begin a session."""
+        return await self._call("create_session", timeout, cwd=cwd, model=model, thinking=thinking, approval=approval, name=name)
+
+    async def list_sessions(
+        self, *, cwd: str | None = None, cursor: str | None = None, timeout: float | UnsetType | None = UNSET
+    ) -> SessionList:
+        """List the sessions, the last changed first."""
+        return await self._call("list_sessions", timeout, cwd=cwd, cursor=cursor)
+
+    async def get_session(
+        self, session_id: str, *, messages: int | None = None, timeout: float | UnsetType | None = UNSET
+    ) -> Snapshot:
+        """Get a snapshot of a session. The events after `lastEvent` continue the snapshot without a gap."""
+        return await self._call("get_session", timeout, session_id=session_id, messages=messages)
+
+    async def change_session(
+        self,
+        session_id: str,
+        *,
+        model: str | None = None,
+        thinking: ThinkingLevel | None = None,
+        name: str | None = None,
+        approval: Approval | None = None,
+        timeout: float | UnsetType | None = UNSET,
+    ) -> SessionState:
+        """Change the model, the thinking level, the name or the approval mode."""
+        return await self._call(
+            "change_session", timeout, session_id=session_id, model=model, thinking=thinking, name=name, approval=approval
+        )
+
+    async def delete_session(self, session_id: str, *, timeout: float | UnsetType | None = UNSET) -> None:
+        """Stop a session, close it and delete its file."""
+        await self._call("delete_session", timeout, session_id=session_id)
+
+    async def prompt(
+        self,
+        session_id: str,
+        text: str,
+        *,
+        id: RequestId | None = None,
+        images: Sequence[ImageContent] = (),
+        behavior: Literal["steer", "followUp"] | None = None,
+        timeout: float | UnsetType | None = UNSET,
+    ) -> AcceptedPrompt:
+        """Send a message of the user. It starts a run. The answer comes at once. `prompt_result` reports the end of
+        the work."""
+        return await self._call("prompt", timeout, session_id=session_id, text=text, id=id, images=images, behavior=behavior)
+
+    async def steer(
+        self,
+        session_id: str,
+        text: str,
+        *,
+        id: RequestId | None = None,
+        images: Sequence[ImageContent] = (),
+        timeout: float | UnsetType | None = UNSET,
+    ) -> AcceptedPrompt:
+        """Queue a message for the next turn of the run."""
+        return await self._call("steer", timeout, session_id=session_id, text=text, id=id, images=images)
+
+    async def follow_up(
+        self,
+        session_id: str,
+        text: str,
+        *,
+        id: RequestId | None = None,
+        images: Sequence[ImageContent] = (),
+        timeout: float | UnsetType | None = UNSET,
+    ) -> AcceptedPrompt:
+        """Queue a message for when the run would stop."""
+        return await self._call("follow_up", timeout, session_id=session_id, text=text, id=id, images=images)
+
+    async def abort(self, session_id: str, *, timeout: float | UnsetType | None = UNSET) -> SessionState:
+        """Stop the run or the compaction, and wait until the session has settled."""
+        return await self._call("abort", timeout, session_id=session_id)
+
+    async def compact(
+        self, session_id: str, *, instructions: str | None = None, timeout: float | UnsetType | None = UNSET
+    ) -> CompactionResult:
+        """Replace older messages by a summary. The response comes when the summary is written."""
+        return await self._call("compact", timeout, session_id=session_id, instructions=instructions)
+
+    async def fork(
+        self,
+        session_id: str,
+        *,
+        entry_id: str | None = None,
+        position: Literal["before", "at"] = "at",
+        timeout: float | UnsetType | None = UNSET,
+    ) -> Forked:
+        """Begin a session with what this one has up to an entry."""
+        return await self._call("fork", timeout, session_id=session_id, entry_id=entry_id, position=position)
+
+    async def answer(
+        self,
+        session_id: str,
+        question_id: str,
+        *,
+        value: str | None = None,
+        confirmed: bool | None = None,
+        decision: Literal["allow", "deny"] | None = None,
+        for_session: bool = False,
+        arguments: dict[str, Any] | None = None,
+        reason: str = "",
+        cancelled: bool = False,
+        timeout: float | UnsetType | None = UNSET,
+    ) -> None:
+        """Answer a question. The first answer of any client counts."""
+        await self._call(
+            "answer",
+            timeout,
+            session_id=session_id,
+            question_id=question_id,
+            value=value,
+            confirmed=confirmed,
+            decision=decision,
+            for_session=for_session,
+            arguments=arguments,
+            reason=reason,
+            cancelled=cancelled,
+        )
+
+    async def list_models(self, *, timeout: float | UnsetType | None = UNSET) -> ModelList:
+        """List the models that can be used."""
+        return await self._call("list_models", timeout)
+
+    async def create_login_code(self, *, timeout: float | UnsetType | None = UNSET) -> LoginCode:
+        """Make a code with which a browser can log in once."""
+        return await self._call("create_login_code", timeout)
+
+    async def healthz(self, *, timeout: float | UnsetType | None = UNSET) -> Health:
+        """Whether the process works."""
+        return await self._call("healthz", timeout)
+
+    async def readyz(self, *, timeout: float | UnsetType | None = UNSET) -> Health:
+        """Whether the server accepts work. The status is 503 while it shuts down."""
+        return await self._call("readyz", timeout)

@@ -1,0 +1,73 @@
+"""The events of sessions in a server: those that only a server sends, and those of the pi family.
+
+`make generate` writes this module from the declarations. Do not edit it.
+"""
+
+from __future__ import annotations
+
+from fairlead.client.event_base import Event
+from fairlead.client.events import EVENTS as FAMILY_EVENTS
+from fairlead.protocol.http import events
+
+__all__ = [
+    "ApprovalModeChanged",
+    "ModelChanged",
+    "PromptResult",
+    "Question",
+    "QuestionClosed",
+    "Resync",
+    "SessionReplaced",
+    "Shown",
+    "TodosChanged",
+]
+
+
+class Question(events.Question, Event, tag="question"):
+    """The agent asks the user."""
+
+
+class QuestionClosed(events.QuestionClosed, Event, tag="question_closed"):
+    """A question no longer waits for an answer."""
+
+
+class PromptResult(events.PromptResult, Event, tag="prompt_result"):
+    """The work on an accepted message has ended."""
+
+
+class SessionReplaced(events.SessionReplaced, Event, tag="session_replaced"):
+    """An extension moved the session to another conversation."""
+
+
+class ModelChanged(events.ModelChanged, Event, tag="model_changed"):
+    """The session uses another model from now on."""
+
+
+class ApprovalModeChanged(events.ApprovalModeChanged, Event, tag="approval_mode_changed"):
+    """The session has another approval mode."""
+
+
+class TodosChanged(events.TodosChanged, Event, tag="todos_changed"):
+    """The todo list has changed."""
+
+
+class Shown(events.Shown, Event, tag="shown"):
+    """An extension shows something to the user."""
+
+
+class Resync(events.Resync, Event, tag="resync"):
+    """Events were missed, because the client was away for too long."""
+
+
+#: All events by type.
+EVENTS: dict[str, type[Event]] = {
+    **FAMILY_EVENTS,
+    "question": Question,
+    "question_closed": QuestionClosed,
+    "prompt_result": PromptResult,
+    "session_replaced": SessionReplaced,
+    "model_changed": ModelChanged,
+    "approval_mode_changed": ApprovalModeChanged,
+    "todos_changed": TodosChanged,
+    "shown": Shown,
+    "resync": Resync,
+}
