@@ -56,8 +56,8 @@ def test_a_server_that_does_not_answer_is_named(tmp_path: Any) -> None:
     with ProviderServer([]) as server:
         done = a_command(server, tmp_path)("-p", "hi", "--base-url", "http://127.0.0.1:9/v1")
     assert done.returncode == 1 and done.stdout == ""
-    why = "The server at http://127.0.0.1:9/v1 does not answer, or does not list its models. Start it, or name a model with --model."
-    assert done.stderr == f"Error: {why}\n"
+    why = "The server at http://127.0.0.1:9/v1 does not answer, or does not list its models."
+    assert done.stderr == f"Error: {why} Start it, or name a model with --model.\n"
 
 
 def test_a_wrong_address_is_explained(tmp_path: Any) -> None:

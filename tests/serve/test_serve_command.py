@@ -186,7 +186,7 @@ BAD_COMMANDS: list[tuple[tuple[str, ...], int, str]] = [
     (("--host", "0.0.0.0"), 1, "--insecure"),
     (("--host", "no.such.name.invalid"), 1, "--host"),
     (("--tls-cert", "cert.pem"), 1, "needed together"),
-    (("--tls-cert", "none.pem", "--tls-key", "none.pem"), 1, "cannot be used"),
+    (("--port", "0", "--tls-cert", "none.pem", "--tls-key", "none.pem"), 1, "cannot be used"),
     (("--root", "none"), 1, "no such directory"),
     (("--users", "none.json"), 1, "Cannot read"),
     (("--port", "99999"), 2, "--port"),

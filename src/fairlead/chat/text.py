@@ -25,7 +25,7 @@ _ESCAPE = re.compile(
 _UNUSUAL = re.compile(r"[^\n -~]")
 #: Control characters, overrides of the writing direction, and halves of surrogate pairs.
 _CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
-#: Those without tabs, and characters that have no width or are no text. The joiner U+200D stays: emoji need it.
+#: Those without tabs, and characters without a width or a meaning as text. The joiner U+200D stays: emoji need it.
 _HIDING = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u200b\u200c\u200e\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff"
     "\U000e0000-\U000e007f]"

@@ -87,7 +87,9 @@ def agent_options(arguments: Arguments, profile: Profile | None, program: Progra
         if arguments.mode == "rpc-ui":
             options.default_tools = (*profile.default_tools, "ask")
         names_dialect = arguments.dialect is not None or program.dialect is not None
-        if arguments.mode in (None, "text") and not names_dialect:  # people; hosts get what their dialect has
+        if names_dialect:  # a host of that program expects its tools, whatever the model is
+            options.small_model_tools = options.default_tools
+        elif arguments.mode in (None, "text"):  # people
             options.default_tools = DEFAULT_TOOLS
         options.schedule = profile.schedule
         options.interrupt = profile.interrupt
