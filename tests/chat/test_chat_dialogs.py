@@ -170,3 +170,14 @@ async def test_typed_digits_find_labels_not_places_in_the_list() -> None:
     picker = Picker("Sessions", [Choice(f"prompt {900 - number}", number) for number in range(40)] + [Choice("prompt 33", "it")])
     press(picker, *"prompt 33", "c-m")
     assert picker.answer.result() == "it"
+
+
+async def test_a_confirmation_says_that_its_message_is_longer_than_the_screen() -> None:
+    dialog = Confirm("Sure?", "word " * 200)
+    lines = bare_lines(dialog, 30, 8)
+    assert len(lines) == 8 and lines[-2].startswith("… ") and "more lines" in lines[-2]
+    assert not any("more lines" in line for line in bare_lines(Confirm("Sure?", "word"), 30, 8))
+
+
+def bare_lines(dialog: Dialog[Any], columns: int, rows: int) -> list[str]:
+    return [without_styles(line) for line in dialog.draw(DARK, columns, rows)[0]]

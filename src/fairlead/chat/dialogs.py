@@ -235,6 +235,9 @@ class Confirm(Dialog[bool]):
     def draw(self, theme: Theme, columns: int, rows: int) -> Drawn:
         lines = [theme.paint("accent", line) for line in wrap(plain(self.title), columns)]
         lines += wrap(plain(self._message), columns) if self._message else []
+        if len(lines) > rows - 1:
+            shown = max(0, rows - 2)
+            lines = [*lines[:shown], theme.paint("warning", clip(f"… {len(lines) - shown} more lines do not fit", columns))]
         return [*lines[: rows - 1], theme.paint("dim", clip("y yes · n no · Esc close", columns))], None
 
 
