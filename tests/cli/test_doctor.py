@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -112,3 +113,9 @@ def test_a_home_that_is_a_file_is_a_failure(fairlead: Command, tmp_path: Path) -
 def test_bad_words_are_usage_errors(fairlead: Command, words: list[str]) -> None:
     done = fairlead("doctor", *words)
     assert (done.returncode, done.stdout) == (2, "")
+
+
+def test_a_home_that_takes_empty_files_only_is_a_failure(fairlead: Command) -> None:
+    limited = ["bash", "-c", 'ulimit -f 0; exec "$@"', "doctor", sys.executable, "-m", "fairlead"]
+    done = fairlead("doctor", "--offline", argv=limited)
+    assert done.returncode == 1 and "cannot be written" in done.stdout

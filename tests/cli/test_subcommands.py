@@ -46,6 +46,7 @@ def test_the_version_is_a_subcommand_too(fairlead: Command) -> None:
     [
         (["exprot", "x"], "fairlead export"),
         (["logn"], "fairlead login"),
+        (["doc"], "fairlead doctor"),
         (["Help"], "fairlead help"),
         (["versoin", "--verbose"], "fairlead version"),
         (["--verbose", "exprot"], "fairlead export"),

@@ -78,11 +78,12 @@ def serve_acp(words: Sequence[str], program: Program) -> int:
     return _run_flags(["--mode", "acp", *words], program)
 
 
-def _refuse_misspelt_command(argv: Sequence[str], word: str, program: Program) -> None:
-    """Raise UsageError if a word is probably a mistyped subcommand: a prompt would cost money."""
+def _refuse_misspelt_command(argv: Sequence[str], words: Sequence[str], program: Program) -> None:
+    """Raise UsageError if the first word is probably a mistyped subcommand: a prompt would cost money."""
     from fairlead.cli.subcommands.table import suggestion
 
-    near = suggestion(word, program)
+    word = words[0]
+    near = suggestion(word, program, is_alone=len(words) == 1)
     if near is None:
         return
     from shlex import join
@@ -101,7 +102,7 @@ def _run_flags(argv: Sequence[str], program: Program) -> int:
         show(_help(program) if arguments.help else program.version_line)
         return 0
     if arguments.words and arguments.mode is None and not arguments.print and "--" not in argv:
-        _refuse_misspelt_command(argv, arguments.words[0], program)
+        _refuse_misspelt_command(argv, arguments.words, program)
     _change_directory(arguments.cwd)
     _choose_profile(arguments, program)
     _configure_logging(arguments)

@@ -86,7 +86,8 @@ def _home(home: Home) -> Iterator[Finding]:
     root = home.root
     place = root if root.exists() else next(parent for parent in root.parents if parent.exists())
     try:
-        with tempfile.TemporaryFile(dir=place):
+        with tempfile.TemporaryFile(dir=place, buffering=0) as file:
+            file.write(b"x")  # a full disk takes empty files
             text = f"{root} can be written" if root.exists() else f"{root} does not exist yet, and can be made"
             yield Finding("Home", "home", "ok", text)
     except OSError as error:

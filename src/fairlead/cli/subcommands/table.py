@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 #: The length from which a name may be two edits away from what was typed.
 _LONG = 8
+#: How many letters at the beginning of a subcommand are enough to suggest it.
+_SHORTEST = 3
 
 SUBCOMMANDS: tuple[Subcommand, ...] = (
     Subcommand(
@@ -379,8 +381,10 @@ def find(name: str, program: Program) -> Subcommand | None:
     return next((command for command in SUBCOMMANDS if command.name == name and (command.for_peers or not is_peer)), None)
 
 
-def suggestion(word: str, program: Program) -> str | None:
+def suggestion(word: str, program: Program, *, is_alone: bool = False) -> str | None:
     """Return the subcommand that a mistyped word probably means, or None. A prompt of one word is rarely that near to one.
+
+    A word that is alone may also be the beginning of a subcommand, such as `doc`.
 
     The subcommands of a peer are not suggested: under its name, an unknown word is a prompt, as it is for the peer.
     """
@@ -388,7 +392,10 @@ def suggestion(word: str, program: Program) -> str | None:
         return None
     names = [command.name for command in SUBCOMMANDS if not command.is_hidden]
     near = [(edits, name) for name in names if (edits := _edits(word.lower(), name)) <= (2 if len(name) >= _LONG else 1)]
-    return min(near)[1] if near else None
+    if near:
+        return min(near)[1]
+    begun = [name for name in names if name.startswith(word.lower())] if is_alone and len(word) >= _SHORTEST else []
+    return begun[0] if len(begun) == 1 else None
 
 
 def _edits(word: str, name: str) -> int:
