@@ -154,6 +154,25 @@ async def test_a_run_is_steered_and_aborted(tmp_path: Path) -> None:
         assert (await at.call("POST", f"{path}/abort")).json["status"] == "idle"
 
 
+async def test_the_tree_names_the_entries_to_fork_from(tmp_path: Path) -> None:
+    async with web(tmp_path, [WRITE, {"text": "First"}, {"text": "Second"}]) as at:
+        path = await at.session()
+        assert (await at.call("GET", f"{path}/tree")).json == {"entries": [], "leafId": None}
+        for text in ("write", "more"):
+            last = (await at.call("GET", path)).json["lastEvent"]
+            async with await at.open("GET", f"{path}/events?after={last}") as stream:
+                await at.call("POST", f"{path}/prompt", {"text": text})
+                await stream.until("prompt_result")
+        tree = (await at.call("GET", f"{path}/tree")).json
+        entries = tree["entries"]
+        assert [each["kind"] for each in entries] == ["user", "assistant", "toolResult", "assistant", "user", "assistant"]
+        assert [entries[number]["text"] for number in (0, 1, 3, 5)] == ["write", "calls write", "First", "Second"]
+        assert [each.get("parentId") for each in entries] == [None, *(each["id"] for each in entries[:-1])]
+        assert tree["leafId"] == entries[-1]["id"]
+        forked = (await at.call("POST", f"{path}/fork", {"entryId": entries[4]["id"], "position": "before"})).json
+        assert (forked["text"], forked["session"]["messageCount"]) == ("more", 4)
+
+
 async def test_a_session_is_changed_forked_listed_and_deleted(tmp_path: Path) -> None:
     async with web(tmp_path) as at:
         path = await at.session()

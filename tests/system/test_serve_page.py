@@ -244,10 +244,12 @@ def test_a_reload_in_the_middle_of_a_run_loses_nothing_and_repeats_nothing(tab: 
         page.begin()
         page.say("count")
         page.until(f"{TEXT}.includes('w20.')")
+        page.write("not sent yet")
         tab.events.clear()
         tab.send("Page.reload")
         tab.wait_for("Page.loadEventFired")
         page.until(f"{TEXT}.includes('w20.') && !{IDLE}")
+        assert tab.run("document.getElementById('message').value") == "not sent yet"
         page.provider.release()
         page.until(f"{TEXT}.includes('w299.') && {IDLE}")
         assert tab.run(ANSWERS) == [words]
@@ -278,10 +280,12 @@ def test_tools_show_live_output_and_the_tree_is_forked(tab: Browser, tmp_path: P
     command = "echo early; until [ -e go ]; do sleep 0.05; done; echo late"
     turns = [
         {"thinking": "Let me *see*.", "toolCalls": [{"name": "bash", "arguments": {"command": command}}]},
+        {"toolCalls": [{"name": "edit", "arguments": {"path": "a.py", "edits": [{"oldText": "x = 1", "newText": "x = 2"}]}}]},
         {"text": "First answer"},
         {"text": "Other answer"},
     ]
     with served(tab, tmp_path, turns) as page:
+        (page.project / "a.py").write_text("import os\nx = 1\n")
         page.begin()
         page.say("run it")
         page.until("document.querySelector('.tool-output')?.innerText.includes('early')")
@@ -289,6 +293,8 @@ def test_tools_show_live_output_and_the_tree_is_forked(tab: Browser, tmp_path: P
         (page.project / "go").touch()
         page.until(f"{TEXT}.includes('First answer') && {IDLE}")
         assert "late" in tab.run("document.querySelector('.tool-output').textContent")
+        changed = "[...document.querySelectorAll('.tool .diff-removed, .tool .diff-added')].map(e => e.textContent.trim())"
+        assert tab.run(changed) == ["-x = 1", "+x = 2"]
         first = tab.run("location.hash")
         page.click("#tree")
         page.click("#tree-list button")

@@ -52,7 +52,7 @@ export async function request(path, options) {
   throw new ApiError(response.status, detail.code, detail.message);
 }
 
-/** Send a request that may be repeated, until the server can be reached or `give_up` says so. */
+/** Send a request that may be repeated, until the server can be reached. Raises the last error after about a minute and a half. */
 export async function persist(method, path, body, onTrouble = () => {}) {
   for (let attempt = 0; ; attempt++) {
     try {

@@ -23,7 +23,15 @@ class App {
     this._composer.onSent = () => this._transcript.toEnd();
     this._sidebar = new Sidebar((id) => this._go(id));
     const fork = (id, text) => this._go(id, text);
-    this._panel = new Panel({ onDeleted: () => this._go(""), onTree: () => this._tree.open(this._connection.id) });
+    this._panel = new Panel({
+      onDeleted: (id) => {
+        this._sidebar.forget(id);
+        this._go("");
+      },
+      onTree: () => this._tree.open(this._connection.id),
+      titleOf: (id) => this._sidebar.titleOf(id),
+    });
+    this._sidebar.onRefreshed = () => this._panel.showTitle();
     this._tree = new TreeDialog(fork);
     addEventListener("hashchange", () => this._openFromAddress());
     byId("log-out").addEventListener("click", () => this._logOut());
@@ -56,7 +64,10 @@ class App {
     this._widgets.clear();
     this._drawWidgets();
     if (id) this._open(id, 100);
-    else document.title = "fairlead";
+    else {
+      byId("title").textContent = document.title = "fairlead";
+      byId("where").textContent = "";
+    }
   }
 
   _open(id, messages) {
@@ -175,6 +186,9 @@ class App {
         this._panel.refresh();
         this._sidebar.refresh();
         break;
+      case "todos_changed":
+        this._showTodos(event.todos);
+        break;
       case "extension_error":
         notice(`${event.extensionPath}: ${event.error}`, "error");
         break;
@@ -190,7 +204,7 @@ class App {
     this._showStatus("idle");
     this._panel.refresh();
     this._sidebar.refresh();
-    const answers = byId("transcript").querySelectorAll("article.assistant .markdown");
+    const answers = byId("transcript").querySelectorAll("article.assistant > .markdown");
     const last = answers[answers.length - 1]?.textContent ?? "";
     announce(event.aborted ? "Stopped." : `The agent has finished. ${last.slice(0, 300)}`);
   }
@@ -218,6 +232,14 @@ class App {
       default:
         break;
     }
+  }
+
+  _showTodos(phases) {
+    const tasks = phases.flatMap((phase) => phase.tasks ?? []);
+    const isOpen = tasks.some((task) => !["completed", "abandoned"].includes(task.status));
+    const mark = { completed: "☑", in_progress: "▸", abandoned: "☒" };
+    const lines = isOpen ? tasks.map((task) => `${mark[task.status] ?? "☐"} ${task.content}`) : [];
+    this._shown({ method: "setWidget", key: "todos of the agent", lines });
   }
 
   _drawWidgets() {

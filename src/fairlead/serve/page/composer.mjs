@@ -24,7 +24,10 @@ export class Composer {
       event.target.value = "";
     });
     this._field.addEventListener("keydown", (event) => this._key(event));
-    this._field.addEventListener("input", () => this._grow());
+    this._field.addEventListener("input", () => {
+      sessionStorage.setItem(this._draftKey, this._field.value);
+      this._grow();
+    });
     this._field.addEventListener("paste", (event) => this._attach(event.clipboardData.files));
     const main = byId("main");
     main.addEventListener("dragover", (event) => event.preventDefault());
@@ -36,11 +39,16 @@ export class Composer {
 
   open(session, draft = "") {
     this.session = session;
-    this._field.value = draft;
+    this._field.value = draft || (sessionStorage.getItem(this._draftKey) ?? "");
     this._images = [];
     this._showImages();
     this._grow();
     this.queue([], []);
+  }
+
+  /** Where the tab keeps what is written and not sent, for a reload. */
+  get _draftKey() {
+    return `draft ${this.session}`;
   }
 
   set isRunning(value) {
@@ -99,7 +107,10 @@ export class Composer {
         told = true;
       });
       if (session === this.session) {
-        if (this._field.value === text) this._field.value = "";
+        if (this._field.value === text) {
+          this._field.value = "";
+          sessionStorage.removeItem(this._draftKey);
+        }
         this._images = [];
         this._showImages();
         this._grow();

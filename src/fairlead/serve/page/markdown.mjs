@@ -3,8 +3,9 @@
 import { el, link, safeUrl } from "./dom.mjs";
 import { highlighted } from "./highlight.mjs";
 
-const FENCE = /^ {0,3}(`{3,}|~{3,})\s*([^`\n]*)$/;
-const HEADING = /^ {0,3}(#{1,6})\s+(.*?)\s*#*\s*$/;
+// The patterns take time in proportion to the line, also if the model writes a line to make them slow.
+const FENCE = /^ {0,3}(`{3,}|~{3,})([^`\n]*)$/;
+const HEADING = /^ {0,3}(#{1,6})\s(.*)$/;
 const RULE = /^ {0,3}([-*_])(?:\s*\1){2,}\s*$/;
 const ITEM = /^(\s*)([-*+]|\d{1,9}[.)])(\s+|$)(.*)$/;
 const QUOTE = /^ {0,3}>\s?/;
@@ -34,7 +35,7 @@ function blockAt(lines, first) {
   let match = FENCE.exec(line);
   if (match) return fenceAt(lines, first, match);
   match = HEADING.exec(line);
-  if (match) return { kind: "heading", level: match[1].length, text: match[2], first, last: first + 1 };
+  if (match) return { kind: "heading", level: match[1].length, text: headingText(match[2]), first, last: first + 1 };
   if (RULE.test(line)) return { kind: "rule", first, last: first + 1 };
   if (QUOTE.test(line)) {
     let last = first;
@@ -50,6 +51,14 @@ function blockAt(lines, first) {
   let last = first + 1;
   while (last < lines.length && lines[last].trim() && !startsBlock(lines[last])) last++;
   return { kind: "paragraph", first, last };
+}
+
+/** Remove spaces around a heading, and the marks that may close it. */
+function headingText(text) {
+  const trimmed = text.trim();
+  let end = trimmed.length;
+  while (end > 0 && trimmed[end - 1] === "#") end--;
+  return end === 0 || /\s/.test(trimmed[end - 1]) ? trimmed.slice(0, end).trimEnd() : trimmed;
 }
 
 function startsBlock(line) {
@@ -245,7 +254,8 @@ function codeSpan(text, at, endless) {
     while (text[end] === "`") end++;
   }
   const body = text.slice(at + ticks.length, end).replaceAll("\n", " ");
-  return { nodes: [el("code", {}, body.replace(/^ (.*\S.*) $/, "$1"))], end: end + ticks.length };
+  const isPadded = body.startsWith(" ") && body.endsWith(" ") && body.trim() !== "";
+  return { nodes: [el("code", {}, isPadded ? body.slice(1, -1) : body)], end: end + ticks.length };
 }
 
 function linkAt(text, at, endless, depth) {

@@ -6,7 +6,9 @@ import { byId, el, notice } from "./dom.mjs";
 const LEVELS = ["off", "minimal", "low", "medium", "high", "xhigh", "max"];
 
 export class Panel {
-  constructor({ onDeleted, onTree }) {
+  /** `titleOf(id)` returns the title of a session without a name. */
+  constructor({ onDeleted, onTree, titleOf }) {
+    this._titleOf = titleOf;
     this._session = null;
     this._models = [];
     byId("settings").addEventListener("click", () => {
@@ -35,10 +37,8 @@ export class Panel {
 
   show(session) {
     this._session = session;
-    const title = session.name || "Session";
-    byId("title").textContent = title;
     byId("where").textContent = session.cwd;
-    document.title = `${title} – fairlead`;
+    this.showTitle();
     this._showModels(session.model);
     const levels = LEVELS.filter((level) => level === session.thinking || this._hasLevel(session.model, level));
     fill(byId("thinking"), levels.map((level) => [level, level]), session.thinking);
@@ -48,6 +48,13 @@ export class Panel {
     byId("context").value = known ? Math.min(1, tokens / window) : 0;
     byId("context-text").textContent = known ? `${Math.round((100 * tokens) / window)} % of ${short(window)}` : "–";
     byId("cost").textContent = `$${(session.cost ?? 0).toFixed(session.cost >= 1 || !session.cost ? 2 : 4)}`;
+  }
+
+  showTitle() {
+    if (!this._session) return;
+    const title = this._session.name || this._titleOf(this._session.id) || "New session";
+    byId("title").textContent = title;
+    document.title = `${title} – fairlead`;
   }
 
   _showModels(model) {
@@ -105,7 +112,7 @@ export class Panel {
     if ((await ask("delete-dialog", null)) === null) return;
     try {
       await call("DELETE", sessionPath(this._session.id));
-      onDeleted();
+      onDeleted(this._session.id);
     } catch (error) {
       notice(error.message, "error");
     }

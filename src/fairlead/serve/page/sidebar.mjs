@@ -24,6 +24,10 @@ export class Sidebar {
     byId("sidebar").addEventListener("keydown", (event) => {
       if (event.key === "Escape" && this._isDrawer) this.toggle(false);
     });
+    document.addEventListener("click", ({ target }) => {
+      const isOutside = !byId("sidebar").contains(target) && !byId("menu").contains(target);
+      if (isOutside && document.body.classList.contains("menu-open")) this.toggle(false);
+    });
     setInterval(() => document.hidden || this.refresh(), 15_000);
     matchMedia("(max-width: 50rem)").addEventListener("change", () => this.toggle(false));
     this.toggle(false);
@@ -58,13 +62,20 @@ export class Sidebar {
       const known = page.nextCursor ? this._sessions.filter((session) => !fresh.has(session.id)) : [];
       this._sessions = [...page.sessions, ...known];
       this._draw();
+      this.onRefreshed?.();
     } catch {
       // The connection of the open session shows that the server is away.
     }
   }
 
-  get newest() {
-    return this._sessions[0]?.id ?? null;
+  /** Remove a session that was deleted. */
+  forget(id) {
+    this._sessions = this._sessions.filter((session) => session.id !== id);
+    this._draw();
+  }
+
+  titleOf(id) {
+    return this._sessions.find((session) => session.id === id)?.title?.split("\n")[0];
   }
 
   async _more() {

@@ -65,6 +65,10 @@ export class ToolCard {
       const code = el("code", {}, highlighted(args.command, "bash"));
       return [labelled("Command", code), ...(rest.length ? [labelled("Arguments", el("code", {}, JSON.stringify(Object.fromEntries(rest), null, 2)))] : [])];
     }
+    if (typeof args.content === "string" && typeof args.path === "string") {
+      const language = args.path.split(".").pop();
+      return [labelled("Content", el("code", {}, highlighted(args.content.slice(0, LONGEST), language)))];
+    }
     if (!Object.keys(args).length) return [];
     const text = JSON.stringify(args, null, 2).slice(0, LONGEST);
     return [labelled("Arguments", el("code", {}, highlighted(text, "json")))];

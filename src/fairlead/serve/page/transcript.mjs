@@ -100,7 +100,6 @@ export class Transcript {
   start(message) {
     if (message.role !== "assistant") {
       this.add(message);
-      this._shownAtStart = true;
       return;
     }
     this._open = new OpenMessage(this, message);
