@@ -184,3 +184,15 @@ def test_an_image_that_does_not_exist_is_reported(tmp_path: Path) -> None:
         chat.send("what is in @missing.png there")
         chat.wait_for("There is no image missing.png")
         chat.wait_for("All done.")
+
+
+def test_a_key_after_login_is_neither_kept_nor_shown_again(tmp_path: Path) -> None:
+    with chat_in_tmux(tmp_path, [DONE], key=False) as chat:
+        chat.start()
+        chat.type("/login anthropic sk-secret")
+        chat.wait_for("> /login anthropic sk-secret")
+        chat.press("Enter")
+        screen = chat.wait_for("Key for anthropic")
+        assert "/login takes a provider only" in screen and "sk-secret" not in screen
+        history = chat.home / "chat-history.jsonl"
+        assert not history.exists() or "sk-secret" not in history.read_text()

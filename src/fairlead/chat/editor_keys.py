@@ -128,7 +128,8 @@ class EditorKeys:
         if not self._chat.editor.text.strip():
             return
         text = self._chat.editor.take().strip()
-        self._chat.history.add(text)
+        if not text.startswith("/login "):  # what follows may be a key
+            self._chat.history.add(text)
         self._chat.start(self._chat.sender.send(text, queued=queued))
 
     def escape(self) -> None:

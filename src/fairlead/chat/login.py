@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 async def log_in(chat: Chat, provider: str) -> None:
     """Log in at a provider with a code if it supports that, else store a key that the user types."""
     session, logins = chat.session, chat.agent.logins
+    provider, *more = provider.split() or [""]
+    if more:
+        chat.note("/login takes a provider only. Type the key where it is asked for: there it is not shown.", "warning")
     known = dict(session.models.providers())
     if not provider:
         choices = [Choice(name, name, "has a key" if has_key else "") for name, has_key in known.items()]
