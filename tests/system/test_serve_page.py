@@ -143,6 +143,26 @@ def test_the_link_logs_in_and_leaves_no_secret_behind(tab: Browser, tmp_path: Pa
         assert page.complaints() == []
 
 
+def test_without_a_login_there_is_only_the_login_page(tab: Browser, tmp_path: Path) -> None:
+    with served(tab, tmp_path, [{"text": "Hello"}]) as page:
+        page.begin()
+        tab.run("document.getElementById('log-out').click()")
+        page.until("location.pathname === '/login' && !!document.getElementById('code')")
+        page.go("/")
+        page.until("location.pathname === '/login' && document.readyState === 'complete'")
+        tab.run("document.getElementById('code').focus()")
+        tab.type("wrong")
+        tab.press("Enter")
+        page.until("document.getElementById('problem').textContent.includes('not valid')")
+        (script,) = peers.AXE.command()
+        assert axe(tab, script) == []
+        tab.screenshot(tmp_path / "login.png")
+        tab.run("document.getElementById('code').value = ''; document.getElementById('code').focus()")
+        tab.type(next(tmp_path.rglob("serve.token")).read_text().strip())
+        tab.run("document.querySelector('form').requestSubmit()")
+        page.until("location.pathname === '/' && document.querySelectorAll('#sessions a').length === 1")
+
+
 def markdown(size: int) -> str:
     """Return an answer of about this many characters with all kinds of blocks."""
     part = (
