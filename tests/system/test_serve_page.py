@@ -296,6 +296,24 @@ def test_the_page_continues_after_the_network_was_gone(tab: Browser, tmp_path: P
         ]
 
 
+def test_a_page_that_was_away_for_too_long_begins_from_a_snapshot(tab: Browser, tmp_path: Path) -> None:
+    words = "\n\n".join(f"w{number} " + "x" * 1000 for number in range(3000))
+    with served(tab, tmp_path, [{"text": words, "chunk": 4000, "holdAfter": 2}]) as page:
+        page.begin()
+        page.say("count")
+        page.until(f"{TEXT}.includes('w2 ')")
+        network = {"latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
+        tab.send("Network.emulateNetworkConditions", offline=True, **network)
+        page.until("document.getElementById('connection').dataset.state === 'lost'")
+        page.provider.release()
+        time.sleep(3)
+        tab.events.clear()
+        tab.send("Network.emulateNetworkConditions", offline=False, **network)
+        page.until(f"{TEXT}.includes('w2999 ') && {IDLE}")
+        assert tab.run("document.querySelectorAll('article.assistant .markdown > p').length") == 3000
+        assert any("messages=100" in url for url in tab.requests()), "a snapshot was fetched again"
+
+
 def test_tools_show_live_output_and_the_tree_is_forked(tab: Browser, tmp_path: Path) -> None:
     command = "echo early; until [ -e go ]; do sleep 0.05; done; echo late"
     turns = [
