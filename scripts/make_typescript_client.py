@@ -12,11 +12,14 @@ import re
 import sys
 from pathlib import Path
 
+import msgspec
+
+from fairlead.protocol.http.operations import OPERATIONS, Operation
 from fairlead.protocol.opal.methods import METHODS
 from fairlead.protocol.schema.builder import Schema
 from fairlead.protocol.schema.family import command_name, family_schema
 from fairlead.protocol.schema.opal import exact_definitions, params_name
-from fairlead.protocol.schema.typescript import comment, family_types, opal_types
+from fairlead.protocol.schema.typescript import comment, family_types, http_types, opal_types
 from fairlead.wire.pi.schema import whole_family
 
 FOLDER = Path(__file__).resolve().parent.parent / "clients" / "typescript" / "src" / "generated"
@@ -56,6 +59,31 @@ export abstract class OpalMethods {{
 {methods}}}
 """
 
+#: Operations of the HTTP interface without a method: for browsers and monitors, and `follow` listens.
+NOT_FOR_CLIENTS = ("listen", "log_in", "log_out", "metrics", "openapi")
+
+HTTP_CLASS = """\
+import type {{ Operations }} from "./http.js";
+import type {{ RequestOptions }} from "../pending.js";
+
+export type OperationName = keyof Operations;
+
+/** How to send each operation: its method, its path and the status of a success. */
+export const OPERATIONS: Readonly<Record<OperationName, {{ method: string; path: string; status: number }}>> = {{
+{rows}}};
+
+/** A method for each operation. */
+export abstract class HttpMethods {{
+  /** Sends a request and returns its result. `ids` are the parts of the path. */
+  abstract request<N extends OperationName>(
+    name: N,
+    ids: readonly string[],
+    params: Operations[N]["params"],
+    options?: RequestOptions,
+  ): Promise<Operations[N]["result"]>;
+{methods}}}
+"""
+
 
 def texts() -> dict[str, str]:
     """Return the text of each generated file."""
@@ -71,6 +99,11 @@ def texts() -> dict[str, str]:
     made = {
         "family.ts": family_types("The protocol of the pi family", family),
         "commands.ts": COMMANDS_CLASS.format(methods="".join(command_methods)),
+        "http.ts": http_types("The HTTP interface of fairlead serve"),
+        "http-methods.ts": HTTP_CLASS.format(
+            rows="".join(_row(each) for each in OPERATIONS),
+            methods="".join(_http_method(each) for each in OPERATIONS if each.name not in NOT_FOR_CLIENTS),
+        ),
         "opal.ts": opal_types("The protocol of Opal"),
         "opal-methods.ts": OPAL_CLASS.format(methods="".join(opal_methods)),
     }
@@ -87,6 +120,28 @@ def _method(name: str, schema: Schema, params: str, result: str) -> str:
         f'  {title}(params: {params}<"{name}">{" = {}" if optional else ""}, options?: RequestOptions): '
         f'Promise<{result}<"{name}">> {{',
         f'    return this.request("{name}", params, options);',
+        "  }",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _row(operation: Operation) -> str:
+    return f'  {operation.name}: {{ method: "{operation.method}", path: "{operation.path}", status: {operation.status} }},\n'
+
+
+def _http_method(operation: Operation) -> str:
+    words = operation.name.split("_")
+    title = words[0] + "".join(word.capitalize() for word in words[1:])
+    ids = ["sessionId" if part == "id" else f"{part}Id" for part in re.findall(r"{(\w+)}", operation.path)]
+    optional = operation.body is None or not any(field.required for field in msgspec.structs.fields(operation.body))
+    declared = f'Operations["{operation.name}"]'
+    parameters = [*(f"{each}: string" for each in ids), f'params: {declared}["params"]{" = {}" if optional else ""}']
+    lines = [
+        "",
+        *comment(f"{operation.summary} {operation.description}".strip(), "  "),
+        f'  {title}({", ".join(parameters)}, options?: RequestOptions): Promise<{declared}["result"]> {{',
+        f'    return this.request("{operation.name}", [{", ".join(ids)}], params, options);',
         "  }",
         "",
     ]

@@ -18,6 +18,7 @@ PUBLIC = {
     "fairlead.client",
     "fairlead.client.events",
     "fairlead.client.opal",
+    "fairlead.client.server_events",
     "fairlead.errors",
     "fairlead.events",
     "fairlead.extension",

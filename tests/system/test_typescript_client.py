@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 from bench import peers, typescript_client
 from bench.contestants import Turn
 
@@ -40,8 +41,8 @@ def client() -> Path:
     return typescript_client.build()
 
 
-def run_tests(*files: Path, agents: dict[str, list[str]] | None = None) -> None:
-    environment = {**os.environ, "PYTHON": sys.executable, "AGENTS": json.dumps(agents or {})}
+def run_tests(*files: Path, agents: dict[str, list[str]] | None = None, more: dict[str, str] | None = None) -> None:
+    environment = {**os.environ, "PYTHON": sys.executable, "AGENTS": json.dumps(agents or {}), **(more or {})}
     command = [str(peers.node()), "--expose-gc", "--test", "--test-reporter=spec", *map(str, files)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=LIMIT, check=False)
     assert done.returncode == 0, done.stdout
@@ -68,6 +69,18 @@ def test_with_real_peers(name: str) -> None:
 
 def test_with_the_opal_dialect() -> None:
     run_tests(TESTS / "agents" / "opal.test.js", agents={"fairlead opal": [FAIRLEAD]})
+
+
+def test_with_a_server(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    files: dict[str, str] = {}
+    for name, issuer in (("trusted", authority), ("stranger", trustme.CA())):
+        issued = issuer.issue_cert("127.0.0.1", "localhost")
+        issued.private_key_and_cert_chain_pem.write_to_path(tmp_path / f"{name}.pem")
+        files[name] = str(tmp_path / f"{name}.pem")
+    authority.cert_pem.write_to_path(tmp_path / "authority.pem")
+    more = {"NODE_EXTRA_CA_CERTS": str(tmp_path / "authority.pem"), "CERTIFICATES": json.dumps(files)}
+    run_tests(TESTS / "agents" / "server.test.js", agents={"fairlead": [FAIRLEAD]}, more=more)
 
 
 # The package
@@ -196,6 +209,7 @@ declare function askUser(question: string): Promise<boolean>;
 declare function choose(title: string, options: string[]): Promise<string>;
 declare const editor: { open(path: string, options: object): Promise<void> };
 declare const socket: import("node:net").Socket;
+declare const token: string;
 """
 
 

@@ -9,6 +9,15 @@ export type * from "./generated/family.js";
 export { hostTool, type HostTool, type ToolContext, type UriHandler } from "./host-tools.js";
 export { MessageAssembler, textOf, toolCallsOf, type AssembledUpdate, type ClientEvent } from "./messages.js";
 export type * as opal from "./generated/opal.js";
+export type * as http from "./generated/http.js";
+export {
+    connectOpalServer,
+    connectServer,
+    ConnectionBrokeError,
+    ServerRefusedError,
+    type NetworkOptions,
+    type ServerOptions,
+} from "./network.js";
 export {
     OpalClient,
     OpalRun,
@@ -19,6 +28,13 @@ export {
 } from "./opal-client.js";
 export type { RequestOptions } from "./pending.js";
 export { Run, type PromptOptions, type RunResult, type RunUsage } from "./run.js";
+export {
+    ServerClient,
+    type Followed,
+    type FollowOptions,
+    type ServerClientOptions,
+    type SessionEvent,
+} from "./server-client.js";
 export { fromStreams, type NodeWritable, type Transport } from "./transport.js";
 export {
     isApproval,

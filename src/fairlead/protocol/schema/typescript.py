@@ -64,6 +64,30 @@ def acp_types(title: str) -> str:
     )
 
 
+def http_types(title: str) -> str:
+    """The types of the HTTP interface: each body, result and event, and the params and the result of each operation."""
+    # Only the types of the HTTP interface need its declarations.
+    from fairlead.protocol.http.operations import OPERATIONS
+    from fairlead.protocol.schema.openapi import openapi_document
+
+    definitions: dict[str, Schema] = openapi_document("")["components"]["schemas"]
+    event = definitions["ServeEvent"]
+    definitions["ServeEvent"] = {"description": event["description"], "anyOf": event["oneOf"]}
+    rows: dict[str, str] = {}
+    for each in OPERATIONS:
+        query = [f"{_key(one.name)}?: {_WORDS[one.type]}" for one in each.parameters if one.place == "query"]
+        params = each.body.__name__ if each.body else f"{{ {'; '.join(query)} }}" if query else "Record<string, never>"
+        result = "void" if each.result is None else getattr(each.result, "__name__", "unknown")
+        rows[each.name] = f"{{ params: {params}; result: {result if result in definitions or result == 'void' else 'unknown'} }}"
+    return "\n".join(
+        [
+            f"// {title}.",
+            *(_definition(name, schema) for name, schema in definitions.items()),
+            _table("Operations", "The params and the result of each operation, by its name.", rows),
+        ]
+    )
+
+
 def _upstream_names(requests: Sequence[str]) -> list[str]:
     """The names in the types that Opal publishes, for programs that were written against those."""
     constants = [f"  {re.sub(r'[^A-Z]', '_', name.upper())}: {json.dumps(name)}," for name in requests]
