@@ -10,6 +10,7 @@ These modules are public, and their names are stable:
     fairlead.client        clients for agents in other processes
     fairlead.client.events what such agents send
     fairlead.client.opal   a client for servers of Opal
+    fairlead.client.server_events   the events that only sessions of `fairlead serve` have
     fairlead.testing       fakes for the tests of programs that embed fairlead
 
 Every other module is private and may change in any release.
