@@ -133,6 +133,12 @@ async def test_whoever_steps_in_before_the_provider_goes_with_each_request(tmp_p
 
         async def response(self, status: int, headers: Mapping[str, str]) -> None: ...
 
+        @property
+        def sees_stream(self) -> bool:
+            return False
+
+        async def stream_event(self, model: Any, data: Any) -> None: ...
+
     hooks = TestHooks()
     model = one_answer()
     session = a_session(model, tmp_path, hooks=hooks)

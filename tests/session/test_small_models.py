@@ -19,7 +19,8 @@ STOP = "answer in one or two sentences without a tool call."
 
 
 def asks(root: Path, server: ProviderServer, window: int, **options: Any) -> Agent:
-    return an_agent(root, server.url, model={"contextWindow": window}, **{"tools": None, "default_tools": NINE, **options})
+    given: dict[str, Any] = {"tools": None, "default_tools": NINE, **options}
+    return an_agent(root, server.url, model={"contextWindow": window}, **given)
 
 
 def tools_of(body: Any) -> list[str]:
