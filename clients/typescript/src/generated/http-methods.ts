@@ -16,6 +16,7 @@ export const OPERATIONS: Readonly<Record<OperationName, { method: string; path: 
   follow_up: { method: "POST", path: "/v1/sessions/{id}/follow_up", status: 202 },
   abort: { method: "POST", path: "/v1/sessions/{id}/abort", status: 200 },
   compact: { method: "POST", path: "/v1/sessions/{id}/compact", status: 200 },
+  get_tree: { method: "GET", path: "/v1/sessions/{id}/tree", status: 200 },
   fork: { method: "POST", path: "/v1/sessions/{id}/fork", status: 201 },
   listen: { method: "GET", path: "/v1/sessions/{id}/events", status: 200 },
   answer: { method: "POST", path: "/v1/sessions/{id}/questions/{question}", status: 204 },
@@ -90,6 +91,11 @@ export abstract class HttpMethods {
   /** Replace older messages by a summary. The response comes when the summary is written. */
   compact(sessionId: string, params: Operations["compact"]["params"] = {}, options?: RequestOptions): Promise<Operations["compact"]["result"]> {
     return this.request("compact", [sessionId], params, options);
+  }
+
+  /** Get the messages of all branches, from each of which `fork` can begin a session. */
+  getTree(sessionId: string, params: Operations["get_tree"]["params"] = {}, options?: RequestOptions): Promise<Operations["get_tree"]["result"]> {
+    return this.request("get_tree", [sessionId], params, options);
   }
 
   /** Begin a session with what this one has up to an entry. */

@@ -346,6 +346,27 @@ export interface TodosChanged {
   todos: unknown[];
 }
 
+/** All branches of a session. */
+export interface Tree {
+  /** In the order in which they were added. */
+  entries: TreeEntry[];
+  /** The entry at which the conversation stands, or the one above it that is shown; null at the beginning. */
+  leafId: string | null;
+}
+
+/** An entry of a session that is worth showing in its tree. */
+export interface TreeEntry {
+  id: string;
+  /** The entry above it that is shown too; absent for the first one. */
+  parentId?: string;
+  /** The role of a message, such as `user`, or the type of another entry, such as `compaction`. */
+  kind: string;
+  /** The beginning of its text, in one line. */
+  text: string;
+  /** ISO 8601. */
+  timestamp: string;
+}
+
 /** The tokens of one model call, and their cost. */
 export interface Usage {
   input: number;
@@ -370,6 +391,7 @@ export interface Operations {
   follow_up: { params: QueuedMessage; result: AcceptedPrompt };
   abort: { params: Record<string, never>; result: SessionState };
   compact: { params: Compaction; result: CompactionResult };
+  get_tree: { params: Record<string, never>; result: Tree };
   fork: { params: Fork; result: Forked };
   listen: { params: { after?: number }; result: void };
   answer: { params: Answer; result: void };

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         SessionList,
         SessionState,
         Snapshot,
+        Tree,
     )
 
 
@@ -129,6 +130,10 @@ class HttpMethods(Caller):
     ) -> CompactionResult:
         """Replace older messages by a summary. The response comes when the summary is written."""
         return await self._call("compact", timeout, session_id=session_id, instructions=instructions)
+
+    async def get_tree(self, session_id: str, *, timeout: float | UnsetType | None = UNSET) -> Tree:
+        """Get the messages of all branches, from each of which `fork` can begin a session."""
+        return await self._call("get_tree", timeout, session_id=session_id)
 
     async def fork(
         self,
