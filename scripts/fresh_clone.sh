@@ -6,7 +6,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 source=$PWD
-[ $# -gt 0 ] || set -- tests/core tests/wire
+[ $# -gt 0 ] || set -- tests/core
 
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

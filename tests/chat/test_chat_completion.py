@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.chat.completion import FileIndex, Wanted, mention, ranked, wanted
+from fairlead.chat.input.completion import FileIndex, Wanted, mention, ranked, wanted
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 from fairlead import Allow, ApprovalRequest, Deny, FileChange
 from fairlead.chat.dialogs import Approval, Ask, Choice, Confirm, Dialog, Line, Picker
 from fairlead.chat.editor_dialog import EditorDialog
-from fairlead.chat.text import width, without_styles
-from fairlead.chat.theme import DARK, PLAIN
+from fairlead.chat.view.text import width, without_styles
+from fairlead.chat.view.theme import DARK, PLAIN
 
 
 def press(dialog: Dialog[Any], *keys: str) -> None:

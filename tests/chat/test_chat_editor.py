@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead.chat.editor import Editor
-from fairlead.chat.text import width
-from fairlead.chat.theme import PLAIN
+from fairlead.chat.input.editor import Editor
+from fairlead.chat.view.text import width
+from fairlead.chat.view.theme import PLAIN
 
 
 def an_editor(text: str = "", at: int | None = None) -> Editor:

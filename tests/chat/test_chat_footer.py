@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.chat.footer import Facts, dollars, elapsed, footer_lines, git_branch, queue_lines, short_folder
-from fairlead.chat.text import width
-from fairlead.chat.theme import PLAIN
+from fairlead.chat.view.footer import Facts, dollars, elapsed, footer_lines, git_branch, queue_lines, short_folder
+from fairlead.chat.view.text import width
+from fairlead.chat.view.theme import PLAIN
 
 FACTS = Facts("~/src/app", "main", None, "claude-x", "high", 12.4, 200_000, 0.0312, 2, "ask")
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from fairlead.chat.completion import Item, Menu
 from fairlead.chat.dialogs import Choice, Confirm, Dialog, Picker
-from fairlead.chat.editor import Editor
-from fairlead.chat.footer import Facts
-from fairlead.chat.frame import Frame, compose
-from fairlead.chat.text import width
-from fairlead.chat.theme import DARK
+from fairlead.chat.input.completion import Item, Menu
+from fairlead.chat.input.editor import Editor
+from fairlead.chat.view.footer import Facts
+from fairlead.chat.view.frame import Frame, compose
+from fairlead.chat.view.text import width
+from fairlead.chat.view.theme import DARK
 
 
 class Live:

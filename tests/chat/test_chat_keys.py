@@ -10,8 +10,8 @@ from contextlib import contextmanager
 import pytest
 from prompt_toolkit.keys import Keys
 
-from fairlead.chat.keys import NEW_LINE, QUEUE, KeyInput, teach_keys
-from fairlead.chat.terminal import background_in
+from fairlead.chat.input.keys import NEW_LINE, QUEUE, KeyInput, teach_keys
+from fairlead.chat.input.terminal import background_in
 
 
 @contextmanager

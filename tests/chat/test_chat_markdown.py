@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairlead.chat.markdown import MarkdownStream
-from fairlead.chat.text import width, without_styles
-from fairlead.chat.theme import DARK, PLAIN
+from fairlead.chat.view.markdown import MarkdownStream
+from fairlead.chat.view.text import width, without_styles
+from fairlead.chat.view.theme import DARK, PLAIN
 
 
 def drawn(text: str, columns: int = 60) -> list[str]:
@@ -192,7 +192,7 @@ def test_the_cost_is_linear() -> None:
 
     def parsed(count: int) -> int:
         """How many characters the parser sees."""
-        from fairlead.chat import markdown
+        from fairlead.chat.view import markdown
 
         seen = 0
         whole = markdown.parser().parse

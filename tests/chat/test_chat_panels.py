@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from fairlead import FileChange
-from fairlead.chat.diffs import diff_lines, draw, numbered
-from fairlead.chat.panels import ToolPanel, command_lines
-from fairlead.chat.text import width, without_styles
-from fairlead.chat.theme import DARK, PLAIN
-from fairlead.chat.titles import call_title, elapsed, partial_title, size
+from fairlead.chat.view.diffs import diff_lines, draw, numbered
+from fairlead.chat.view.panels import ToolPanel, command_lines
+from fairlead.chat.view.text import width, without_styles
+from fairlead.chat.view.theme import DARK, PLAIN
+from fairlead.chat.view.titles import call_title, elapsed, partial_title, size
 from fairlead.messages import ImageContent, TextContent
 
 OLD = "".join(f"line {number}\n" for number in range(1, 41))

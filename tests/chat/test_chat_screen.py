@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.chat.terminal import Terminal
 
-from fairlead.chat.screen import Screen, wraps_again
+from fairlead.chat.view.screen import Screen, wraps_again
 
 
 def a_screen(columns: int = 20, rows: int = 6) -> tuple[Screen, Terminal]:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.chat.terminal import Terminal
 
-from fairlead.chat.text import RESET, clip, plain, visible, width, without_styles, wrap
+from fairlead.chat.view.text import RESET, clip, plain, visible, width, without_styles, wrap
 
 BOLD, RED = "\x1b[1m", "\x1b[31m"
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from tests.chat.terminal import Terminal
 
 from fairlead import Agent, ToolResult, events
-from fairlead.chat.text import width, without_styles
-from fairlead.chat.theme import DARK, PLAIN
-from fairlead.chat.transcript import Transcript
+from fairlead.chat.view.text import width, without_styles
+from fairlead.chat.view.theme import DARK, PLAIN
+from fairlead.chat.view.transcript import Transcript
 from fairlead.messages import (
     AssistantMessage,
     BashExecutionMessage,

@@ -14,23 +14,23 @@ from typing import Any, TypeVar
 
 from fairlead import Agent, FairleadError, events
 from fairlead.chat.commands import Commands
-from fairlead.chat.completion import FileIndex
 from fairlead.chat.dialogs import Dialog
-from fairlead.chat.editor import Editor
 from fairlead.chat.editor_dialog import EditorDialog
-from fairlead.chat.editor_keys import EditorKeys
-from fairlead.chat.frame import Frame, compose
-from fairlead.chat.history import PromptHistory
-from fairlead.chat.keyboard import Keyboard
+from fairlead.chat.input.completion import FileIndex
+from fairlead.chat.input.editor import Editor
+from fairlead.chat.input.editor_keys import EditorKeys
+from fairlead.chat.input.history import PromptHistory
+from fairlead.chat.input.keyboard import Keyboard
+from fairlead.chat.input.terminal import Terminal
 from fairlead.chat.outside import edit_text, suspend
-from fairlead.chat.screen import Screen
 from fairlead.chat.sending import Sender
 from fairlead.chat.status import Status
-from fairlead.chat.terminal import Terminal
-from fairlead.chat.text import plain
-from fairlead.chat.theme import Theme
-from fairlead.chat.transcript import Transcript
 from fairlead.chat.ui import ChatUi
+from fairlead.chat.view.frame import Frame, compose
+from fairlead.chat.view.screen import Screen
+from fairlead.chat.view.text import plain
+from fairlead.chat.view.theme import Theme
+from fairlead.chat.view.transcript import Transcript
 from fairlead.errors import CompactionCancelled, RunAborted
 from fairlead.messages import ImageContent
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from fairlead.chat.completion import Item
 from fairlead.chat.dialogs import Choice, Picker
-from fairlead.chat.footer import dollars
+from fairlead.chat.input.completion import Item
 from fairlead.chat.login import log_in
 from fairlead.chat.places import pick_fork, pick_place, pick_session
+from fairlead.chat.view.footer import dollars
 from fairlead.errors import FairleadError, ModelNotFound, NothingToCompact
 
 if TYPE_CHECKING:

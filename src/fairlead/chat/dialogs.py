@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from fairlead import Allow, ApprovalRequest, Deny
-from fairlead.chat.completion import ranked
-from fairlead.chat.diffs import diff_lines
-from fairlead.chat.panels import command_lines
-from fairlead.chat.text import clip, plain, visible, width, wrap
-from fairlead.chat.theme import Theme
+from fairlead.chat.input.completion import ranked
+from fairlead.chat.view.diffs import diff_lines
+from fairlead.chat.view.panels import command_lines
+from fairlead.chat.view.text import clip, plain, visible, width, wrap
+from fairlead.chat.view.theme import Theme
 
 T = TypeVar("T")
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from fairlead.chat.dialogs import Dialog, Drawn
-from fairlead.chat.editor import Editor
-from fairlead.chat.text import clip, plain, wrap
-from fairlead.chat.theme import Theme
+from fairlead.chat.input.editor import Editor
+from fairlead.chat.view.text import clip, plain, wrap
+from fairlead.chat.view.theme import Theme
 
 
 class EditorDialog(Dialog[str]):

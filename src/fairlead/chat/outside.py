@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from fairlead.chat.app import Chat
-    from fairlead.chat.editor import Editor
+    from fairlead.chat.input.editor import Editor
 
 _EDITORS = ("VISUAL", "EDITOR")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairlead.chat.dialogs import Choice, Picker
-from fairlead.chat.footer import short_folder, user_home
+from fairlead.chat.view.footer import short_folder, user_home
 from fairlead.messages import AssistantMessage, CompactionSummaryMessage, UserMessage, user_text
 
 if TYPE_CHECKING:

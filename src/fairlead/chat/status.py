@@ -7,7 +7,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from fairlead import events
-from fairlead.chat.footer import Facts, git_branch, short_folder, user_home
+from fairlead.chat.view.footer import Facts, git_branch, short_folder, user_home
 from fairlead.messages import AssistantMessage
 
 if TYPE_CHECKING:

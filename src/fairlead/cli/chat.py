@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from fairlead.agent import Agent
     from fairlead.agent.options import AgentOptions
     from fairlead.chat.app import Chat
-    from fairlead.chat.screen import Screen
-    from fairlead.chat.terminal import Terminal
+    from fairlead.chat.input.terminal import Terminal
+    from fairlead.chat.view.screen import Screen
     from fairlead.core.messages import ImageContent
     from fairlead.wire.dialects import Program
     from fairlead.wire.pi.profile import Profile
@@ -56,8 +56,8 @@ def run_chat(argv: Sequence[str], arguments: Arguments, profile: Profile, progra
 async def _chat(argv: Sequence[str], arguments: Arguments, profile: Profile, program: Program) -> int:
     import asyncio
 
-    from fairlead.chat.screen import Screen
-    from fairlead.chat.terminal import Terminal
+    from fairlead.chat.input.terminal import Terminal
+    from fairlead.chat.view.screen import Screen
 
     loop = asyncio.get_running_loop()
     said: list[str] = []
@@ -100,7 +100,7 @@ async def _build(
 ) -> Chat:
     from fairlead.agent import Agent
     from fairlead.chat.app import Chat, ChatOptions
-    from fairlead.chat.theme import choose
+    from fairlead.chat.view.theme import choose
     from fairlead.cli.advice import explained_in_chat
     from fairlead.cli.build import limit_time, log_choices, parse_extension_flags
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from fairlead.chat.completion import Menu
 from fairlead.chat.dialogs import Cursor, Dialog
-from fairlead.chat.editor import Editor
-from fairlead.chat.footer import SPINNER, Facts, elapsed, footer_lines, queue_lines
-from fairlead.chat.text import clip, plain, width
-from fairlead.chat.theme import Theme
+from fairlead.chat.input.completion import Menu
+from fairlead.chat.input.editor import Editor
+from fairlead.chat.view.footer import SPINNER, Facts, elapsed, footer_lines, queue_lines
+from fairlead.chat.view.text import clip, plain, width
+from fairlead.chat.view.theme import Theme
 
 #: A terminal with fewer rows has no empty lines around the editor.
 _LOW = 10

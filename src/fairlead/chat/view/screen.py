@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from fairlead.chat.text import RESET, clip, clusters, width, without_styles
+from fairlead.chat.view.text import RESET, clip, clusters, width, without_styles
 
 _BEGIN = "\x1b[?2026h\x1b[?25l\x1b[?7l"
 _END = "\x1b[?7h"

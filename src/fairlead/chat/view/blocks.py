@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from fairlead.chat.code import Code
-from fairlead.chat.tables import Alignment, Row, table_lines
-from fairlead.chat.text import RESET, fold, plain, width, wrap
-from fairlead.chat.theme import Theme
+from fairlead.chat.view.code import Code
+from fairlead.chat.view.tables import Alignment, Row, table_lines
+from fairlead.chat.view.text import RESET, fold, plain, width, wrap
+from fairlead.chat.view.theme import Theme
 
 if TYPE_CHECKING:
     from markdown_it.token import Token

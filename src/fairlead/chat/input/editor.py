@@ -8,8 +8,8 @@ from collections.abc import Callable
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.document import Document
 
-from fairlead.chat.text import width
-from fairlead.chat.theme import Theme
+from fairlead.chat.view.text import width
+from fairlead.chat.view.theme import Theme
 
 #: A paste with more lines or characters than this is folded.
 _MOST_LINES, _MOST_CHARACTERS = 10, 1500

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
-from fairlead.chat.text import width, wrap
-from fairlead.chat.theme import Theme
+from fairlead.chat.view.text import width, wrap
+from fairlead.chat.view.theme import Theme
 
 Alignment: TypeAlias = Literal["left", "right", "center"]
 Row: TypeAlias = list[str]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from fairlead.chat.text import plain
+from fairlead.chat.view.text import plain
 
 Arguments = Mapping[str, Any]
 

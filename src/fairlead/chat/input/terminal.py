@@ -16,7 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from time import monotonic
 
-from fairlead.chat.theme import Background
+from fairlead.chat.view.theme import Background
 
 #: Bracketed paste, and at the end a visible cursor without styles.
 _ENTER, _LEAVE = "\x1b[?2004h", "\x1b[?2004l\x1b[?25h\x1b[0m"

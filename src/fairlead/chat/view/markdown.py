@@ -1,7 +1,7 @@
 """Markdown that arrives in pieces.
 
 A block is final as soon as nothing that follows can change it: when the next block begins, or after a blank line. Items of a
-list are final when the next item begins, and code by the part (see `fairlead.chat.code`). What is final is parsed and drawn once,
+list are final when the next item begins, and code by the part (see `chat.view.code`). What is final is parsed and drawn once,
 so the cost grows linearly with the text, and the open rest stays small. The lines are the same however the text is divided.
 
 Reference definitions (`[name]: address`) are shown as they are: a link that waits for one could never be final.
@@ -14,10 +14,10 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from fairlead.chat.blocks import Blocks, Node, indented_code, language, numbers, tree
-from fairlead.chat.code import Code
-from fairlead.chat.text import fold, plain
-from fairlead.chat.theme import Theme
+from fairlead.chat.view.blocks import Blocks, Node, indented_code, language, numbers, tree
+from fairlead.chat.view.code import Code
+from fairlead.chat.view.text import fold, plain
+from fairlead.chat.view.theme import Theme
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairlead.chat.text import clip, plain, width
-from fairlead.chat.theme import Theme
+from fairlead.chat.view.text import clip, plain, width
+from fairlead.chat.view.theme import Theme
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _SEPARATOR = " · "

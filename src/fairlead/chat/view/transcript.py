@@ -11,11 +11,11 @@ from collections import deque
 from collections.abc import Callable
 
 from fairlead import events
-from fairlead.chat.panels import ToolPanel
-from fairlead.chat.parts import Answer, Fixed, Part, Thinking, prompt, remark, text_of
-from fairlead.chat.text import plain
-from fairlead.chat.theme import Theme
-from fairlead.chat.titles import elapsed
+from fairlead.chat.view.panels import ToolPanel
+from fairlead.chat.view.parts import Answer, Fixed, Part, Thinking, prompt, remark, text_of
+from fairlead.chat.view.text import plain
+from fairlead.chat.view.theme import Theme
+from fairlead.chat.view.titles import elapsed
 from fairlead.messages import (
     AssistantMessage,
     BashExecutionMessage,

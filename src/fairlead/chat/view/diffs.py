@@ -8,8 +8,8 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
-from fairlead.chat.text import clip, fold, plain
-from fairlead.chat.theme import Theme
+from fairlead.chat.view.text import clip, fold, plain
+from fairlead.chat.view.theme import Theme
 
 #: How a line of a diff is meant: added, removed, unchanged, a gap between hunks, the name of a file, or a remark.
 Kind: TypeAlias = Literal["+", "-", " ", "gap", "file", "remark"]

@@ -13,8 +13,8 @@ from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import BufferControl, FormattedTextControl, HSplit, Layout, Window
 from prompt_toolkit.output import DummyOutput
 
-from fairlead.chat.editor import Editor
-from fairlead.chat.keys import NEW_LINE, QUEUE, KeyInput, teach_keys
+from fairlead.chat.input.editor import Editor
+from fairlead.chat.input.keys import NEW_LINE, QUEUE, KeyInput, teach_keys
 
 #: Seconds to wait for the rest of a sequence after Esc: in the parser, then in the key bindings (Esc, B is Alt+B).
 _PARSER_PATIENCE, _BINDING_PATIENCE = 0.05, 0.1

@@ -6,10 +6,10 @@ import asyncio
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from fairlead.chat.completion import MOST_ITEMS, FileIndex, Item, Menu, Wanted, mention, ranked, wanted
 from fairlead.chat.dialogs import Approval, Choice, Confirm, Picker
-from fairlead.chat.editor import Editor
 from fairlead.chat.editor_dialog import EditorDialog
+from fairlead.chat.input.completion import MOST_ITEMS, FileIndex, Item, Menu, Wanted, mention, ranked, wanted
+from fairlead.chat.input.editor import Editor
 
 if TYPE_CHECKING:
     from fairlead.chat.app import Chat
@@ -19,7 +19,7 @@ _PAUSE = 0.7
 
 
 class EditorKeys:
-    """Implements `fairlead.chat.keyboard.Actions` for a chat.
+    """Implements `fairlead.chat.input.keyboard.Actions` for a chat.
 
     Attributes:
         menu: The suggestions that are shown; None: there are none.

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from fairlead.chat.text import RESET
-from fairlead.chat.theme import Theme
+from fairlead.chat.view.text import RESET
+from fairlead.chat.view.theme import Theme
 
 #: A part of a code block is complete at the first blank line after this many lines, and at the latest after the second number.
 #: Its lines are final then. Comments over several lines seldom contain blank lines, so few of them are divided.

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from fairlead.chat.markdown import MarkdownStream
-from fairlead.chat.panels import SPINNER, image_text
-from fairlead.chat.text import clip, plain, wrap
-from fairlead.chat.theme import Theme
-from fairlead.chat.titles import elapsed
+from fairlead.chat.view.markdown import MarkdownStream
+from fairlead.chat.view.panels import SPINNER, image_text
+from fairlead.chat.view.text import clip, plain, wrap
+from fairlead.chat.view.theme import Theme
+from fairlead.chat.view.titles import elapsed
 from fairlead.messages import ImageContent
 
 #: How many lines of a prompt are shown, and how many lines of folded thinking while it arrives.

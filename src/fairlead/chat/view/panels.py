@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from fairlead import FileChange
-from fairlead.chat import diffs
-from fairlead.chat.text import clip, fold, plain, visible, width, wrap
-from fairlead.chat.theme import Theme
-from fairlead.chat.titles import call_title, elapsed, partial_title, short, size
+from fairlead.chat.view import diffs
+from fairlead.chat.view.text import clip, fold, plain, visible, width, wrap
+from fairlead.chat.view.theme import Theme
+from fairlead.chat.view.titles import call_title, elapsed, partial_title, short, size
 from fairlead.messages import ImageContent, TextContent, UserBlock
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from fairlead.chat.text import RESET
+from fairlead.chat.view.text import RESET
 
 Background: TypeAlias = Literal["dark", "light"]
 

@@ -11,7 +11,7 @@ from prompt_toolkit.input.typeahead import store_typeahead
 from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.keys import Keys
 
-from fairlead.chat.terminal import REPLIES
+from fairlead.chat.input.terminal import REPLIES
 
 #: Stands for Shift+Enter and Ctrl+Enter. prompt_toolkit has no names for them, and no terminal sends F24.
 NEW_LINE = Keys.F24

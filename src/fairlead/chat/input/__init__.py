@@ -1,0 +1,1 @@
+"""What the user types: keys, the editor, its completion and its history, and the terminal they come from."""
