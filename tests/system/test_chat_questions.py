@@ -44,6 +44,17 @@ def test_a_command_is_shown_and_allowed_for_the_session(tmp_path: Path) -> None:
         assert (chat.folder / "log.txt").read_text() == "ran\nran\n"
 
 
+def test_enter_chooses_no_approval_mode_that_the_user_has_not_named(tmp_path: Path) -> None:
+    with chat_in_tmux(tmp_path, []) as chat:
+        chat.start("--approval", "ask")
+        chat.type("/approval ")
+        chat.wait_for(lambda screen: "deny" in screen)
+        chat.press("Enter")
+        chat.wait_for("Esc")
+        chat.press("Escape")
+        chat.wait_for("approval ask")
+
+
 def test_a_call_is_denied_with_a_reason_for_the_model(tmp_path: Path) -> None:
     with chat_in_tmux(tmp_path, [calls("bash", command="rm -rf x"), DONE]) as chat:
         chat.start()

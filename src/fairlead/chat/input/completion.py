@@ -45,6 +45,11 @@ class Menu:
     def chosen(self) -> Item:
         return self.items[self.selected]
 
+    @property
+    def is_unasked(self) -> bool:
+        """Whether the user has neither typed a part of an argument nor moved to a suggestion: Enter must not choose for them."""
+        return self.kind == "argument" and not self.replaces and not self.selected
+
     def move(self, by: int) -> None:
         self.selected = (self.selected + by) % len(self.items)
 

@@ -103,7 +103,7 @@ class EditorKeys:
             editor.break_line()
         elif isinstance(dialog, EditorDialog):
             dialog.send()
-        elif self.menu is None:
+        elif self.menu is None or self.menu.is_unasked:
             self._send(queued=False)
         else:
             incomplete = self._needs_more(self.menu)
