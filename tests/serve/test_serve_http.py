@@ -49,7 +49,7 @@ async def test_a_client_that_reconnects_misses_nothing(tmp_path: Path) -> None:
             connections += 1
             async with await at.open("GET", f"{path}/events", headers={"Last-Event-ID": str(mirror.number)}) as stream:
                 events = stream.events()
-                for _ in range(7):
+                for _ in range(3):  # few: how many updates there are depends on time
                     event = await anext(events)
                     mirror.apply(event)
                     if event["type"] == "prompt_result":
