@@ -53,8 +53,8 @@ def some_sessions(command: Command) -> None:
     }
     spent = {"type": "usage", "id": "u", "timestamp": f"{TODAY}T12:00:00Z", "kind": "subagent", "provider": "p", "model": "small"}
     first += [summary, {**spent, "usage": {"input": 10, "cost": {"total": 1.0}}}]
-    path = write_session(command, "one", "/work/app", first, OLD)
-    write_session(command, "fork", "/work/fork", [*first, call("c", TODAY, 2)], TODAY)
+    path = write_session(command, "one", "/code/app", first, OLD)
+    write_session(command, "fork", "/code/fork", [*first, call("c", TODAY, 2)], TODAY)
     below = path.with_suffix("")
     below.mkdir()
     (below / "0-explore.jsonl").write_text(path.read_text().replace('"b"', '"of the sub-agent"'))
@@ -64,7 +64,7 @@ def test_each_call_counts_once_by_day_model_and_project(fairlead: Command) -> No
     some_sessions(fairlead)
     report = json.loads(usage(fairlead, "--json").stdout)
     assert (report["total"]["cost"], report["total"]["calls"], report["sessions"]) == (3.875, 5, 2)
-    assert {each["project"]: each["cost"] for each in report["projects"]} == {"/work/app": 1.875, "/work/fork": 2}
+    assert {each["project"]: each["cost"] for each in report["projects"]} == {"/code/app": 1.875, "/code/fork": 2}
     costs = {each["model"]: each["cost"] for each in report["models"]}
     assert costs == {"anthropic/claude": 2.5, "p/small": 1.0, "anthropic/haiku": 0.375}
     assert [each["cost"] for each in report["days"]] == [0.5, 3.375]
@@ -78,10 +78,10 @@ def test_a_table_has_bars_and_a_total(fairlead: Command) -> None:
     lines = {line.split()[0]: line for line in done.stdout.splitlines() if line}
     assert lines["anthropic/claude"].endswith("█" * 24) and "$2.50" in lines["anthropic/claude"]
     assert (
-        str(TODAY) in lines and "/work/fork" in lines and lines["Total:"].startswith("Total: $3.88 for 5 model calls in 2 sess")
+        str(TODAY) in lines and "/code/fork" in lines and lines["Total:"].startswith("Total: $3.88 for 5 model calls in 2 sess")
     )
     only = usage(fairlead, "--by", "project").stdout
-    assert "/work/fork" in only and "anthropic" not in only
+    assert "/code/fork" in only and "anthropic" not in only
     assert usage(fairlead, "--by", "project", encoding="ascii").stdout.count("#" * 24) == 1
 
 
@@ -96,7 +96,7 @@ def test_days_before_a_date_are_left_out(fairlead: Command) -> None:
 
 def test_broken_files_are_counted_and_otherwise_ignored(fairlead: Command) -> None:
     some_sessions(fairlead)
-    folder = fairlead.around.home / "sessions" / "--work-app--"
+    folder = fairlead.around.home / "sessions" / "--code-app--"
     (folder / "broken.jsonl").write_text('{"usage"\n')
     (folder / "folder.jsonl").mkdir()
     odd = [
@@ -116,7 +116,7 @@ def test_a_page_with_plots_is_written(fairlead: Command) -> None:
     assert (done.returncode, done.stdout) == (0, "usage.html\n")
     page = (fairlead.around.cwd / "usage.html").read_text()
     assert page.count("<svg") == 6 and "<script" not in page and "default-src 'none'" in page
-    assert "anthropic/claude" in page and "/work/fork" in page and "$3.88" in page
+    assert "anthropic/claude" in page and "/code/fork" in page and "$3.88" in page
     assert usage(fairlead, "--html", "usage.html").returncode == 0, "it may be replaced"
     (fairlead.around.cwd / "mine.html").write_text("<!doctype html>mine")
     done = usage(fairlead, "--html", "mine.html")
