@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -22,7 +23,7 @@ Cursor = tuple[int, int] | None
 Drawn = tuple[list[str], Cursor]
 
 
-class Dialog(Generic[T]):
+class Dialog(ABC, Generic[T]):
     """A question to the user. `answer` is set when it is answered; None means that the user dismissed it."""
 
     def __init__(self, title: str) -> None:
@@ -41,9 +42,9 @@ class Dialog(Generic[T]):
         if name in ("escape", "c-c"):
             self.finish(None)
 
+    @abstractmethod
     def draw(self, theme: Theme, columns: int, rows: int) -> Drawn:
         """Return the lines to show, at most `rows`, and the cursor."""
-        raise NotImplementedError
 
 
 class Line:

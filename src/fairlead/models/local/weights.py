@@ -49,7 +49,7 @@ RECOMMENDED = Download(
     size=1_117_320_768,
     sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
     license="Apache-2.0",
-    about="Qwen2.5-Coder 1.5B: makes small edits and answers short questions; about half of small coding tasks succeed.",
+    about="Qwen2.5-Coder 1.5B: makes small edits and answers short questions; expect it to fail often.",
     hub_path="Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF/resolve/f86cb2c1fa58255f8052cc32aeede1b7482d4361/"
     "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
 )
