@@ -84,16 +84,6 @@ def dollars(amount: float) -> str:
     return f"${amount:.2f}" if amount >= 0.1 or not amount else f"${amount:.4f}"
 
 
-def elapsed(seconds: float) -> str:
-    """Return a time for people: `8s`, `2m 05s`, `1h 02m`."""
-    whole = int(seconds)
-    if whole < 60:
-        return f"{whole}s"
-    if whole < 3600:
-        return f"{whole // 60}m {whole % 60:02}s"
-    return f"{whole // 3600}h {whole % 3600 // 60:02}m"
-
-
 def _count(tokens: int) -> str:
     if tokens >= 1_000_000:
         return f"{tokens / 1_000_000:.1f}M".replace(".0M", "M")

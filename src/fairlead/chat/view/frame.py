@@ -9,9 +9,10 @@ from typing import Any, Protocol
 from fairlead.chat.dialogs import Cursor, Dialog
 from fairlead.chat.input.completion import Menu
 from fairlead.chat.input.editor import Editor
-from fairlead.chat.view.footer import SPINNER, Facts, elapsed, footer_lines, queue_lines
+from fairlead.chat.view.footer import SPINNER, Facts, footer_lines, queue_lines
 from fairlead.chat.view.text import clip, plain, width
 from fairlead.chat.view.theme import Theme
+from fairlead.chat.view.titles import elapsed
 
 #: A terminal with fewer rows has no empty lines around the editor.
 _LOW = 10
@@ -86,7 +87,7 @@ def _above(frame: Frame) -> list[str]:
     if frame.activity is not None:
         text, seconds = frame.activity
         picture = SPINNER[int(seconds * 10) % len(SPINNER)]
-        said = clip(f" {plain(text)} {elapsed(seconds)}", columns - 1)
+        said = clip(f" {plain(text)} {elapsed(seconds, whole_from=0)}", columns - 1)
         room = columns - width(said) - 1
         lines.append(theme.paint("accent", picture) + said + theme.paint("dim", clip(" · Esc stops", room) if room > 12 else ""))
     return lines + queue_lines(*frame.queued, theme, columns, 1 if rows < 2 * _LOW else 3)

@@ -113,9 +113,7 @@ class ToolPanel:
         if self._started is None:
             return self._head(theme.paint("dim", "○"), *self._title(), "", columns, 1)
         seconds = self._now() - self._started
-        meta = (
-            theme.paint("dim", elapsed(int(seconds)) if seconds >= 10 else f"{int(seconds)}s") if seconds >= _NOTEWORTHY else ""
-        )
+        meta = theme.paint("dim", elapsed(seconds, whole_from=0)) if seconds >= _NOTEWORTHY else ""
         lines = self._head(self._picture(), *self._title(), meta, columns, _TITLE[0])
         return lines + self._body(self._live_body(columns - len(_EDGE), tail))
 
