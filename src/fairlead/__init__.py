@@ -11,7 +11,9 @@ These modules are public, and their names are stable:
     fairlead.client.events what such agents send
     fairlead.client.opal   a client for servers of Opal
     fairlead.client.server_events   the events that only sessions of `fairlead serve` have
-    fairlead.testing       fakes for the tests of programs that embed fairlead
+    fairlead.stores        where sessions are kept: files, memory, SQLite, Postgres
+    fairlead.jobs          durable jobs on one machine or many
+    fairlead.testing       fakes for the tests of programs that embed fairlead, and checks of session stores
 
 Every other module is private and may change in any release.
 
@@ -23,6 +25,7 @@ This module holds:
     tool                            make a tool from a function, with options
     Hooks                           your own code around tool calls and prompts
     Telemetry                       what to record with OpenTelemetry
+    RateLimit                       what all agents of a process may ask of a key
     Ui, NoUi                        how the agent asks the user
     ApprovalRequest, Allow, Deny,   whether a tool call may run: the question and
     FileChange                      its answers, and what the call would change
@@ -39,15 +42,16 @@ Each name is loaded on first use, so that the command starts fast.
 
 from __future__ import annotations
 
-import logging
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # importing it from typing would take 3 ms, before the command can load modules faster
 if TYPE_CHECKING:
+    from typing import Any
+
     from fairlead.agent import Agent
     from fairlead.agent.functions import tool
     from fairlead.agent.mcp_server import McpServer
     from fairlead.agent.options import AgentOptions, Hooks, Telemetry
     from fairlead.agent.result import Result
+    from fairlead.config.settings import RateLimit
     from fairlead.core.approval import Allow, ApprovalRequest, Deny, FileChange
     from fairlead.core.model import Model, ModelRequest, ModelStream
     from fairlead.core.partial_message import PartialMessage
@@ -56,9 +60,6 @@ if TYPE_CHECKING:
     from fairlead.errors import FairleadError, ToolError
     from fairlead.export import export_file
     from fairlead.wire.opal.tools import opal_tools
-
-# Without a handler, Python would print warnings to the stderr of the program that embeds us.
-logging.getLogger("fairlead").addHandler(logging.NullHandler())
 
 __version__ = "0.1.0"
 
@@ -78,6 +79,7 @@ __all__ = [
     "ModelStream",
     "NoUi",
     "PartialMessage",
+    "RateLimit",
     "Result",
     "Telemetry",
     "Tool",
@@ -109,6 +111,7 @@ _HOMES = {
     "NoUi": "fairlead.core.runtime",
     "PartialMessage": "fairlead.core.partial_message",
     "ModelRequest": "fairlead.core.model",
+    "RateLimit": "fairlead.config.settings",
     "Result": "fairlead.agent.result",
     "Telemetry": "fairlead.agent.options",
     "Tool": "fairlead.core.tool",

@@ -8,8 +8,14 @@
     │   └── NoCredentials        the provider needs a key, and there is none
     ├── BusyError                the session is running, and the call does not say how to queue the message
     ├── CompactingError          the session is being compacted; call again when that has ended
-    ├── SessionError             a session file cannot be used; the text names the file
+    ├── SessionError             a session cannot be used; the text names its file or its id
+    │   ├── SessionExists        a store has a session with this id already
+    │   ├── SessionInUse         another owner has the lease of the session; has its name
+    │   ├── SessionLost          another owner has taken over the session, or may have; nothing more can be written
+    │   ├── SessionNotFound      a store has no session with this id
+    │   └── StoreUnavailable     a store cannot be reached at the moment; the same call may succeed later
     ├── EntryNotFound            the conversation has no entry with this id
+    ├── NothingToResume          the last run has ended, or there was none
     ├── NothingToCompact         all messages are recent, and a compaction keeps recent messages
     │   └── AlreadyCompacted     no message was added since the last compaction
     ├── CompactionCancelled      a compaction or a branch summary was cancelled; the conversation has not changed
@@ -23,6 +29,11 @@
     ├── RunAborted               the run that the caller waits for was aborted
     ├── AgentClosed              an agent is used after it was closed; also a RuntimeError
     ├── WrongEventLoop           an agent is used on two event loops; also a RuntimeError
+    ├── JobError                 a job cannot be submitted, found or changed
+    │   ├── JobConflict          a job with this id exists, and has other contents
+    │   ├── JobNotFound          no job has this id
+    │   ├── WorkspaceError       the directory or repository of a job cannot be used
+    │   └── DatabaseUnavailable  the database of the jobs cannot be reached
     ├── ClientError              a client of an agent in another process cannot do what it was asked to do
     │   ├── CommandRefused       the agent answered a command with an error
     │   ├── NoAnswer             the agent did not answer in time; also a TimeoutError
@@ -35,8 +46,13 @@ The text of an error is a sentence for the user: what was expected, what was fou
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
+
+# Without a handler, Python would print warnings to the stderr of the program that embeds us. Here, because everything that logs
+# needs this module too, and because logging takes 5 ms, which the command can spend better after `import fairlead`.
+logging.getLogger("fairlead").addHandler(logging.NullHandler())
 
 __all__ = [
     "AgentClosed",
@@ -50,9 +66,13 @@ __all__ = [
     "CompactingError",
     "CompactionCancelled",
     "ConfigError",
+    "DatabaseUnavailable",
     "EntryNotFound",
     "ExtensionNotLoaded",
     "FairleadError",
+    "JobConflict",
+    "JobError",
+    "JobNotFound",
     "LimitReached",
     "LoginFailed",
     "ModelNotFound",
@@ -60,13 +80,20 @@ __all__ = [
     "NoAnswer",
     "NoCredentials",
     "NothingToCompact",
+    "NothingToResume",
     "OutputError",
     "ProviderError",
     "RunAborted",
     "RunFailed",
     "RunTimeout",
     "SessionError",
+    "SessionExists",
+    "SessionInUse",
+    "SessionLost",
+    "SessionNotFound",
+    "StoreUnavailable",
     "ToolError",
+    "WorkspaceError",
     "WrongEventLoop",
 ]
 
@@ -107,11 +134,54 @@ class CompactingError(FairleadError):
 
 
 class SessionError(FairleadError):
-    """A session file cannot be used. The text names the file."""
+    """A session cannot be used. The text names its file or its id."""
+
+
+class SessionExists(SessionError):
+    """A store has a session with this id already."""
+
+
+class SessionInUse(SessionError):
+    """Another owner has the lease of the session. `owner` is its name; empty if that is not known.
+
+    `expires_at` says when the lease expires unless it is renewed, in seconds since 1970 by the clock of the store; None if that
+    is not known.
+    """
+
+    def __init__(self, text: str, owner: str = "", expires_at: float | None = None) -> None:
+        super().__init__(text)
+        self.owner = owner
+        self.expires_at = expires_at
+
+
+class SessionNotFound(SessionError):
+    """A store has no session with this id."""
+
+
+class StoreUnavailable(SessionError):
+    """A store cannot be reached at the moment. The same call may succeed later."""
+
+
+class SessionLost(SessionError):
+    """A session can no longer be written, because another owner has it or its file was deleted. Its run was aborted.
+
+    If `Agent.ask` raises it, `result` is the `fairlead.Result` of the run so far.
+    """
+
+    def __init__(self, text: str, result: Any = None) -> None:
+        super().__init__(text)
+        self.result = result
 
 
 class EntryNotFound(FairleadError):
     """The conversation has no entry with this id."""
+
+
+class NothingToResume(FairleadError):
+    """The last run of the session has ended, or there was none."""
+
+    def __init__(self) -> None:
+        super().__init__("There is no interrupted run to resume: the last run has ended, or there was none.")
 
 
 class NothingToCompact(FairleadError):
@@ -227,6 +297,26 @@ class AgentClosed(FairleadError, RuntimeError):
 
 class WrongEventLoop(FairleadError, RuntimeError):
     """An agent is used on another event loop than before, or by a blocking call where that cannot work."""
+
+
+class JobError(FairleadError):
+    """A job cannot be submitted, found or changed."""
+
+
+class JobConflict(JobError):
+    """A job with this id exists, and has other contents. Nothing was submitted."""
+
+
+class JobNotFound(JobError):
+    """No job has this id."""
+
+
+class WorkspaceError(JobError):
+    """The directory or repository of a job cannot be used. The text names it and says what to do."""
+
+
+class DatabaseUnavailable(JobError):
+    """The database of the jobs cannot be reached. The text names it, without its password."""
 
 
 class ClientError(FairleadError):

@@ -6,6 +6,9 @@ A run emits its events in a fixed order: `AgentStart`, then per turn `TurnStart`
 While a message arrives, each piece is an event of its own type: `TextDelta` has the new `text`, `ThinkingDelta` the new
 `thinking`, `ToolArgumentsDelta` a piece of the `json` of a tool call. `BlockStarted` and `BlockEnded` come before and after the
 pieces of a block. All five are `MessageUpdate`s; their `partial.snapshot()` is the message so far.
+
+Entries of a session are numbered from 1. `Agent.events` yields each event as a `NumberedEvent` with the `Position` after it, from
+which a listener continues later.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from fairlead.core.events import (
     AgentSettled,
     AgentStart,
     ApprovalModeChanged,
+    BranchChanged,
     CommandsChanged,
     CompactionEnd,
     CompactionReason,
@@ -37,6 +41,10 @@ from fairlead.core.events import (
     SubagentEvent,
     SubagentLifecycle,
     SubagentProgress,
+    SummaryRetryEnd,
+    SummaryRetryScheduled,
+    SummaryRetryStart,
+    SummarySource,
     ThinkingLevelChanged,
     TodoAutoClear,
     TodoReminder,
@@ -55,6 +63,7 @@ from fairlead.core.events import (
 )
 from fairlead.core.message_updates import BlockEnded, BlockStarted, MessageUpdate, TextDelta, ThinkingDelta, ToolArgumentsDelta
 from fairlead.core.model import BlockDelta, BlockEnd, BlockStart
+from fairlead.core.positions import NumberedEvent, Position
 from fairlead.core.snapshots import LifecyclePayload, ProgressPayload
 
 __all__ = [
@@ -67,6 +76,7 @@ __all__ = [
     "BlockEnded",
     "BlockStart",
     "BlockStarted",
+    "BranchChanged",
     "CommandsChanged",
     "CompactionEnd",
     "CompactionReason",
@@ -82,6 +92,8 @@ __all__ = [
     "MessageUpdate",
     "ModelSelected",
     "ModelSource",
+    "NumberedEvent",
+    "Position",
     "ProgressPayload",
     "QueueUpdate",
     "RetryEnd",
@@ -92,6 +104,10 @@ __all__ = [
     "SubagentEvent",
     "SubagentLifecycle",
     "SubagentProgress",
+    "SummaryRetryEnd",
+    "SummaryRetryScheduled",
+    "SummaryRetryStart",
+    "SummarySource",
     "TextDelta",
     "ThinkingDelta",
     "ThinkingLevelChanged",

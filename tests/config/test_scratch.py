@@ -47,6 +47,20 @@ def test_threads_that_ask_at_the_same_time_get_the_same_folder(tmp_path: Path, m
         scratch.remove()
 
 
+@pytest.mark.skipif(os.name == "nt", reason="only `tempfile` finds the directory there")
+def test_the_temporary_directory_is_not_tried_out_with_a_file_that_could_be_left_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", None)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    changed = tmp_path.stat().st_mtime_ns
+    remove_leftovers()
+    assert tmp_path.stat().st_mtime_ns == changed, "a file was made and removed"
+    scratch = Scratch()
+    assert scratch.path().parent == tmp_path
+    scratch.remove()
+
+
 def test_a_folder_that_another_program_deleted_is_no_problem_at_the_end() -> None:
     scratch = Scratch()
     log = scratch.path() / "log"

@@ -1,13 +1,12 @@
-"""Ways to get done what is not allowed."""
+"""Command lines that do what a rule forbids, in other words."""
 
 from __future__ import annotations
 
 import pytest
+from tests.policy.verdicts import AROUND, verdict
 
-from fairlead.config.settings import ApprovalAction, ApprovalMode, ApprovalRule
-from fairlead.policy.approvals import Kind, PatternContext, Policy, Subject
-
-AROUND = PatternContext("/there", "/home/u")
+from fairlead.config.settings import ApprovalAction, ApprovalRule
+from fairlead.policy.approvals import Policy, Subject
 
 #: Every one of these would delete a file, or may.
 DELETES = [
@@ -233,20 +232,6 @@ DELETES = [
 ]
 
 
-def verdict(
-    text: str,
-    *rules: tuple[ApprovalAction, str, str | None],
-    mode: ApprovalMode = "auto",
-    tool: str = "bash",
-    kind: Kind = "command",
-    named: str = "",
-    harmless: bool = False,
-    around: PatternContext = AROUND,
-) -> str:
-    policy = Policy(mode, [ApprovalRule(action, tool, pattern) for action, tool, pattern in rules])
-    return policy.verdict(tool, harmless=harmless, subject=Subject(kind, text, named), around=around).action
-
-
 @pytest.mark.parametrize("line", DELETES)
 def test_a_forbidden_program_is_not_run_in_other_words(line: str) -> None:
     assert verdict(line, ("deny", "bash", "rm *")) == "deny"
@@ -283,151 +268,6 @@ def test_an_allowed_program_is_that_program_and_nothing_more(line: str) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    [
-        "git status",
-        "git status -s 2>&1",
-        "git diff | git apply --check",
-        "git fetch && git log --oneline 2>/dev/null; git tag",
-        "git fetch\n\ngit log",
-        "git",
-        "git add '*.py'",
-        "git commit -m 'Do not $(expand) `this`; it is quoted' && git log",
-    ],
-)
-def test_what_is_allowed_needs_no_question(line: str) -> None:
-    assert verdict(line, ("allow", "bash", "git *"), mode="ask") == "allow"
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        'echo "$\\\n(touch PWN)"',
-        "echo hi {a['$(touch PWN)']}>/dev/null",
-        "echo hi {a}>/dev/null",
-        "echo >&'$(touch PWN)'",
-        "ec\\\nho hi",
-        "echo $HOME",
-        "echo *.py",
-        "echo hi &",
-        "(echo hi)",
-        "! echo hi",
-        "echo hi # there",
-        "echo hi &>/dev/null",
-        "FOO=1 echo hi",
-        "-s",
-    ],
-)
-def test_a_line_that_is_not_plain_is_covered_by_no_pattern(line: str) -> None:
-    for pattern in ("echo *", "* *", "?*", line):
-        assert verdict(line, ("allow", "bash", pattern), mode="ask") == "ask"
-        assert verdict(line, ("allow", "bash", pattern), mode="deny") == "deny"
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "test -v 'a[$(touch PWN)]'",
-        "printf -v PATH evil",
-        "printf %n PATH",
-        "cd /tmp/evil",
-        "set -k",
-        "shopt -s expand_aliases",
-        "alias ls=rm",
-        "hash -p /bin/rm ls",
-        "export PATH=evil",
-        "read PATH",
-        "unset PATH",
-        "eval 'touch PWN'",
-        "exec touch PWN",
-        "command touch PWN",
-        "builtin eval x",
-        ". ./x",
-        "source x",
-        "trap 'touch PWN' EXIT",
-        "enable -f x y",
-        "mapfile -C 'touch PWN' a",
-        "let 'a[$(touch PWN)]'",
-        "declare 'a[$(touch PWN)]=1'",
-        "wait -p 'a[$(touch PWN)]'",
-    ],
-)
-def test_a_wildcard_covers_no_built_in_that_evaluates_words_or_changes_what_later_commands_mean(line: str) -> None:
-    name = line.partition(" ")[0]
-    for pattern in (f"{name} *", f"{name}*", "* *", line[:-1] + "?", f"{line}*"):
-        assert verdict(line, ("allow", "bash", pattern), mode="ask") == "ask"
-        assert verdict(f"{line}; git status", ("allow", "bash", pattern), ("allow", "bash", "git *"), mode="ask") == "ask"
-
-
-def test_a_built_in_is_covered_by_a_rule_that_spells_it() -> None:
-    rules: list[tuple[ApprovalAction, str, str | None]] = [("allow", "bash", "cd src"), ("allow", "bash", "make *")]
-    assert verdict("cd src && make test", *rules, mode="ask") == "allow"
-    assert verdict("cd /tmp/evil && make test", *rules, mode="ask") == "ask"
-    assert verdict("cd src x && make", *rules, mode="ask") == "ask"
-
-
-def test_a_blank_in_quotes_does_not_divide_words() -> None:
-    assert verdict("rm a b", ("allow", "bash", "rm a b"), mode="ask") == "allow"
-    assert verdict("rm 'a b'", ("allow", "bash", "rm a b"), mode="ask") == "ask"
-    assert verdict("rm 'a b'", ("allow", "bash", "rm a?b"), mode="ask") == "ask"
-    assert verdict("rm 'a b'", ("allow", "bash", "rm a*b"), mode="ask") == "allow"
-    assert verdict("'rm a' b", ("allow", "bash", "rm a b"), mode="ask") == "ask"
-    assert verdict("rm a '' b", ("allow", "bash", "rm a b"), mode="ask") == "ask"
-
-
-def test_every_command_of_a_line_needs_a_rule_and_each_may_have_its_own() -> None:
-    rules: list[tuple[ApprovalAction, str, str | None]] = [("allow", "bash", "git *"), ("allow", "bash", "wc -l")]
-    assert verdict("git ls-files | wc -l", *rules, mode="ask") == "allow"
-    assert verdict("git ls-files | wc -c", *rules, mode="ask") == "ask"
-
-
-def test_a_rule_that_asks_softens_a_refusal_only_for_what_is_certain() -> None:
-    assert verdict("git push", ("ask", "bash", "git push *"), mode="deny") == "ask"
-    assert verdict("git push; ls", ("ask", "bash", "git push *"), mode="deny") == "deny"
-    assert verdict("$x push", ("ask", "bash", "git push *"), mode="deny") == "deny"
-    assert verdict("git push $x", ("ask", "bash", "git push *"), mode="deny") == "deny"
-    assert verdict("git push $x", ("ask", "bash", "git push *"), mode="auto") == "ask"
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "echo $HOME",
-        "ls *.py",
-        "make test",
-        'git commit -m "rm x"',
-        "timeout 60 make",
-        "find . -name '*.py'",
-        "python x.py",
-        "A='b' make",
-        "bash -o pipefail x.sh",
-        "env -i A=b make",
-        "[ -f x ] && make",
-        '[ "$a" -eq 1 ] || test -n "$b"',
-        "make &>/dev/null; ls",
-        "make 2>&1 >&2 <&-",
-        "bash x.sh 5",
-        "bash dev/setup.sh",
-        "sleep 1 & wait $!",
-        "IFS=$'\\n'",
-        "printf '[%s]' x",
-        "export PATH=$PATH:x",
-        "declare -A a",
-        "sudo ls",
-        "su -c 'git status'",
-        "set -euo pipefail",
-        "grep PS4 x",
-        'while read -r line; do echo "$line"; done',
-        "ec\\\nho a",
-        "# rm x",
-        "A=b",
-    ],
-)
-def test_a_rule_that_forbids_leaves_other_commands_alone(line: str) -> None:
-    assert verdict(line, ("deny", "bash", "rm *")) == "allow"
-
-
-@pytest.mark.parametrize(
-    "line",
     ["git -C . push", "git --no-pager push", "git -c a=b -C . push origin", "env git -C . push", "bash -c 'git -C . push'"],
 )
 def test_options_before_what_is_forbidden_do_not_hide_it(line: str) -> None:
@@ -436,73 +276,10 @@ def test_options_before_what_is_forbidden_do_not_hide_it(line: str) -> None:
     assert verdict(line.replace("push", "log"), *rules) == "allow"
 
 
-def test_the_strictest_rule_holds_wherever_it_stands() -> None:
-    rules: list[tuple[ApprovalAction, str, str | None]] = [
-        ("allow", "bash", None),
-        ("ask", "bash", "git *"),
-        ("deny", "bash", "git push *"),
-    ]
-    for order in (rules, rules[::-1]):
-        assert verdict("ls", *order) == "allow"
-        assert verdict("git log", *order) == "ask"
-        assert verdict("git log; git push", *order) == "deny"
-        assert verdict("git $what", *order) == "deny"
-
-
-def test_a_rule_without_a_pattern_is_about_every_call() -> None:
-    assert verdict("cat <<E\n$(x)\nE", ("allow", "bash", None), mode="deny") == "allow"
-    assert verdict("cat <<E\n$(x)\nE", ("allow", "bash", "*"), mode="deny") == "allow"
-    assert verdict("", ("deny", "*", None)) == "deny"
-
-
 @pytest.mark.parametrize("line", ["echo $(" * 5000, "env " * 1000 + "x", "git " + "-x " * 100, "x " * 50_000])
 def test_what_takes_long_to_follow_is_taken_for_what_is_forbidden(line: str) -> None:
     assert verdict(line, ("deny", "bash", "rm *"), ("deny", "bash", "git push *")) == "deny"
     assert verdict(line, ("allow", "bash", "git status"), mode="ask") == "ask"
-
-
-def test_an_empty_line_and_input_for_a_running_command_are_covered_by_no_pattern() -> None:
-    assert verdict("", ("allow", "bash", "git *"), mode="ask") == "ask"
-    assert verdict("", ("deny", "bash", "rm *")) == "deny"
-
-
-def test_the_grammar_of_another_shell_is_not_guessed() -> None:
-    fish = PatternContext("/there", "/home/u", knows_shell=False)
-    assert verdict("git status", ("allow", "bash", "git *"), mode="ask", around=fish) == "ask"
-    assert verdict("git status", ("deny", "bash", "rm *"), around=fish) == "deny"
-
-
-def test_a_tool_by_the_same_name_in_other_letters_is_forbidden_too_but_not_allowed() -> None:
-    rules: list[tuple[ApprovalAction, str, str | None]] = [("deny", "bash", None)]
-    assert verdict("x", *rules, tool="Bash", kind="arguments") == "deny"
-    assert verdict("x", ("allow", "bash", None), tool="Bash", kind="arguments", mode="ask") == "ask"
-
-
-def test_only_harmless_tools_need_no_question() -> None:
-    modes: list[ApprovalMode] = ["ask", "deny"]
-    for mode in modes:
-        assert verdict("/there/x", tool="read", kind="path", mode=mode, harmless=True) == "allow"
-        assert verdict("/there/x", tool="read", kind="path", mode=mode) == mode
-    assert verdict("/there/x", ("deny", "read", None), tool="read", kind="path", harmless=True) == "deny"
-
-
-def test_a_file_is_meant_wherever_links_lead() -> None:
-    # Named in the working directory, but a link to somewhere else.
-    where = {"tool": "write", "kind": "path", "mode": "ask"}
-    assert verdict("/etc/passwd", ("allow", "write", "src/**"), named="/there/src/x", **where) == "ask"  # type: ignore[arg-type]
-    assert verdict("/there/src/x", ("allow", "write", "src/**"), named="/there/link", **where) == "allow"  # type: ignore[arg-type]
-    assert verdict("/there/y", ("deny", "write", "src/**"), named="/there/src/x", **where) == "deny"  # type: ignore[arg-type]
-    assert verdict("/there/src/x", ("deny", "write", "src/**"), named="/there/link", **where) == "deny"  # type: ignore[arg-type]
-    assert verdict("/there/SRC/x", ("deny", "write", "src/**"), **where) == "deny"  # type: ignore[arg-type]
-
-
-def test_arguments_of_other_tools_are_matched_as_json() -> None:
-    assert (
-        verdict('{"repo":"mine"}', ("allow", "mcp_*", '{"repo":"mine"}'), tool="mcp_git", kind="arguments", mode="ask") == "allow"
-    )
-    assert (
-        verdict('{"repo":"other"}', ("allow", "mcp_*", '{"repo":"mine"}'), tool="mcp_git", kind="arguments", mode="ask") == "ask"
-    )
 
 
 def test_a_refusal_says_when_the_line_could_not_be_read() -> None:

@@ -50,6 +50,29 @@ def test_a_line_is_its_simple_commands(line: str, commands: list[str]) -> None:
     assert possible_commands(line) == commands
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        r"env bash -c '\bad'",
+        r"nice -n 1 bash -c -- 'b\ad'",
+        "command bash -o errexit -c '{bad,x}'",
+        r"exec -a x sh -c '\bad'",
+        r"env ssh host 'b\ad'",
+        r"su -c '\bad'",
+        "su -cbad user",
+        "nice su --command=bad",
+        "exec env -S '\"bad\"'",
+        "nice parallel ok ::: bad",
+        r"command mapfile -C 'b\ad' -c 1 <<< x",
+        "builtin mapfile -C '{bad,x}' -c 1 <<< x",
+        "command -p alias z='bad'\nz",
+        "time -p command -- builtin printf -v 'a[$(bad)]' x",
+    ],
+)
+def test_a_command_line_behind_two_runners_is_seen(line: str) -> None:
+    assert any(map(CommandPattern("bad *").may_fit, possible_commands(line)))
+
+
 #: Parts of lines that run `bad`, or may: what quotes, divides, continues, substitutes, evaluates or runs it.
 PARTS = [
     *("bad", "bad x", "ok", "ok a", "b", "ad", " ", " ", " ", "\\\n", "\\\n", "\n", ";", "&", "&&", "||", "|", "|&", "(", ")"),

@@ -108,7 +108,7 @@ def is_absent(path: Path) -> bool:
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError, ValueError):
-        return not path.parent.is_symlink() or path.parent.is_dir()
+        return not os.path.islink(path.parent) or os.path.isdir(path.parent)
     except PermissionError:
         return _belongs_to_another(path.parent.parent)
     except OSError:

@@ -91,6 +91,15 @@ class Home(Struct, frozen=True):
         return self.root / "auth.json"
 
     @property
+    def mcp_sign_ins_path(self) -> Path:
+        return self.root / "mcp-sign-ins.json"
+
+    @property
+    def models_store_path(self) -> Path:
+        """Lists of models that extensions want to find again."""
+        return self.root / "models-store.json"
+
+    @property
     def key_database(self) -> Path | None:
         """The database in which omp keeps keys; None: there are no keys outside auth.json."""
         return self.root / "agent.db" if self.has_omp_layout and not self.isolated else None

@@ -120,3 +120,18 @@ def try_lock(handle: int) -> bool | None:
     except OSError as error:
         return False if error.errno in (errno.EWOULDBLOCK, errno.EACCES) else None
     return True
+
+
+def lock_holder(handle: int) -> int | None:
+    """Return the id of the process that has locked an open file, on systems that tell it; None if it is not known."""
+    status = os.fstat(handle)
+    file = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
+    try:
+        locks = Path("/proc/locks").read_text()
+    except OSError:
+        return None
+    for line in locks.splitlines():
+        words = line.split()
+        if len(words) >= 6 and words[1] == "FLOCK" and words[5] == file:
+            return int(words[4]) if words[4].isdecimal() else None
+    return None

@@ -97,7 +97,7 @@ def _brought(package: Any, kind: Kind, folder: Path) -> list[str]:
     chosen = described.get(kind)
     if isinstance(chosen, list) and paths:
         patterns = [str(each) for each in cast("list[Any]", chosen)]
-        named = [path for path in manifest_paths(parsed.folder(folder), patterns) if path.is_file()]
+        named = [path for path in manifest_paths(parsed.folder(folder), patterns) if os.path.isfile(path)]
         paths = [str(path) for path in named if any(path.is_relative_to(allowed) for allowed in paths)] or paths
     return paths
 
@@ -111,7 +111,7 @@ def package_paths(source: PackageSource, installed: Path, kind: Kind, *, filtere
         kind: what to look for.
         filtered: whether the settings choose among what the package brings.
     """
-    if installed.is_file():
+    if os.path.isfile(installed):
         return [str(installed)] if kind == "extensions" else []
     declared = read_manifest(installed)
     if declared is not None:
@@ -120,11 +120,11 @@ def package_paths(source: PackageSource, installed: Path, kind: Kind, *, filtere
         # What a manifest does not name is not looked for, unless the settings choose among what the package brings.
         if not filtered and any(each in declared for each in _RESOURCES):
             return []
-    if (installed / kind).is_dir():
+    if os.path.isdir(installed / kind):
         return [str(installed / kind)]
     # A local folder that brings nothing else is an extension itself.
-    brings_others = any((installed / each).exists() for each in _RESOURCES)
-    is_extension = kind == "extensions" and source.kind == "local" and installed.is_dir() and not brings_others
+    brings_others = any(os.path.exists(installed / each) for each in _RESOURCES)
+    is_extension = kind == "extensions" and source.kind == "local" and os.path.isdir(installed) and not brings_others
     return [str(installed)] if is_extension else []
 
 

@@ -22,6 +22,10 @@ _LOCK = ".lock"
 _MOST_LOOKED_AT, _MOST_REMOVED = 20_000, 100
 
 
+#: Threads ask for a folder too, and there must be only one of each `Scratch`.
+_making = threading.Lock()
+
+
 class Scratch:
     """A private folder for logs of commands, under the system's temporary directory.
 
@@ -31,18 +35,16 @@ class Scratch:
 
     def __init__(self) -> None:
         self._folder: Path | None = None
-        self._named: set[Path] = set()
+        self._named: list[Path] = []
         self._lock: int | None = None
-        #: Threads ask for the folder too, and there must be only one.
-        self._making = threading.Lock()
 
     def path(self) -> Path:
         """Return the folder, and make it on first use."""
-        with self._making:
+        with _making:
             if self._folder is None:
                 import tempfile
 
-                folder = Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve()
+                folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=_temporary_directory())).resolve()
                 self._lock = _claim(folder)
                 atexit.register(self.remove)
                 self._folder = folder
@@ -50,7 +52,7 @@ class Scratch:
 
     def keep(self, file: Path) -> None:
         """Keep `file` after this process ends, because a host knows its path."""
-        self._named.add(file.resolve())
+        self._named.append(file.resolve())
 
     def remove(self) -> None:
         """Delete the folder, except for files that were kept. What cannot be deleted stays."""
@@ -72,20 +74,36 @@ class Scratch:
 
 def remove_leftovers() -> None:
     """Remove the folders of processes that were killed. It may take a while."""
-    if os.name == "nt":
+    directory = _temporary_directory()
+    if directory is None:
         return
-    import tempfile
-
     removed = 0
-    with suppress(OSError), os.scandir(tempfile.gettempdir()) as items:
+    with suppress(OSError), os.scandir(directory) as items:
         for number, item in enumerate(items):
             if number >= _MOST_LOOKED_AT or removed >= _MOST_REMOVED:
                 return
             if item.name.startswith(_PREFIX) and item.is_dir(follow_symlinks=False):
+                # Before all else, because other programs may have left thousands of folders with such names.
+                if not os.path.lexists(f"{item.path}/{_LOCK}"):
+                    continue
                 try:
                     removed += _remove_leftover(Path(item.path))
                 except OSError as error:
                     logging.getLogger("fairlead.config").debug("%s is left alone (%s)", item.path, error.strerror)
+
+
+def _temporary_directory() -> str | None:
+    """Return the system's temporary directory; None where only `tempfile` can find it.
+
+    `tempfile` writes a file to try a directory out. A process that exits at that moment would leave the file there.
+    """
+    if os.name == "nt":
+        return None
+    import tempfile
+
+    named = [tempfile.tempdir, *map(os.environ.get, ("TMPDIR", "TEMP", "TMP")), "/tmp"]
+    usable = (path for path in named if path and Path(path).is_dir() and os.access(path, os.W_OK | os.X_OK))
+    return next(usable, None)
 
 
 def _claim(folder: Path) -> int | None:
@@ -126,7 +144,7 @@ def _remove_leftover(folder: Path) -> bool:
 def _delete(path: Path) -> None:
     import shutil
 
-    if path.is_dir() and not path.is_symlink():
+    if os.path.isdir(path) and not os.path.islink(path):
         shutil.rmtree(path, ignore_errors=True)
         return
     with suppress(OSError):

@@ -38,6 +38,7 @@ class _Group(Struct, rename="camel", frozen=True):
 class CompactionSettings(_Group, frozen=True):
     """When older parts of a conversation are replaced by a summary."""
 
+    #: Whether it happens by itself when the context is nearly full.
     enabled: bool = True
     #: Tokens of the context window to leave free; None: the dialect's default.
     reserve_tokens: Count | None = None
@@ -48,11 +49,24 @@ class CompactionSettings(_Group, frozen=True):
 class RetrySettings(_Group, frozen=True):
     """What to do when a provider fails in a way that may pass."""
 
+    #: Whether a failed model call is repeated.
     enabled: bool = True
+    #: How often one model call is repeated.
     max_retries: Count = 3
     #: The first delay; each further one is twice as long.
     base_delay_ms: Count = 2_000
+    #: The longest delay. If a provider asks for a longer one, the run ends with an error.
     max_agent_delay_ms: Count = 60_000
+
+
+class RateLimit(_Group, frozen=True):
+    """What all agents of a process together may ask of one key of a provider. None: any number."""
+
+    #: Requests at the same time.
+    concurrency: Positive | None = None
+    requests_per_minute: Positive | None = None
+    #: Tokens that are sent and received.
+    tokens_per_minute: Positive | None = None
 
 
 class ImageSettings(_Group, frozen=True):
@@ -170,20 +184,29 @@ class ApprovalSettings(_Group, frozen=True):
 class Settings(_Group, frozen=True):
     """Everything a user can set, with the defaults."""
 
+    #: The provider of the model that answers if `--model` names none.
     default_provider: str | None = None
+    #: The model that answers if `--model` names none.
     default_model: str | None = None
+    #: How much the model thinks if `--thinking` does not say it.
     default_thinking_level: ThinkingLevel | None = None
     #: Tokens for each thinking level, where the provider takes a number.
     thinking_budgets: dict[ThinkingLevel, Count] = {}
+    #: Whether messages that arrive during a run are delivered together (`all`) or one at each opportunity.
     steering_mode: QueueMode = "one-at-a-time"
+    #: The same for messages that wait for the end of a run.
     follow_up_mode: QueueMode = "one-at-a-time"
     #: None: the dialect's default.
     interrupt_mode: InterruptMode | None = None
     #: Patterns of the models that `cycle_model` goes through; None: all available ones.
     enabled_models: list[str] | None = None
+    #: The shell that runs commands; null: `bash` from `PATH`, else `/bin/sh`.
     shell_path: str | None = None
     #: A line that is put before every shell command.
     shell_command_prefix: str | None = None
+    #: Variables with keys of providers that commands and other programs of tools may see, by name; `*`: all.
+    pass_keys: list[str] = []
+    #: Where sessions are stored; null: `sessions` in the home.
     session_dir: str | None = None
     #: Skills beside those in the usual folders: files, or folders in which to look for some.
     skills: list[str] = []
@@ -206,6 +229,8 @@ class Settings(_Group, frozen=True):
     http_idle_timeout_ms: Count = 300_000
     compaction: CompactionSettings = CompactionSettings()
     retry: RetrySettings = RetrySettings()
+    #: Limits by the name of the provider; `*` stands for every provider that is not named.
+    rate_limits: dict[str, RateLimit] = {}
     images: ImageSettings = ImageSettings()
     tools: ToolSettings = ToolSettings()
     task: TaskSettings = TaskSettings()

@@ -25,9 +25,9 @@ GUARDING = ("approvals", "protectedPaths", "sandbox")
 #: What every project may set, trusted or not. A setting belongs here only if no value of it can do harm: a stranger's repository
 #: must not choose where prompts are sent, what is kept of them and where, what they cost, or which of the user's rules hold.
 FOR_ANY_PROJECT = GUARDING
-#: What no project may set, not even a trusted one: the programs that run here, whom to trust, and the time that extensions have,
-#: since those that watch over calls would otherwise not be loaded.
-NOT_FOR_PROJECTS = ("shellPath", "shellCommandPrefix", "defaultProjectTrust", "extensionTimeoutSeconds")
+#: What no project may set, not even a trusted one: the programs that run here, who gets keys, whom to trust, and the time that
+#: extensions have, since those that watch over calls would otherwise not be loaded.
+NOT_FOR_PROJECTS = ("shellPath", "shellCommandPrefix", "passKeys", "defaultProjectTrust", "extensionTimeoutSeconds")
 
 #: Lists of paths, which begin at the folder of the file they are in. A project adds to the user's.
 PATHS = ("skills", "prompts", "extensions")
@@ -65,7 +65,19 @@ def load_settings(home: Home, cwd: Path, *, approve: bool | None = None) -> tupl
             merged = _merge(merged, {**values, **{key: [*merged.get(key, ()), *values[key]] for key in PATHS if key in values}})
         except ConfigError as error:
             warnings.append(str(error))
-    return (msgspec.convert(merged, Settings) if merged else Settings()), warnings
+    return _shared(msgspec.convert(merged, Settings) if merged else Settings()), warnings
+
+
+#: The settings that were loaded last.
+_last: list[Settings] = []
+
+
+def _shared(settings: Settings) -> Settings:
+    """Return the settings that were loaded last, if they are equal: the sessions of a server usually have the same ones."""
+    if _last and _last[0] == settings:
+        return _last[0]
+    _last[:] = [settings]
+    return settings
 
 
 def _read(home: Home, path: Path, within: Path | None, merged: dict[str, Any]) -> dict[str, Any]:

@@ -25,10 +25,11 @@ _WILD = frozenset("*?")
 #: The maximum number of hard links to protected files that a sandbox hides. Hiding each one costs time.
 _MOST_HIDDEN = 200
 #: Files with keys, and with what the user trusts.
-_KEY_FILES = ("auth.json", "trust.json", "serve.token")
+_KEY_FILES = ("auth.json", "mcp-sign-ins.json", "trust.json", "serve.token")
 #: Files with keys in the home of another program, which that program and fairlead read.
 _PEER_KEY_FILES = (
     "auth.json",
+    "mcp-sign-ins.json",
     "trust.json",
     "serve.token",
     "models.json",
@@ -99,6 +100,8 @@ class Protected:
         read_only: Sequence[str] | None = None,
     ) -> None:
         self._keys = list(keys)
+        self._key_paths = [(str(key), key) for key in keys]
+        self._folded_keys = frozenset(map(_folded, keys))
         self._listed = [text for text in listed if not text.startswith("!")]
         self._lifted = [text[1:] for text in listed if text.startswith("!")]
         self._cwd = cwd
@@ -165,12 +168,15 @@ class Protected:
         """Raise ToolError if a file is protected, or if that cannot be ruled out."""
         if self._matches(self._lifted, path):
             return
-        if self._is_listed(path):
+        if self._is_named(path) or (found is None and self._is_listed(path)):
             raise self._refusal(path, action)
         if found is None:
             return
         plain = [self._absolute(text) for text in self._listed if "/" in text and not _WILD & set(text)]
-        if any(_is_same(each, found) and self._is_listed(each) for each in (*self._keys, *plain)):
+        named = [*self._key_paths, *((str(each), each) for each in plain)] if plain else self._key_paths
+        # A key file that is a link to this file is the same file. So only then its target has to be looked up.
+        same = [each for text, each in named if _is_same(text, found)]
+        if same and any(map(self._is_listed, (path, *same))):
             raise self._refusal(path, action)
         if self._listed and has_several(found):
             with self._looking:
@@ -179,9 +185,17 @@ class Protected:
                 raise self._refusal(path, action) if verdict else self._doubt(path, action)
 
     def _is_listed(self, path: Path) -> bool:
-        """Return whether a path is protected: it is a key file or on the user's list, and the user has not lifted that."""
-        is_key = any(_folded(path) in (_folded(key), _folded(_real(key))) for key in self._keys)
-        return (is_key or self._matches(self._listed, path)) and not self._matches(self._lifted, path)
+        """Return whether a path is protected: it is a key file or on the user's list, and the user has not lifted that.
+
+        What a key file leads to, if it is a link, is a key file too.
+        """
+        folded = _folded(path)
+        is_target = any(folded == _folded(_real(key)) for key in self._keys)
+        return self._is_named(path) or (is_target and not self._matches(self._lifted, path))
+
+    def _is_named(self, path: Path) -> bool:
+        """Return the same without following links."""
+        return (_folded(path) in self._folded_keys or self._matches(self._listed, path)) and not self._matches(self._lifted, path)
 
     def _by_other_names(self, path: Path, found: os.stat_result) -> bool | None:
         """Return whether another name of a file is protected. None if not all of its names were found."""
@@ -302,10 +316,10 @@ def _folded(path: Path) -> str:
     return str(path).casefold()
 
 
-def _is_same(path: Path, found: os.stat_result) -> bool:
+def _is_same(path: str, found: os.stat_result) -> bool:
     """Return whether an open file is the one at `path`, even if it was opened by another name."""
     try:
-        there = path.stat()
+        there = os.stat(path)  # noqa: PTH116 (for every file with matches of a search)
     except OSError:
         return False
     return (there.st_dev, there.st_ino) == (found.st_dev, found.st_ino)

@@ -34,12 +34,16 @@ _START_SHELLS = {
 }
 #: Runners whose arguments are command lines, not a program and its arguments.
 _TAKE_LINES = _SHELLS | {"eval", "trap"}
+#: Runners that take a command line after an option, which may be part of the same word.
+_TAKE_LINE_OPTION = frozenset(("runuser", "script", "su"))
 #: Runners that join all their arguments into one command line.
 _JOIN_WORDS = frozenset(("eval", "ssh", "tmux", "watch"))
 #: Runners that add arguments to the command.
 _ADD_WORDS = frozenset(("parallel", "sem", "xargs"))
 #: Commands that change what a name refers to, or that run commands in other ways than the runners.
 _UNCERTAIN = frozenset("alias at batch bind compgen complete crontab enable fc hash history let".split())
+#: What may stand before a built-in, followed by options.
+_RUN_BUILT_INS = frozenset(("builtin", "command", "time"))
 #: Built-ins that evaluate array subscripts in their arguments, even quoted ones.
 _EVALUATING = frozenset("[ declare export getopts local mapfile printf read readarray readonly test typeset unset wait".split())
 _DECLARING = frozenset(("declare", "export", "local", "readonly", "typeset"))
@@ -93,33 +97,48 @@ class SimpleCommand:
         Returns:
             The commands. ANY alone if the command cannot be analysed.
         """
-        if self._may_evaluate():
+        built_in = self._built_in()
+        if self._may_evaluate(0) or (built_in and self._may_evaluate(built_in)):
             return [ANY]
         if not self.words:
             return []
         words = [word.wide for word in self.words]
         name = _name(words[0])
-        if ANY in words[0] or name in _UNCERTAIN or _reads_commands(words):
+        if ANY in words[0] or {name, _name(words[built_in])} & _UNCERTAIN or _reads_commands(words):
             return [ANY]
         found = _spellings(words)
         if name not in _RUNNERS and not _LOADER.fullmatch(name):
             return found
-        if len(words) > _MOST_WORDS or any(_has_command(name, word) for word in words[1:]):
+        if len(words) > _MOST_WORDS or _has_hidden_command(words):
             return [ANY]
         for rest in _rests(name, words):
             if ANY in rest[0] or _reads_commands(rest) or (name in _ADD_WORDS and _name(rest[0]) in _RUNNERS):
                 return [ANY]
             found += _spellings([*rest, ANY] if name in _ADD_WORDS else rest)
-        texts = [word.text for word in self.words[1:]]
-        lines = [text for text in texts if name in _TAKE_LINES or _is_line(text)]
-        if name in _JOIN_WORDS:
-            lines.append(" ".join(texts))
-        return [*found, *(each for line in lines for each in read_inner(line))]
+        texts = [word.text for word in self.words]
+        # After a shell every word may be a command line, even behind another runner: `env bash -c '\\rm'` runs rm.
+        after = next((at for at, word in enumerate(words) if _takes_lines(_name(word))), len(words))
+        lines = [text for at, text in enumerate(texts[1:], 1) if at > after or _is_line(text)]
+        lines += [" ".join(texts[at + 1 :]) for at in (0, after) if at < len(words) and _name(words[at]) in _JOIN_WORDS]
+        return [*found, *(each for line in dict.fromkeys(lines) for each in read_inner(line))]
 
-    def _may_evaluate(self) -> bool:
-        """Return whether the shell may expand a quoted text: as a subscript, or later as the value of a variable."""
-        name = _name(self.words[0].text) if self.words else ""
-        words = [word.text for word in self.words[1:]]
+    def _built_in(self) -> int:
+        """Return the position of the word that names a built-in in `command -p alias x=y`; 0 if nothing precedes it."""
+        at = 0
+        while at < len(self.words) and _name(self.words[at].text) in _RUN_BUILT_INS:
+            at += 1
+            while at < len(self.words) and self.words[at].text.startswith("-"):
+                at += 1
+        return at if at < len(self.words) else 0
+
+    def _may_evaluate(self, at: int) -> bool:
+        """Return whether the shell may expand a quoted text: as a subscript, or later as the value of a variable.
+
+        Args:
+            at: the position of the command's name among the words.
+        """
+        name = _name(self.words[at].text) if self.words else ""
+        words = [word.text for word in self.words[at + 1 :]]
         assigned = [word.text for word in self.assigned]
         evaluated = [*assigned, *(words if name in _EVALUATING else ())]
         if any("$(" in word or "`" in word for word in evaluated):
@@ -216,16 +235,29 @@ def _script(rest: list[str]) -> str:
     return ""
 
 
+def _takes_lines(name: str) -> bool:
+    return name in _TAKE_LINES or name in _JOIN_WORDS or name in _TAKE_LINE_OPTION
+
+
 def _is_line(text: str) -> bool:
     """Return whether a word may be a whole command line."""
     return any(character in text for character in " \t\n;&|()<>$`")
 
 
-def _has_command(name: str, word: str) -> bool:
+def _has_hidden_command(words: list[str]) -> bool:
     """Return whether an argument may contain a command in itself, as in `-c'rm x'`, or turns other arguments into one."""
-    if word.startswith(":::"):
-        return name in _ADD_WORDS
-    return word.startswith("-") and (_is_line(word) or (name == "env" and re.match("-[A-Za-z0]*S|--s", word) is not None))
+    before: set[str] = {_name(words[0])}  # runners may run each other
+    for word in words[1:]:
+        if word.startswith(":::"):
+            if before & _ADD_WORDS:
+                return True
+        elif word.startswith("-"):
+            if _is_line(word) or ("env" in before and re.match("-[A-Za-z0]*S|--s", word)):
+                return True
+            if before & _TAKE_LINE_OPTION and re.match("-[A-Za-z]*c.|--c[a-z]*=", word):
+                return True
+        before.add(_name(word))
+    return False
 
 
 def _rests(name: str, words: list[str]) -> list[list[str]]:

@@ -281,7 +281,7 @@ class Bubblewrap:
             words += ["--ro-bind", "/dev/null", str(file)]
         for folder in self._own:
             skills = folder / "skills"
-            words += ["--ro-bind", str(skills), str(skills)] if skills.is_dir() else []
+            words += ["--ro-bind", str(skills), str(skills)] if os.path.isdir(skills) else []
         return words
 
     def folders_to(self, paths: Sequence[Path]) -> list[Path]:

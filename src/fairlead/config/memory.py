@@ -1,0 +1,70 @@
+"""Keeps the memory of the process small, and gives it back to the system after large sessions were closed.
+
+The parts of a session refer to each other, so that only the garbage collector can free a closed session. In a process that has
+become idle, it may not run for a long time. And what it frees stays in the C library's heap until that is trimmed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+
+#: The number of the option of glibc that limits the heaps: see `use_one_heap`.
+_M_ARENA_MAX = -8
+#: How many entries of sessions are closed before their memory is given back. They take about 50 MB.
+ENOUGH_ENTRIES = 20_000
+#: Seconds from there to the collection. By then, the program has usually dropped the agents that it closed.
+PATIENCE = 1.0
+
+_closed_entries = 0
+_timer: asyncio.TimerHandle | None = None
+
+
+def session_closed(entries: int) -> None:
+    """Count the entries of a closed session. After many of them, memory is given back a moment later.
+
+    The work is that of the full collection which as many new objects would cause anyway.
+    """
+    global _closed_entries, _timer
+    _closed_entries += entries
+    if _closed_entries < ENOUGH_ENTRIES:
+        return
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    if _timer is not None:  # a timer of a loop that has ended would never fire
+        _timer.cancel()
+    _timer = loop.call_later(PATIENCE, _give_back)
+
+
+def _give_back() -> None:
+    global _closed_entries, _timer
+    _closed_entries, _timer = 0, None
+    gc.collect()
+    trim_heap()
+
+
+def trim_heap() -> None:
+    """Return the free pages of the C library's heap to the system. Only glibc can do that; elsewhere this does nothing."""
+    _call_c_library("malloc_trim", 0)
+
+
+def use_one_heap() -> None:
+    """Let all threads that start from now on allocate from the same heap. Elsewhere than with glibc, this does nothing.
+
+    glibc gives threads heaps of their own, so that they need not wait for each other. Python's threads hardly ever work at the
+    same time. But each of these heaps grows to what the largest work of its thread needed, and what is freed there cannot be
+    used by others: in a process that runs for long, most of the memory is free and belongs to the wrong thread.
+    """
+    _call_c_library("mallopt", _M_ARENA_MAX, 1)
+
+
+def _call_c_library(name: str, *arguments: int) -> None:
+    """Call a function of the C library, if it has it."""
+    import ctypes
+
+    try:
+        getattr(ctypes.CDLL(None), name)(*arguments)
+    except (AttributeError, OSError, TypeError):
+        return
