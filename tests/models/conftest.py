@@ -1,4 +1,4 @@
-"""A certificate authority for servers on loopback."""
+"""A home, and a certificate authority for servers on loopback."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from fairlead.config.home import Home
 
 if TYPE_CHECKING:
     import trustme
@@ -23,3 +25,8 @@ def authority_file(authority: trustme.CA, tmp_path: Path) -> str:
     path = tmp_path / "authority.pem"
     authority.cert_pem.write_to_path(str(path))
     return str(path)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path / "home")

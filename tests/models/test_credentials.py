@@ -33,11 +33,6 @@ def keys(home: Home, env: dict[str, str] | None = None, **options: Any) -> Crede
     return CredentialStore(home, env or {}, warnings=options.pop("warnings", []), **options)
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return Home(tmp_path / "home")
-
-
 def test_a_key_comes_from_the_flag_then_auth_json_then_the_environment_then_models_json(home: Home) -> None:
     env = {"ANTHROPIC_API_KEY": "from-env"}
     assert keys(home).key("anthropic", None) is None

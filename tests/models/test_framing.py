@@ -86,6 +86,15 @@ def test_a_size_line_or_trailers_without_end_are_refused() -> None:
             body.feed(b"x: " + b"y" * 1000 + b"\r\n" + b"z" * 1000)
 
 
+@pytest.mark.parametrize("wire", [b"1;" + b"x" * 5_000 + b"\r\na\r\n0\r\n\r\n", b"0\r\nx: " + b"y" * 70_000 + b"\r\n\r\n"])
+@pytest.mark.parametrize("size", [1, 100, 100_000])
+def test_lines_that_are_too_long_are_refused_wherever_the_network_cuts_them(wire: bytes, size: int) -> None:
+    body = ChunkedBody()
+    with pytest.raises(MalformedBody):
+        for at in range(0, len(wire), size):
+            body.feed(wire[at : at + size])
+
+
 def test_what_follows_a_body_is_surplus() -> None:
     chunked = ChunkedBody()
     assert chunked.feed(b"1\r\na\r\n0\r\n\r\nHTTP/1.1") == b"a"

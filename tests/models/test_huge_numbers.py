@@ -59,8 +59,9 @@ def test_a_wait_that_cannot_be_read_is_none(value: str) -> None:
 
 
 def test_a_session_says_how_full_it_is_whatever_its_file_says() -> None:
+    from fairlead.core.messages import add_usage
     from fairlead.session.context.budget import Totals
-    from fairlead.session.context.tokens import add_usage, tokens_since
+    from fairlead.session.context.tokens import tokens_since
 
     huge: Any = Usage(10**400, 5, -3, 0, 10**400)
     sums = Totals()

@@ -131,6 +131,22 @@ async def test_a_server_that_is_not_there_is_an_error_in_the_message() -> None:
     assert events[0].transient
 
 
+async def test_an_answer_without_end_is_cut_off_and_kept() -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n")
+        while True:
+            writer.write(b": nothing\n\n" * 100_000)
+            await writer.drain()
+
+    async with raw_server(talk) as server:
+        events = await collect(server.url, lambda name, data: None)
+    end = events[-1]
+    assert isinstance(end, StreamEnd)
+    assert end.message.error_message == "The provider sent more than 128 MiB; the answer was cut off."
+    assert not end.transient
+
+
 def test_json_instead_of_events_is_shown() -> None:
     answer = {"raw": '{"error": "no such model"}', "headers": {"content-type": "application/json; charset=utf-8"}}
     end = outcome(API, answer).end

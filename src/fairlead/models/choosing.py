@@ -5,6 +5,7 @@ The order is: what the settings and the keys allow, a model server that runs on 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -72,5 +73,5 @@ def _downloaded(registry: Registry) -> Model | None:
     from fairlead.models.local.weights import DOWNLOADS, models_folder
 
     folder = models_folder(registry.home)
-    ready = [each for each in DOWNLOADS if (folder / each.file).exists()]
+    ready = [each for each in DOWNLOADS if os.path.exists(folder / each.file)]
     return registry.find("local", ready[0].name) if ready and is_installed() else None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from fairlead.config.child_guard import child_guard
 from fairlead.errors import NoCredentials
 
 if TYPE_CHECKING:
@@ -104,6 +105,7 @@ def command_output(command: str, what: str, env: Mapping[str, str]) -> str:
         env=dict(env),
         start_new_session=True,
     )
+    child_guard.add(process.pid)
     with process:
         try:
             output, errors = _outputs(process)
@@ -112,6 +114,8 @@ def command_output(command: str, what: str, env: Mapping[str, str]) -> str:
             raise NoCredentials(
                 f"{what} comes from a command that took longer than {COMMAND_SECONDS:g} seconds: {command}"
             ) from None
+        finally:
+            child_guard.remove(process.pid)
     if process.returncode != 0:
         reason = errors.decode("utf-8", "replace").strip().rpartition("\n")[2]
         raise NoCredentials(

@@ -1,9 +1,13 @@
-"""The context windows that model servers really have, as far as they report them."""
+"""The context windows that model servers really have, as far as they report them, and what a small one changes.
+
+The limits of a small window are facts of the window alone. The session asks for them when it prepares a turn; the loop does
+not know them.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import ProviderError
@@ -13,6 +17,12 @@ if TYPE_CHECKING:
     from fairlead.models.credentials import RequestAuth
     from fairlead.models.http.client import Http
 
+#: The largest window that counts as small, in tokens.
+SMALL_WINDOW = 32_768
+_CHARACTERS_PER_TOKEN = 4
+#: The parts of a small window that the result of one tool may take, and that stay free for the answer.
+_TOOL_OUTPUT_PART = 4
+_RESERVE_PART = 4
 #: A smaller number than this was misread and is not a window.
 _SMALLEST = 128
 #: Seconds that a server has to list its models.
@@ -125,3 +135,18 @@ def stated_window(entry: dict[str, Any]) -> int | None:
             if isinstance(value, int) and not isinstance(value, bool) and value >= _SMALLEST:
                 return value
     return None
+
+
+def is_small(window: int | None) -> TypeGuard[int]:
+    """Return whether a context window, in tokens, is small. One that is not known (0 or None) is not."""
+    return window is not None and 0 < window <= SMALL_WINDOW
+
+
+def longest_tool_output(window: int) -> int | None:
+    """Return how many characters of text one tool result may have; None if the tools' own limits suffice."""
+    return window // _TOOL_OUTPUT_PART * _CHARACTERS_PER_TOKEN if is_small(window) else None
+
+
+def largest_reserve(window: int) -> int:
+    """Return how much of a small window may stay free for the answer, in tokens."""
+    return window // _RESERVE_PART

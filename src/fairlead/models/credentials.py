@@ -104,6 +104,12 @@ class CredentialStore:
                 fields = cast("dict[str, Any]", entry)
                 learn(*(value for name in ("key", "access", "refresh") if isinstance(value := fields.get(name), str)))
 
+    def variables(self) -> set[str]:
+        """Return the names of the environment variables that keys in auth.json stand for."""
+        self._auth_entry("")
+        keys = filter(None, map(_key_of, (self._auth or {}).values()))
+        return {name for key in keys for name in ConfigValue(key).variables}
+
     def configured(self, provider: str, models_json_key: str | None, *, logins: bool = False) -> bool:
         """Tell whether a provider has a key, without running a command. With `logins`, the token of a login counts as a key."""
         value = self._written(provider, models_json_key, logins)

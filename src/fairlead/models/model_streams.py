@@ -11,13 +11,17 @@ from msgspec.structs import replace
 
 from fairlead.config.process import run_in_thread
 from fairlead.core.model import Model, ModelStream
+from fairlead.core.secrets import learn
 from fairlead.errors import ConfigError, FairleadError
 from fairlead.models.credentials import RequestAuth
 from fairlead.models.http.client import Http
 from fairlead.models.registry import Registry
 
 if TYPE_CHECKING:
+    from fairlead.config.settings import RateLimit
+    from fairlead.models.apis.adapter import Adapter
     from fairlead.models.context_windows import ContextWindows
+    from fairlead.models.limiter import KeyLimiter
 
 #: Milliseconds before its expiry at which a key already counts as expired.
 EARLY_MS = 60_000
@@ -42,6 +46,8 @@ class ModelStreams:
         thinking_budgets: Mapping[str, int] | None = None,
         *,
         block_images: bool = False,
+        rate_limits: Mapping[str, RateLimit] | None = None,
+        priority: int = 0,
         after: Callable[[], None] = lambda: None,
     ) -> None:
         """Use the models of `registry`.
@@ -52,6 +58,8 @@ class ModelStreams:
             now_ms: the time, in milliseconds since the epoch.
             thinking_budgets: tokens by thinking level, for APIs that take a number.
             block_images: send a note instead of every image.
+            rate_limits: limits by the name of the provider; `*` stands for every other one.
+            priority: of the requests that wait for a limit, those with a higher one come first.
             after: called when a model's key has been looked up, which may have added to the registry's warnings.
         """
         self._registry = registry
@@ -59,6 +67,8 @@ class ModelStreams:
         self._now_ms = now_ms
         self._budgets = thinking_budgets
         self._block_images = block_images
+        self._rate_limits = rate_limits or {}
+        self._priority = priority
         self._after = after
         self._streams: dict[tuple[str, str], _Connected] = {}
 
@@ -104,13 +114,17 @@ class ModelStreams:
             return None
         return kept.stream if kept.expires is None or self._now_ms() + EARLY_MS < kept.expires else None
 
-    async def stream(self, model: Model) -> ModelStream:
+    async def stream(self, model: Model, api_key: str | None = None) -> ModelStream:
         """Return the stream of `model`, and open it if it is not. That takes long if its key is the output of a command.
+
+        With `api_key`, the stream uses that key and is not kept.
 
         Raises:
             NoCredentials: there is no key, or its login has expired and cannot be renewed.
             ConfigError: the model's API or its `compat` settings are unusable.
         """
+        if api_key is not None and self._registry.added.stream(model) is None:
+            return await self._with_key(model, api_key)
         stream = self.known(model)
         if stream is None:
             registry = self._registry
@@ -128,10 +142,30 @@ class ModelStreams:
                 auth = await run_in_thread(partial(registry.auth, model))
             finally:
                 self._after()
-            asked = replace(model, input=["text"]) if self._block_images else model
-            stream = open_stream(asked, auth, self._http, self._now_ms, thinking_budgets=self._budgets)
+            stream = self._opened(model, auth)
             self._streams[model.provider, model.id] = _Connected(stream, version, auth.expires)
         return stream
+
+    async def _with_key(self, model: Model, api_key: str) -> ModelStream:
+        try:
+            headers = (await run_in_thread(partial(self._registry.auth, model))).headers
+        except FairleadError:
+            headers = {}
+        learn(api_key)
+        headers = {name: value for name, value in headers.items() if name.lower() != "authorization"}
+        return self._opened(model, RequestAuth(api_key, headers))
+
+    def _opened(self, model: Model, auth: RequestAuth) -> ModelStream:
+        from fairlead.models.limiter import limiter_for
+
+        asked = replace(model, input=["text"]) if self._block_images else model
+        limiter = limiter_for(model.provider, auth.api_key)
+        limit = self._rate_limits.get(model.provider) or self._rate_limits.get("*")
+        if limit is not None:
+            limiter.restrict(limit)
+        return open_stream(
+            asked, auth, self._http, self._now_ms, thinking_budgets=self._budgets, limiter=limiter, priority=self._priority
+        )
 
 
 #: The module and class of the adapter for each API. Adapters are imported when a model first needs them.
@@ -151,7 +185,15 @@ class _Adapter(Protocol):
         http: Http,
         now_ms: Callable[[], int],
         thinking_budgets: Mapping[str, int] | None = None,
-    ) -> ModelStream: ...
+    ) -> Adapter: ...
+
+
+def load_adapter(api: str) -> _Adapter:
+    """Return the adapter for an API. Raises KeyError if there is none."""
+    from importlib import import_module
+
+    module, name = ADAPTERS[api]
+    return cast("_Adapter", getattr(import_module(f"fairlead.models.apis.{module}"), name))
 
 
 def open_stream(
@@ -161,6 +203,8 @@ def open_stream(
     now_ms: Callable[[], int],
     *,
     thinking_budgets: Mapping[str, int] | None = None,
+    limiter: KeyLimiter | None = None,
+    priority: int = 0,
 ) -> ModelStream:
     """Open a stream for `model`. Keep it for a whole conversation: it remembers how it encoded earlier messages.
 
@@ -170,6 +214,8 @@ def open_stream(
         http: the connections to use.
         now_ms: the time, in milliseconds since the epoch.
         thinking_budgets: tokens by thinking level, for APIs that take a number.
+        limiter: says when a request may be sent; None: at once.
+        priority: that of its requests among those that wait.
 
     Raises:
         ConfigError: the model's API is unknown, or its `compat` settings are unusable.
@@ -179,8 +225,7 @@ def open_stream(
         raise ConfigError(
             f'The model {model.provider}/{model.id} has the unknown API "{model.api}". Set its `api` to one of: {known}.'
         )
-    from importlib import import_module
-
-    module, name = ADAPTERS[model.api]
-    adapter = cast("_Adapter", getattr(import_module(f"fairlead.models.apis.{module}"), name))
-    return adapter(model, auth, http, now_ms, thinking_budgets)
+    stream = load_adapter(model.api)(model, auth, http, now_ms, thinking_budgets)
+    if limiter is not None:
+        stream.limit(limiter, priority)
+    return stream

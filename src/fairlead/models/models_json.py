@@ -4,8 +4,6 @@ The format is pi's; omp and xcsh write the same as YAML. Keys and headers stay a
 they stand for.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast

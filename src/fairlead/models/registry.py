@@ -15,10 +15,11 @@ from fairlead.errors import ConfigError, ModelNotFound, NoCredentials
 from fairlead.models import model_patterns
 from fairlead.models.added_models import AddedModels
 from fairlead.models.catalog import PROVIDERS, catalog_models
+from fairlead.models.config_value import ConfigValue
 from fairlead.models.context_windows import ContextWindows
 from fairlead.models.credentials import CredentialStore, LoginToken, RequestAuth, needs_no_key, split_login
 from fairlead.models.models_json import OAuthEntry, ProviderEntry, read_models_json
-from fairlead.models.unlisted_providers import UnlistedProviders
+from fairlead.models.unlisted_providers import KEY_VARIABLE, UnlistedProviders
 
 if TYPE_CHECKING:
     from fairlead.models.added_logins import AddedLogin
@@ -75,6 +76,10 @@ class Registry:
     def available(self) -> list[Model]:
         """Return the models that have a key or need none. Runs no command to find out."""
         return self._usable(self._all_models())
+
+    def has_usable(self) -> bool:
+        """Whether any model has a key or needs none. Faster than `available`."""
+        return any(self._can_use(model) for models in (self._own_models, self._all_models) for model in models())
 
     def providers(self) -> list[tuple[str, bool]]:
         """Return each provider that has models, and whether it has a key."""
@@ -272,6 +277,17 @@ class Registry:
             return "the extension that adds the provider"
         entry = self.entry(provider)
         return self._credentials.source(provider, entry.api_key, logins=entry.oauth is not None)
+
+    def key_variables(self) -> set[str]:
+        """Return the names of all environment variables from which keys or secret headers of providers are read."""
+        names = {KEY_VARIABLE, *(name for provider in PROVIDERS.values() for name in provider.key_variables)}
+        names |= self._credentials.variables()
+        for entry in self.provider_entries().values():
+            changes = (entry, *(entry.models or ()), *(entry.model_overrides or {}).values())
+            for text in (entry.api_key, *(value for each in changes for value in (each.headers or {}).values())):
+                if text:
+                    names.update(ConfigValue(text).variables)
+        return names
 
     def logins(self) -> dict[str, OAuthEntry]:
         """Return the login settings of each provider that supports login, in the order of models.json."""

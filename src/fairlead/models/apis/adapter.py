@@ -25,10 +25,14 @@ from fairlead.models.http.client import Http, HttpRequest, HttpResponse, Request
 from fairlead.models.http.framing import SSEDecoder
 
 if TYPE_CHECKING:
-    from fairlead.core.model import Interceptor
+    from fairlead.core.model import Interceptor, WaitListener
+    from fairlead.models.limiter import KeyLimiter, Ticket
 
 #: How many characters of an unexpected response are shown.
 _SHOWN = 4096
+#: The most bytes of one response, events and all. No model writes so much; without a limit, a server that never ends its answer
+#: would fill the memory.
+LONGEST_RESPONSE = 128 * 1024 * 1024
 #: The most seconds that a server can ask us to wait. Callers never wait that long; the limit keeps the number calculable.
 _LONGEST_WAIT = 1e9
 
@@ -75,13 +79,30 @@ class Adapter(ABC):
         self._budgets = dict(thinking_budgets or {})
         #: The messages of the last request, as the provider accepts them.
         self._history: PrefixCache[ModelMessage] = PrefixCache()
+        #: What its requests may have to wait for, and their priority.
+        self._limiter: KeyLimiter | None = None
+        self._priority = 0
         self._set_up()
+
+    def limit(self, limiter: KeyLimiter, priority: int) -> None:
+        """Let requests wait for a limiter from now on. Those with a higher priority come first."""
+        self._limiter, self._priority = limiter, priority
 
     def __call__(self, request: ModelRequest, cancel: CancelToken) -> AsyncIterator[list[StreamEvent]]:
         """Ask the model. Returns the events of its message, in batches; failures are in the message too."""
         partial = PartialMessage(self._model, self._now_ms())
         reader = self._reader(partial, request)
-        return stream_message(self._http, lambda: self._request(request), partial, reader, cancel, request.interceptor)
+        return stream_message(
+            self._http,
+            lambda: self._request(request),
+            partial,
+            reader,
+            cancel,
+            request.interceptor,
+            limiter=self._limiter,
+            priority=self._priority,
+            wait_listener=request.wait_listener,
+        )
 
     def _longest_answer(self, request: ModelRequest) -> int:
         """The most tokens the answer may have: what the request says, else the model's `maxTokens`; 0 if neither says."""
@@ -107,6 +128,10 @@ async def stream_message(
     reader: EventReader,
     cancel: CancelToken,
     interceptor: Interceptor | None = None,
+    *,
+    limiter: KeyLimiter | None = None,
+    priority: int = 0,
+    wait_listener: WaitListener | None = None,
 ) -> AsyncIterator[list[StreamEvent]]:
     """Ask a provider and build `partial` from the events of the response, until it is finished.
 
@@ -117,19 +142,27 @@ async def stream_message(
         reader: gets each event, and the end of the response.
         cancel: aborts the request when it fires.
         interceptor: may change the request, and sees the response.
+        limiter: says when the request may be sent; None: at once.
+        priority: of the requests that wait, those with a higher one come first.
+        wait_listener: gets to know that the request has to wait for the limiter.
 
     Yields:
         The message's events, in one batch per network read.
     """
     events = _EventFeed(partial, reader)
+    ticket: Ticket | None = None
     try:
         asked = request()
+        if limiter is not None:
+            ticket = await limiter.enter(len(asked.body), priority, cancel, wait_listener)
         async with send(http, asked, cancel, interceptor) as (response, body):
+            url = asked.url
+            del asked  # its body may be large, and the response may take minutes
             if response.status >= 400:
-                await _fail_with_status(partial, response, asked, body)
+                await _fail_with_status(partial, response, url, body)
             else:
                 async for chunk in response.chunks():
-                    if await events.is_json(response, chunk):
+                    if events.expects_beginning and await events.is_json(response, chunk):
                         break
                     arrived = events.decoded(chunk)
                     if interceptor is not None and interceptor.sees_stream:
@@ -149,6 +182,9 @@ async def stream_message(
     except Exception as error:
         _log_failure()
         partial.fail(f"Unexpected {type(error).__name__} while reading the model's answer: {error}")
+    finally:
+        if limiter is not None and ticket is not None:
+            limiter.leave(ticket, partial.finished)
     # The last events leave after the connection was released, because a caller that has them may not ask for more.
     yield partial.take()
 
@@ -160,18 +196,20 @@ class _EventFeed:
         self._partial = partial
         self._reader = reader
         self._decoder = SSEDecoder()
+        #: Whether nothing has arrived so far.
+        self.expects_beginning = True
         self._beginning = b""
+        self._left = LONGEST_RESPONSE
         self._understood = 0
         self._skipped = 0
 
     async def is_json(self, response: HttpResponse, chunk: bytes) -> bool:
-        """Tell whether the response is plain JSON; if so, end the message with an error that shows it.
+        """Tell from its first chunk whether the response is plain JSON; if so, end the message with an error that shows it.
 
         Imitators send JSON when they ignore `stream`, or report an error with status 200. Some label their events as JSON,
         so the first character decides.
         """
-        if self._beginning:
-            return False
+        self.expects_beginning = False
         self._beginning = chunk[: 2 * _SHOWN]
         if "json" not in response.headers.get("content-type", "") or not chunk.lstrip().startswith((b"{", b"[")):
             return False
@@ -180,7 +218,13 @@ class _EventFeed:
         return True
 
     def decoded(self, chunk: bytes) -> list[tuple[bytes, bytes]]:
-        """Return the events that `chunk` completes, each with its name and its data."""
+        """Return the events that `chunk` completes, each with its name and its data.
+
+        Raises ProviderError if the response is too long.
+        """
+        self._left -= len(chunk)
+        if self._left < 0:
+            raise ProviderError(f"The provider sent more than {LONGEST_RESPONSE >> 20} MiB; the answer was cut off.")
         return self._decoder.feed(chunk)
 
     def end(self) -> None:
@@ -231,12 +275,12 @@ def _log_failure() -> None:
         logger.debug("an adapter failed: %s", redacted(format_exc()))
 
 
-async def _fail_with_status(partial: PartialMessage, response: HttpResponse, asked: HttpRequest, body: bytes | None) -> None:
+async def _fail_with_status(partial: PartialMessage, response: HttpResponse, url: str, body: bytes | None) -> None:
     """End the message with the server's error. `body` is the error's text, if that has been read already."""
     status = response.status
     text = _shown(await read_error_body(response) if body is None else body) or _phrase(status)
     if status in (404, 405):
-        text += _not_there(asked.url, text)
+        text += _not_there(url, text)
     transient = status in (408, 409, 429) or status >= 500
     partial.fail(f"{status} {text}", status=status, retry_after=retry_after(response.headers), transient=transient)
 

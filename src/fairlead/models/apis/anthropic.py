@@ -1,7 +1,5 @@
 """The adapter for Anthropic's Messages API: its requests, and the reader of its stream."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -66,7 +64,7 @@ class AnthropicMessages(Adapter):
         self._encoded: EncodedMessages[ModelMessage] = EncodedMessages()
         self._sent: PrefixCache[bytes] = PrefixCache()
 
-    def _reader(self, partial: PartialMessage, request: ModelRequest) -> AnthropicReader:
+    def _reader(self, partial: PartialMessage, request: ModelRequest) -> "AnthropicReader":
         return AnthropicReader(partial)
 
     def _request(self, request: ModelRequest) -> HttpRequest:

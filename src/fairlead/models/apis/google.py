@@ -1,7 +1,5 @@
 """The adapter for Google's Generative Language API (Gemini)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -86,7 +84,7 @@ class GoogleGenerativeAI(Adapter):
         self._sent: PrefixCache[bytes] = PrefixCache()
         self._images = EncodedMessages[ToolResultMessage]()
 
-    def _reader(self, partial: PartialMessage, request: ModelRequest) -> GoogleReader:
+    def _reader(self, partial: PartialMessage, request: ModelRequest) -> "GoogleReader":
         return GoogleReader(partial)
 
     def _request(self, request: ModelRequest) -> HttpRequest:

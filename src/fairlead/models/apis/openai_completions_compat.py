@@ -4,8 +4,6 @@ A model's `compat` says so explicitly, with the keys of pi's models.json. What i
 and address. An unknown server gets what most servers accept: a `system` message, no `store` field, no strict tools.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args, get_origin

@@ -4,8 +4,6 @@ A tool call's id is the provider's `call_id`. The id of the item that carried th
 what it stores, and a plain id survives a change of provider.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias
 
@@ -53,7 +51,7 @@ class OpenAIResponses(Adapter):
     def _set_up(self) -> None:
         self._messages = EncodedMessages[ModelMessage]()
 
-    def _reader(self, partial: PartialMessage, request: ModelRequest) -> ResponsesReader:
+    def _reader(self, partial: PartialMessage, request: ModelRequest) -> "ResponsesReader":
         return ResponsesReader(partial)
 
     def _request(self, request: ModelRequest) -> HttpRequest:

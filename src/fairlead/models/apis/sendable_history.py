@@ -14,7 +14,6 @@ from typing import TypeAlias
 
 import msgspec
 
-from fairlead.core.images import encoded_dimensions, is_too_large
 from fairlead.core.messages import (
     AssistantBlock,
     AssistantMessage,
@@ -230,6 +229,8 @@ def _problem(image: ImageContent, api: str) -> str | None:
 
     A provider that refuses an image refuses the whole conversation.
     """
+    from fairlead.core.images import encoded_dimensions, is_too_large
+
     found = encoded_dimensions(image.data)
     if found is None:
         return None

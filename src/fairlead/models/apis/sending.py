@@ -66,6 +66,7 @@ async def send(
         request = await _intercepted(request, interceptor, cancel)
     async with _send_until_loaded(http, request, cancel, patience) as (response, body):
         _log.debug("the model server at %s answered with status %d", visible(_host(request)), response.status)
+        del request  # its body may be large, and the response may take minutes
         if interceptor is not None:
             await _unless_aborted(interceptor.response(response.status, dict(response.headers)), cancel)
         yield response, body
@@ -92,6 +93,7 @@ async def _send_until_loaded(
         async with http.stream(request, cancel) as response:
             body = await read_error_body(response) if response.status == 503 else None
             if body is None or not re.search(_LOADING, body.decode("utf-8", "replace")):
+                del request
                 yield response, body
                 return
         waited = loop.time() - start

@@ -18,7 +18,7 @@ from fairlead.config.process import run_in_thread
 from fairlead.core.runtime import CancelToken
 from fairlead.core.secrets import learn_headers, redacted
 from fairlead.errors import ProviderError
-from fairlead.models.http.connection import ConnectionLost, HttpConnection, IdleTimeout, explain, open_connection
+from fairlead.models.http.connection import READ_INTERVAL, ConnectionLost, HttpConnection, IdleTimeout, explain, open_connection
 from fairlead.models.http.exchange import (
     Exchange,
     HttpRequest,
@@ -61,6 +61,7 @@ class Http:
         *,
         connect_timeout: float = 30,
         idle_timeout: float = 300,
+        read_interval: float = READ_INTERVAL,
         env: Mapping[str, str] | None = None,
         tap: HttpTap | None = None,
     ) -> None:
@@ -69,11 +70,13 @@ class Http:
         Args:
             connect_timeout: seconds for everything before a request is sent: name lookup, proxy, TLS.
             idle_timeout: seconds that a server may be silent.
+            read_interval: seconds between two reads of a response that arrives in small pieces.
             env: the variables that name proxies and certificates; by default the environment of the process.
             tap: sees the requests and their responses.
         """
         self._connect_timeout = connect_timeout
         self._idle_timeout = idle_timeout
+        self._read_interval = read_interval
         self._env = os.environ if env is None else env
         self._joined: ConnectionPool | None = None
         self._tap = tap
@@ -114,6 +117,7 @@ class Http:
         try:
             route = self._route(request.url)
             exchange, response, forget = await self._answer(request, route, cancel)
+            del request  # its body may be large, and the response may take minutes
             if tap is not None:
                 tap.head_received(response.status, response.headers)
                 response.tap = tap
@@ -183,6 +187,7 @@ class Http:
         kept = self._take(route)
         while True:
             connection = kept or await self._connect(route, cancel)
+            connection.read_interval = self._read_interval
             forget = cancel.on_fire(connection.abort)
             exchange = Exchange(connection, route, cancel, self._idle_timeout)
             try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from fairlead.config.process import run_in_thread
@@ -15,8 +16,10 @@ if TYPE_CHECKING:
 
 #: With this many unread bytes, reading pauses and the server has to wait.
 _HIGH_WATER = 65536
-#: After this many reads of fewer than this many bytes, the connection waits this many seconds between two reads.
-_MANY_SMALL_READS, _SMALL_READ, _PAUSE = 16, 4096, 0.016
+#: After this many reads of fewer than this many bytes, the connection waits between two reads, by default for these seconds.
+_MANY_SMALL_READS, _SMALL_READ, READ_INTERVAL = 16, 4096, 0.016
+#: It does not wait if more than that has passed since the last read: then a pause would not bring two pieces together.
+_NEARLY = 0.001
 #: Seconds to wait for an address before the next one is tried in parallel (RFC 8305).
 _NEXT_ADDRESS_AFTER = 0.25
 
@@ -53,6 +56,10 @@ class HttpConnection(asyncio.Protocol):
         self._idle_timer: asyncio.TimerHandle | None = None
         self._timed_out = False
         self._small_reads = 0
+        #: Seconds between two reads of a response that arrives in small pieces.
+        self.read_interval = READ_INTERVAL
+        #: The time of the last small read.
+        self._read_at = 0.0
         #: Ends the pause between two reads; None if there is no pause.
         self._pause_timer: asyncio.TimerHandle | None = None
         self.closed: asyncio.Future[None] = self._loop.create_future()
@@ -75,7 +82,10 @@ class HttpConnection(asyncio.Protocol):
         elif len(data) < _SMALL_READ:
             self._small_reads += 1
             if self._small_reads > _MANY_SMALL_READS and self._pause_timer is None:
-                self._pause_after_small_reads()
+                now = monotonic()
+                if now - self._read_at < self.read_interval + _NEARLY:
+                    self._pause_after_small_reads()
+                self._read_at = now
 
     def eof_received(self) -> bool:
         self._ended = True
@@ -105,6 +115,7 @@ class HttpConnection(asyncio.Protocol):
             self._pause_over()
         if self._transport is not None and not self._ended:
             self._transport.write(data)
+            self._unsent = self._transport.get_write_buffer_size()
 
     async def read(self, idle_timeout: float) -> bytes:
         """Return all that has arrived, or else wait for more; b"" if the server closed the connection properly.
@@ -114,8 +125,31 @@ class HttpConnection(asyncio.Protocol):
             IdleTimeout: nothing was sent or received for `idle_timeout` seconds.
         """
         # In a loop, because a late wake-up for data that has been read meanwhile is not the end of the response.
-        while not self._received and not self._ended:
-            await self._wait(idle_timeout)
+        while (arrival := self.arrival(idle_timeout)) is not None:
+            await arrival
+        return self.take() or b""
+
+    def arrival(self, idle_timeout: float) -> asyncio.Future[None] | None:
+        """Return a future that is done when there may be something to take, or None if there is something now.
+
+        At most one caller may wait. Until then, nothing may be sent or received for `idle_timeout` seconds.
+        """
+        if self._received or self._ended:
+            return None
+        self._waiter = asyncio.Future(loop=self._loop)
+        self._waiting_since = monotonic()
+        if self._unsent and self._transport is not None:
+            self._unsent = self._transport.get_write_buffer_size()
+        self._idle_timeout = idle_timeout
+        if self._idle_timer is None:
+            self._idle_timer = self._loop.call_later(idle_timeout, self._check_idle)
+        return self._waiter
+
+    def take(self) -> bytes | None:
+        """Return all that has arrived, or else b"" if the server closed the connection properly, or else None.
+
+        Raises the same as `read`.
+        """
         if self._received:
             data = self._received[0] if len(self._received) == 1 else b"".join(self._received)
             self._received.clear()
@@ -128,7 +162,7 @@ class HttpConnection(asyncio.Protocol):
             raise IdleTimeout
         if self._error is not None:
             raise ConnectionLost(str(self._error)) from self._error
-        return b""
+        return b"" if self._ended else None
 
     def abort(self) -> None:
         """Close the connection immediately, whatever it is doing."""
@@ -149,24 +183,12 @@ class HttpConnection(asyncio.Protocol):
 
     # waiting: one future while there is nothing to read, and one timer that serves many waits
 
-    async def _wait(self, idle_timeout: float) -> None:
-        self._waiter = self._loop.create_future()
-        self._waiting_since = self._loop.time()
-        self._unsent = self._transport.get_write_buffer_size() if self._transport is not None else 0
-        self._idle_timeout = idle_timeout
-        if self._idle_timer is None:
-            self._idle_timer = self._loop.call_later(idle_timeout, self._check_idle)
-        try:
-            await self._waiter
-        finally:
-            self._waiter = None
-
     def _pause_after_small_reads(self) -> None:
         """Stop reading for a moment, because the response arrives in small pieces.
 
         Waking up for each piece costs more than reading it. Updates to hosts are at least as far apart anyway.
         """
-        self._pause_timer = self._loop.call_later(_PAUSE, self._pause_over)
+        self._pause_timer = self._loop.call_later(self.read_interval, self._pause_over)
         self._resume_or_pause()
 
     def _pause_over(self) -> None:
@@ -184,14 +206,15 @@ class HttpConnection(asyncio.Protocol):
                 self._transport.pause_reading()
 
     def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
 
     def _check_idle(self) -> None:
         self._idle_timer = None
-        if self._waiter is None or self._transport is None:
+        if self._waiter is None or self._waiter.done() or self._transport is None:
             return
-        now = self._loop.time()
+        now = monotonic()
         unsent = self._transport.get_write_buffer_size()
         if unsent != self._unsent:
             self._unsent = unsent

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from time import monotonic
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from msgspec import Struct
@@ -24,15 +25,11 @@ if TYPE_CHECKING:
 _LONGEST_HEAD = 65536
 #: The most interim responses (1xx) before the final one.
 _MOST_INTERIM = 100
-_HEAD_END = re.compile(rb"\r?\n\r?\n")
-#: The head of a final HTTP/1.1 response that follows the rules strictly.
-_PLAIN_HEAD = re.compile(
-    rb"HTTP/1\.1 ([2-5]\d\d)(?: [\t\x20-\x7e\x80-\xff]*)?\r\n"
-    rb"((?:[-!#$%&'*+.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*\r\n)*)\r\n"
-)
-_SWITCH = re.compile(rb"HTTP/1\.\d 101\b")
-_HEADER_NAME = re.compile(r"[-!#$%&'*+.^_`|~0-9A-Za-z]+")
-_HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+#: Compiled when it is first used: a process answers its first command before that.
+_SWITCH = rb"HTTP/1\.\d 101\b"
+#: What the name of a header consists of, and what its value and a reason may consist of.
+_IN_NAMES = b"-!#$%&'*+.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_IN_VALUES = b"\t" + bytes(range(0x20, 0x7F)) + bytes(range(0x80, 0x100))
 #: Headers that say where a request ends. A configured value would break the connection.
 _RESERVED_HEADERS = frozenset({"content-length", "transfer-encoding", "connection", "upgrade", "expect", "te", "trailer"})
 #: The most digits of a length in bytes.
@@ -153,17 +150,22 @@ class HttpResponse:
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """Yield the body, in one piece per network read. Raises the same as `read`."""
-        loop = asyncio.get_running_loop()
-        last = loop.time()
-        while not self.body.complete:
-            payload = await self._exchange.read_body(self.body)
+        exchange, body = self._exchange, self.body
+        framing_since: float | None = None
+        while not body.complete:
+            # Without a coroutine for each piece: a slow answer costs little more than waking up for it.
+            if (arrival := exchange.arrival()) is not None:
+                await arrival
+            payload = exchange.take(body)
             if payload:
+                framing_since = None
                 if self.tap is not None:
                     self.tap.body_received(payload)
                 yield payload
-                last = loop.time()
-            elif loop.time() - last > self._exchange.idle_timeout:
-                raise self._exchange.idle("only the framing of chunks")
+            elif framing_since is None:
+                framing_since = monotonic()
+            elif monotonic() - framing_since > exchange.idle_timeout:
+                raise exchange.idle("only the framing of chunks")
 
 
 class Exchange:
@@ -199,7 +201,7 @@ class Exchange:
         """Return the head of the response and what arrived after it. Raises NotHttp."""
         received = b""
         read = self._read_in_time()
-        while (end := _HEAD_END.search(received)) is None and len(received) <= _LONGEST_HEAD:
+        while not (end := _head_end(received)) and len(received) <= _LONGEST_HEAD:
             try:
                 more = await read()
             except ConnectionLost:
@@ -207,9 +209,9 @@ class Exchange:
             if not more:
                 raise NotHttp(received)
             received += more
-        plain = plain_head(received[: end.end()]) if end is not None else None
-        if plain is not None and end is not None:
-            return plain, received[end.end() :]
+        plain = plain_head(received[:end]) if end else None
+        if plain is not None:
+            return plain, received[end:]
         import h11
 
         wire = h11.Connection(our_role=h11.CLIENT)
@@ -217,19 +219,27 @@ class Exchange:
         wire.send(h11.EndOfMessage())
         return await receive_head(wire, read, received)
 
-    async def read_body(self, body: Body) -> bytes:
-        """Return the next piece of a body; empty if only framing arrived. Raises ProviderError or RequestAborted."""
+    def arrival(self) -> asyncio.Future[None] | None:
+        """Return a future that is done when there may be more of the body, or None if there is more now."""
+        return None if self._ahead or self._cancel.fired else self.connection.arrival(self.idle_timeout)
+
+    def take(self, body: Body) -> bytes:
+        """Return the next piece of a body; empty if only framing arrived, or nothing. Raises ProviderError or RequestAborted."""
         if self._cancel.fired:
             raise RequestAborted
         try:
-            data = self._ahead or await self._read()
+            data = self._ahead or self.connection.take()
             self._ahead = b""
             if data:
                 return body.feed(data)
+        except IdleTimeout:
+            raise self.idle("no data") from None
         except ConnectionLost as error:
             raise ProviderError("terminated: the connection broke in the middle of the answer", transient=True) from error
         except MalformedBody as error:
             raise ProviderError(f"terminated: the answer breaks the rules of HTTP, {error}", transient=True) from error
+        if data is None:
+            return b""
         body.end()
         if not body.complete:
             raise ProviderError("terminated: the server closed the connection in the middle of the answer", transient=True)
@@ -290,7 +300,7 @@ class Exchange:
         headers: list[tuple[str, str]] = []
         for name, value in request.headers:
             value = value.strip()
-            if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
+            if not name or not _consists_of(name, _IN_NAMES) or not _consists_of(value, _IN_VALUES):
                 # The text leaves out the value, which may be a key.
                 raise ProviderError(f"The header {name!r} has characters that HTTP forbids; check the API key and headers.")
             if name.lower() in _RESERVED_HEADERS:
@@ -344,17 +354,38 @@ def plain_head(head: bytes) -> Head | None:
 
     Nearly all responses are ordinary, and loading h11 takes longer than asking a model on the same machine.
     """
-    match = _PLAIN_HEAD.fullmatch(head)
-    if match is None:
+    # Not with a pattern: compiling one takes longer than this, and the first prompt would wait for it.
+    first, *lines = head.split(b"\r\n")
+    status, space = first[9:12], first[12:13]
+    if not first.startswith(b"HTTP/1.1 ") or len(status) != 3 or not status.isdigit() or status[0] not in b"2345":
         return None
-    headers = [
-        (name.lower(), value.strip()) for name, _, value in (line.partition(b":") for line in match[2].split(b"\r\n")[:-1])
-    ]
+    if space not in (b"", b" ") or first.translate(None, _IN_VALUES) or lines[-2:] != [b"", b""]:
+        return None
+    headers: list[tuple[bytes, bytes]] = []
+    for line in lines[:-2]:
+        name, colon, value = line.partition(b":")
+        if not name or not colon or name.translate(None, _IN_NAMES) or value.translate(None, _IN_VALUES):
+            return None
+        headers.append((name.lower(), value.strip()))
     lengths = [value for name, value in headers if name == b"content-length"]
     codings = [value.lower() for name, value in headers if name == b"transfer-encoding"]
     if len(lengths) + len(codings) > 1 or not all(map(bytes.isdigit, lengths)) or any(c != b"chunked" for c in codings):
         return None
-    return Head(int(match[1]), headers)
+    return Head(int(status), headers)
+
+
+def _head_end(received: bytes) -> int:
+    """Return where the head ends, after its empty line; 0 if that has not arrived. Some servers end lines with LF alone."""
+    ends = [at + len(each) for each in (b"\n\r\n", b"\n\n") if (at := received.find(each)) >= 0]
+    return min(ends, default=0)
+
+
+def _consists_of(text: str, allowed: bytes) -> bool:
+    """Whether all characters of a text are among those that are allowed, in Latin 1."""
+    try:
+        return not text.encode("latin1").translate(None, allowed)
+    except UnicodeEncodeError:
+        return False
 
 
 async def receive_head(
@@ -377,8 +408,8 @@ async def receive_head(
 
     interim = 0
     while True:
-        match = _HEAD_END.search(received)
-        if match is None:
+        end = _head_end(received)
+        if not end:
             try:
                 more = await read()
             except ConnectionLost:
@@ -391,14 +422,14 @@ async def receive_head(
             received += more
             continue
         try:
-            wire.receive_data(received[: match.end()])
+            wire.receive_data(received[:end])
             answer = wire.next_event()
         except h11.RemoteProtocolError as error:
             problem = (
-                "101, a change of protocol that was not requested" if _SWITCH.match(received) else redacted(str(error))[:200]
+                "101, a change of protocol that was not requested" if re.match(_SWITCH, received) else redacted(str(error))[:200]
             )
             raise NotHttp(received, problem) from None
-        received = received[match.end() :]
+        received = received[end:]
         # Anything else is an interim response (1xx), which the final one follows.
         if isinstance(answer, h11.Response):
             return answer, received

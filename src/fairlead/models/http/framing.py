@@ -14,7 +14,8 @@ from fairlead.errors import ProviderError
 
 #: A size, and extensions, which are ignored. 15 digits keep sizes small enough to calculate with.
 _SIZE_LINE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]*)?\r\n")
-_UNFINISHED_SIZE_LINE = re.compile(rb"(?:[0-9A-Fa-f]{1,15}[ \t]*(?:;[^\r\n]*)?\r?)?\Z")
+_UNFINISHED_SIZE_LINE = rb"(?:[0-9A-Fa-f]{1,15}[ \t]*(?:;[^\r\n]*)?\r?)?\Z"
+_MOST_DIGITS, _HEX_DIGITS = 15, b"0123456789abcdefABCDEF"
 _LONGEST_LINE = 4096
 _LONGEST_TRAILERS = 65536
 
@@ -96,14 +97,17 @@ class ChunkedBody:
             self._tail = b""
         pieces: list[bytes] = []
         position = self._rest_of_chunk(data, pieces) if self._left else 0
-        match_size = _SIZE_LINE.match
         while not self._in_trailers and not self._left and position < len(data):
-            line = match_size(data, position)
-            if line is None:
-                self._keep_unfinished(data, position)
-                break
-            size = int(line[1], 16)
-            start = line.end()
+            end = data.find(b"\r\n", position, position + _MOST_DIGITS + 2)
+            digits = data[position:end] if end > position else b""
+            if digits and not digits.strip(_HEX_DIGITS):
+                size, start = int(digits, 16), end + 2
+            else:  # a size with extensions, or an unfinished one
+                line = _SIZE_LINE.match(data, position)
+                if line is None or line.end() - position > _LONGEST_LINE:
+                    self._keep_unfinished(data, position)
+                    break
+                size, start = int(line[1], 16), line.end()
             stop = start + size
             if not size:
                 self._in_trailers = True
@@ -132,7 +136,7 @@ class ChunkedBody:
 
     def _keep_unfinished(self, data: bytes, position: int) -> None:
         tail = data[position:]
-        if len(tail) > _LONGEST_LINE or _UNFINISHED_SIZE_LINE.match(tail) is None:
+        if len(tail) > _LONGEST_LINE or re.match(_UNFINISHED_SIZE_LINE, tail) is None:
             raise MalformedBody(f"expected the size of a chunk, found {redacted(tail.decode('latin1'))[:40]!r}")
         self._tail = tail
 
@@ -144,6 +148,8 @@ class ChunkedBody:
             line = data[position:end].removesuffix(b"\r")
             self._trailer_bytes += len(line)
             position = end + 1
+            if self._trailer_bytes > _LONGEST_TRAILERS:
+                break
             if not line:
                 self.complete = True
                 self.surplus = position < len(data)
@@ -180,11 +186,12 @@ class SSEDecoder:
         """
         if not self._started:
             data = self._without_bom(data)
-        if self._after_cr or b"\r" in data:
+        # Not with `in`: for bytes it first tries to read them as a number, and makes an error of that.
+        if self._after_cr or data.find(b"\r") >= 0:
             data = self._with_lf_only(data)
         if not data:
             return []
-        complete = b"\n\n" in data or (self._ends_line and data.startswith(b"\n"))
+        complete = data.find(b"\n\n") >= 0 or (self._ends_line and data.startswith(b"\n"))
         self._ends_line = data.endswith(b"\n")
         if not complete:
             self._unfinished += data
@@ -221,6 +228,9 @@ class SSEDecoder:
 
 
 def _parse(block: bytes) -> tuple[bytes, bytes] | None:
+    first, _, rest = block.partition(b"\n")
+    if first.startswith(b"event: ") and rest.startswith(b"data: ") and rest.find(b"\n") < 0:
+        return first[7:], rest[6:]  # as nearly all events are
     name = b""
     data: list[bytes] = []
     for line in block.split(b"\n"):

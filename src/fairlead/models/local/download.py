@@ -55,7 +55,7 @@ def fetch(download: Download, folder: Path, env: Mapping[str, str], progress: Pr
         DownloadFailed: the network, the disk or the checksum is at fault. The file does not exist then.
     """
     target = folder / download.file
-    if target.exists():
+    if os.path.exists(target):
         return target
     with _explained(download, folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -91,7 +91,7 @@ def _from_hub(download: Download, target: Path, env: Mapping[str, str], progress
     url = f"{(env.get('HF_ENDPOINT') or HUB).rstrip('/')}/{download.hub_path}"
     with part.open("ab") as file:
         _lock(file)
-        if target.exists():  # another process had the lock, and has finished
+        if os.path.exists(target):  # another process had the lock, and has finished
             return
         if file.tell() > download.size:
             file.truncate(0)

@@ -51,6 +51,8 @@ def _server(wanted: dict[str, Any]) -> Any:
     params.port = 0
     params.api_keys = [wanted["key"]]
     params.cache_ram_mib = _PROMPT_CACHE
+    # Small models keep to the form of tool calls only if each word is the likeliest one. A request may name another temperature.
+    params.sampling.temp = 0.0
     params.warmup = False
     params.ui = False
     return xllamacpp.Server(params)

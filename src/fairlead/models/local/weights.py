@@ -194,7 +194,7 @@ def _if_weights(path: Path, owner: str, name: str) -> Iterator[FoundWeights]:
         size = path.stat().st_size
     except OSError:
         return
-    if size > 1 << 20 and path.is_file():
+    if size > 1 << 20 and os.path.isfile(path):
         yield FoundWeights(name, path, size, owner)
 
 
