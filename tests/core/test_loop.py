@@ -57,6 +57,7 @@ class Stage:
             watch=self.watch,
             add=self.messages.append,
             emit=emit,
+            update=emit,
             notify=self.tell,
             report=self.bugs.append,
             queues=self.queues,

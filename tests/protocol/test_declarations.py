@@ -95,7 +95,7 @@ def as_declared(frame: Frame) -> Frame:
 
 
 #: Commands that are not simply asked one after another: they start or end something, or need a sub-agent.
-APART = frozenset({"prompt", "abort_and_prompt", "shutdown", "get_subagent_messages", "login"})
+APART = frozenset({"prompt", "abort_and_prompt", "resume", "shutdown", "get_subagent_messages", "login"})
 #: Commands that need something of the session, in the order in which they can follow each other.
 ABOUT_SESSIONS = (
     *("set_label", "compact", "handoff", "switch_session", "clone", "fork", "switch_session", "branch", "delete_session"),

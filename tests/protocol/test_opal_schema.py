@@ -29,6 +29,7 @@ ADDITIONS = {
     "definitions.examples",
     "definitions.inner_events",
     "definitions.types",
+    "definitions.methods.agent/resume",
     "definitions.methods.auth/set_key",
     "definitions.methods.agent/state.result.properties.token_usage",
     "definitions.methods.auth/status.result.properties.auth.properties.providers",

@@ -242,7 +242,7 @@ async def test_a_replay_that_waits_says_for_what(tmp_path: Path, monkeypatch: py
         replay.end_input()
 
     options = player.ReplayOptions(report=reports.append, remark=remark)
-    output = HostOutput(lambda frame: None, limit=1 << 20)
+    output = HostOutput(lambda frame: 0, limit=1 << 20)
     replay = player.Player(read_recording(recording(tmp_path)), PiLines(), output, options)
     assert await replay.play() == DEPARTED
     assert remarks == ['Waiting for prompt {"message": "Hi."} (line 2 of session.jsonl).']

@@ -240,11 +240,12 @@ def test_a_surrogate_pair_is_one_character(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "ident", ["7", "-1.5e3", "null", "true", '""', '{"a":[1,{"b":null}]}', "[]", "123456789012345678901234567890"]
+    "ident", ["7", "-1.5e3", "null", "true", '""', '{"a":[1,{"b":null}]}', "[]", "123456789012345678901234567890", "[1e400]"]
 )
-def test_an_id_of_any_kind_comes_back_as_it_was(ident: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("beside", [b"", b',"note":"\xff"'], ids=["", "beside bytes that are no text"])
+def test_an_id_of_any_kind_comes_back_as_it_was(ident: str, beside: bytes, tmp_path: Path) -> None:
     with stage(tmp_path, "pi") as host:
-        host.write(b'{"id":%b,"type":"get_last_assistant_text"}\n' % ident.encode())
+        host.write(b'{"id":%b,"type":"get_last_assistant_text"%b}\n' % (ident.encode(), beside))
         answer = host.until("response")
         assert "id" in answer
         assert json.dumps(answer["id"]) == json.dumps(json.loads(ident))

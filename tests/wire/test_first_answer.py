@@ -20,6 +20,6 @@ def test_garbage_is_collected_again_after_the_first_answer(tmp_path: Path) -> No
     (tmp_path / "sitecustomize.py").write_text(HOOK)
     with Host(rpc("pi"), around.cwd, {**around.env, "PYTHONPATH": str(tmp_path)}) as host:
         host.request("get_state")
-        host.request("bash", command="sleep 0.1")
+        host.request("bash", command="sleep 0.5")
         host.leave()
         assert host.stderr().splitlines() == ["not collecting", "collecting"]

@@ -74,7 +74,10 @@ def test_emptying_a_long_queue_is_told_at_once(tmp_path: Path) -> None:
         since = host.mark()
         assert host.request("clear_queue")["data"]["steering"] == texts
         told = [frame for frame in host.frames[since:] if frame["type"] in ("queue_update", "response")]
-        assert told[0] == {"type": "queue_update", "steering": [], "followUp": []}
+        # An update of the full queue may have been due just before.
+        answered = next(place for place, frame in enumerate(told) if frame["type"] == "response")
+        assert 1 <= answered <= 2
+        assert told[answered - 1] == {"type": "queue_update", "steering": [], "followUp": []}
 
 
 def test_an_event_keeps_what_waited_when_it_happened() -> None:

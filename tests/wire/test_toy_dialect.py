@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -50,6 +50,9 @@ class EchoServer:
         self.questions = Questions(self.send, new_id=lambda: "q1")
         self.gate = asyncio.Event()
         self.dispatcher = Dispatcher(connection, self)
+
+    def when_written(self, action: Callable[[], object]) -> None:
+        action()
 
     def receive_reply(self, reply: HostReply) -> None:
         self.questions.receive(reply)

@@ -61,3 +61,27 @@ def test_a_long_update_that_cannot_wait_does_not_repeat_the_message() -> None:
 
 def test_a_long_update_that_is_due_is_full_and_is_paid_for_by_what_follows() -> None:
     assert played("c" * 50_000, 60)[2:] == [("text_delta", True), ("text_end", False)]
+
+
+def test_each_update_has_the_usage_of_its_moment() -> None:
+    async def play() -> list[bytes]:
+        loop, outlet, now = asyncio.get_running_loop(), Outlet(), 100.0
+        loop.time = lambda: now  # type: ignore[method-assign]
+        updates = Updates(outlet, Pacing(interval=0.016, rate=100_000, largest=1 << 20), "full")
+        partial = PartialMessage(MODEL, 0)
+        updates.begin()
+        updates.update(BlockStart(0, TextContent("")), partial)
+        for tokens in (1, 1, 2):
+            now += 60
+            partial.usage.output = tokens
+            updates.update(BlockDelta(0, "a"), partial)
+        partial.response_id = "late"
+        partial.finish("stop", "end_turn")
+        updates.update(BlockEnd(0, TextContent("aaa")), partial)
+        return outlet.frames
+
+    frames: list[dict[str, Any]] = [json.loads(frame) for frame in asyncio.run(play())]
+    assert [frame["usage"]["output"] for frame in frames] == [0, 1, 1, 2, 2]
+    assert [frame["message"]["usage"]["output"] for frame in frames] == [0, 1, 1, 2, 2]
+    assert [frame["message"].get("responseId") for frame in frames] == [None, None, None, None, "late"]
+    assert [frame["message"]["content"][0]["text"] for frame in frames] == ["", "a", "aa", "aaa", "aaa"]

@@ -188,6 +188,30 @@ class CompactionResult(Struct, rename="camel", omit_defaults=True):
     short_summary: str | None = None
 
 
+#: What a summary is written for: a compaction, or a branch that the conversation leaves.
+SummarySource: TypeAlias = Literal["compaction", "branchSummary"]
+
+
+class SummaryRetryScheduled(Struct):
+    """A request for a summary failed with a transient error, and is sent again after `delay_ms`."""
+
+    attempt: int
+    max_attempts: int
+    delay_ms: int
+    error: str
+
+
+class SummaryRetryStart(Struct):
+    """A request for a summary is sent again. `reason` is that of the compaction, if the summary is for one."""
+
+    source: SummarySource
+    reason: CompactionReason | None = None
+
+
+class SummaryRetryEnd(Struct):
+    """Retrying a request for a summary has ended: an attempt succeeded, all failed, or they were cancelled."""
+
+
 class CompactionStart(Struct):
     """A compaction has started: a summary will replace the older part of the conversation."""
 
@@ -235,6 +259,12 @@ class EntryAppended(Struct):
 
 class SessionReplaced(Struct):
     """The session has moved to another conversation. All later events are about that one."""
+
+
+class BranchChanged(Struct):
+    """The session has moved to another place in the tree of its conversation. `leaf` is its last entry; None: none."""
+
+    leaf: str | None
 
 
 class StreamRuleTriggered(Struct):
@@ -353,6 +383,9 @@ Event: TypeAlias = (
     | QueueUpdate
     | RetryStart
     | RetryEnd
+    | SummaryRetryScheduled
+    | SummaryRetryStart
+    | SummaryRetryEnd
     | CompactionStart
     | CompactionEnd
     | ModelSelected
@@ -360,6 +393,7 @@ Event: TypeAlias = (
     | SessionInfoChanged
     | EntryAppended
     | SessionReplaced
+    | BranchChanged
     | StreamRuleTriggered
     | TodoReminder
     | TodoAutoClear

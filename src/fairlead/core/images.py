@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from binascii import Error as NotBase64
-from binascii import a2b_base64
-
 #: The most pixels of an image. Providers scale larger ones down or refuse them, and decoding takes four bytes per pixel.
 MOST_PIXELS = 40_000_000
 #: The same for JPEG, which cameras produce, and which is scaled down while it is decoded.
@@ -79,9 +76,11 @@ def is_too_large(mime_type: str, sides: tuple[int, int]) -> bool:
 
 def encoded_dimensions(data: str) -> tuple[str, tuple[int, int]] | None:
     """The MIME type and the size of an image in base64; None if they cannot be read."""
+    from binascii import a2b_base64
+
     try:
         start = a2b_base64(data[:_LOOKED_AT])
-    except (NotBase64, ValueError):
+    except ValueError:  # binascii.Error is one too
         return None
     kind, sides = image_type(start), dimensions(start)
     return None if kind is None or sides is None else (kind, sides)

@@ -31,6 +31,22 @@ def decode(data: bytes | str) -> Any:
         raise ValueError("nested too deeply") from None
 
 
+def repaired(data: bytes) -> bytes:
+    """Return a JSON text with U+FFFD in place of lone surrogates and invalid UTF-8. Everything else stays as it was written.
+
+    The text is not checked: what is not JSON does not become JSON.
+    """
+    import re
+
+    def keep_pair(found: re.Match[str]) -> str:
+        return found[0] if found["pair"] or not found["lone"] else "\\ufffd"
+
+    text = data.decode("utf-8", "replace")
+    low = r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    pattern = rf"(?P<pair>\\u[dD][89abAB][0-9a-fA-F]{{2}}{low})|(?P<lone>\\u[dD][89a-fA-F][0-9a-fA-F]{{2}})|\\[^u]"
+    return re.sub(pattern, keep_pair, text).encode()
+
+
 def json_problem(text: str) -> str:
     """Why `text` is not a JSON object, and where, with a short excerpt."""
     import json
@@ -76,6 +92,8 @@ def visible(text: str) -> str:
     These are C0 except line feed and tab, DEL, C1, the bidirectional controls, and lone surrogates, which may stand for control
     bytes.
     """
+    if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
+        return text
     import re
 
     return re.sub(

@@ -13,16 +13,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from fairlead.core.calls import run_calls
 from fairlead.core.events import Event, MessageEnd, MessageStart, TurnEnd, TurnStart
 from fairlead.core.limits import Limits
-from fairlead.core.message_updates import UpdateMaker
-from fairlead.core.messages import AssistantMessage, Message, ToolCall, UserMessage
+from fairlead.core.message_updates import MessageUpdate, UpdateMaker
+from fairlead.core.messages import AssistantMessage, Message, ToolCall, ToolResultMessage, UserMessage
 from fairlead.core.model import (
     BlockDelta,
     BlockEnd,
@@ -39,7 +38,14 @@ from fairlead.core.queues import Queued, Queues
 from fairlead.core.runtime import CancelToken, Runtime
 from fairlead.core.tool import Approver, Schedule, Tool, ToolResult
 
+if TYPE_CHECKING:
+    from fairlead.core.interrupted_calls import CallJournal, InterruptedCalls
+
 M = TypeVar("M", bound=Message)
+
+
+async def _is_durable() -> None:
+    """Return at once: every message is durable when it has been added."""
 
 
 class TurnSetup(Struct, frozen=True):
@@ -83,6 +89,8 @@ class LoopCallbacks(Struct, frozen=True):
     add: Callable[[Message], None]
     #: Emits an event, and waits while the host cannot keep up.
     emit: Callable[[Event], Awaitable[None]]
+    #: Emits an update of an answer. Returns what to await before the next one; None: nothing.
+    update: Callable[[MessageUpdate], Awaitable[None] | None]
     #: Emits an event that may be dropped. Never waits.
     notify: Callable[[Event], None]
     #: Reports a bug in a tool or a model. The run continues.
@@ -90,6 +98,8 @@ class LoopCallbacks(Struct, frozen=True):
     queues: Queues
     runtime: Runtime
     cancel: CancelToken
+    #: Waits until all messages so far are durable. It is awaited before a tool starts, and before the user is asked about a call.
+    written: Callable[[], Awaitable[None]] = _is_durable
     #: Called before a tool runs.
     before_call: BeforeCall | None = None
     #: Called after that; None: every call may run.
@@ -99,21 +109,32 @@ class LoopCallbacks(Struct, frozen=True):
     #: Returns the message to keep instead of one that has ended, before it is added; None: messages stay as they are. Prompts
     #: are part of the conversation already: the callback replaces them there. Raises nothing.
     revise: Callable[[Message], Awaitable[Message]] | None = None
+    #: Whether `revise` may return another message now.
+    may_revise: Callable[[], bool] = lambda: True
+    #: Stores the progress of tool calls; None: nothing outlives the process.
+    journal: CallJournal | None = None
+    #: Called with what makes the updates of an answer when it begins, and with None when it has ended. Returns the number of the
+    #: last entry of the session.
+    answering: Callable[[UpdateMaker | None], int] = lambda maker: 0
     #: Shared by all `run_agent` calls of a run, so that a retry does not reset the counts.
     limits: Limits = field(default_factory=Limits)
 
 
-async def run_agent(run: LoopCallbacks, prompts: Sequence[Message], added: list[Message]) -> StreamEnd:
+async def run_agent(
+    run: LoopCallbacks, prompts: Sequence[Message], added: list[Message], interrupted: InterruptedCalls | None = None
+) -> StreamEnd:
     """Run until the model is done and the queues are empty. Returns how the last model call ended.
 
-    `prompts` open the first turn; they are part of the conversation already. `added` collects the run's messages.
+    `prompts` open the first turn; they are part of the conversation already. `added` collects the run's messages. With
+    `interrupted`, the first turn has no model call: it finishes these calls.
     """
     emit, queues, cancel, limits = run.emit, run.queues, run.cancel, run.limits
 
-    async def say(message: Message) -> Message:
+    async def say(message: Message, *, is_added: bool = False) -> Message:
         await emit(MessageStart(message))
-        message = await _revised(run, message)
-        run.add(message)
+        if not is_added:
+            message = await _revised(run, message)
+            run.add(message)
         added.append(message)
         await emit(MessageEnd(message))
         return message
@@ -132,18 +153,25 @@ async def run_agent(run: LoopCallbacks, prompts: Sequence[Message], added: list[
         await emit(MessageEnd(ended))
     if _has_user_message(prompts):
         limits.heard_user(model_was_done=True)
-    if not cancel.fired:  # else steering stays queued, as after any abort
+    if not cancel.fired and interrupted is None:  # else steering stays queued, as after any abort
         await deliver(queues.steering.take())
 
     while True:
         turn = await run.next_turn()
-        end = await _answer(run, turn, added)
+        end = await _answer(run, turn, added) if interrupted is None else StreamEnd(interrupted.message)
         if end.message.stop_reason in ("error", "aborted"):
             await emit(TurnEnd(end.message, []))
             break
-        limits.answered()
+        if interrupted is None:
+            limits.answered()
         calls = end.message.tool_calls()
-        results, ends_run = await run_calls(run, turn, end, say) if calls else ([], False)
+        results: list[ToolResultMessage] = []
+        ends_run = False
+        if calls:
+            from fairlead.core.calls import run_calls  # most first answers have no calls
+
+            results, ends_run = await run_calls(run, turn, end, say, interrupted)
+        interrupted = None
         limits.turn_ended()
         await emit(TurnEnd(end.message, results))
         if cancel.fired:
@@ -182,12 +210,13 @@ async def _answer(run: LoopCallbacks, turn: TurnSetup, added: list[Message]) -> 
                 if isinstance(event, _BLOCK_EVENTS):  # first, because most events are deltas
                     if update is None:
                         continue
-                    await run.emit(update(event))
-                    reason = run.watch(event) if run.watch is not None else None
-                    if reason is not None:
+                    if (room := run.update(update(event))) is not None:
+                        await room
+                    if run.watch is not None and (reason := run.watch(event)) is not None:
                         return await _cut_off(run, turn, update.partial, reason, added, began)
                 elif isinstance(event, StreamStart):
                     update = UpdateMaker(event.partial)
+                    update.entry = run.answering(update)
                     await run.emit(MessageStart(event.message))
                 else:
                     if update is None:
@@ -262,6 +291,7 @@ async def _finish(
         message.thinking_level = turn.request.thinking
     kept = await _revised(run, message)
     run.add(kept)
+    run.answering(None)
     added.append(kept)
     await run.emit(MessageEnd(kept))
     return kept

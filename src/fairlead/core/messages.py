@@ -3,8 +3,6 @@
 Optional fields that are unset leave no trace in the JSON. Times are milliseconds since the epoch.
 """
 
-from __future__ import annotations
-
 from os import PathLike
 from typing import Any, ClassVar, Literal, TypeAlias
 
@@ -39,7 +37,7 @@ class ImageContent(_Block, tag="image"):
     mime_type: str
 
     @classmethod
-    def from_bytes(cls, data: bytes, mime_type: str | None = None) -> ImageContent:
+    def from_bytes(cls, data: bytes, mime_type: str | None = None) -> "ImageContent":
         """Make an image from the bytes of a PNG, JPEG, GIF or WebP file.
 
         Args:
@@ -59,7 +57,7 @@ class ImageContent(_Block, tag="image"):
         return cls(b2a_base64(data, newline=False).decode(), kind)
 
     @classmethod
-    def from_file(cls, path: str | PathLike[str]) -> ImageContent:
+    def from_file(cls, path: str | PathLike[str]) -> "ImageContent":
         """Make an image from a file. Raises OSError if it cannot be read, ValueError if models do not accept such images."""
         from pathlib import Path
 
@@ -121,6 +119,30 @@ class Usage(Struct, rename="camel"):
     cost: Cost = msgspec.field(default_factory=Cost)
     #: The part of `cache_write` that the provider keeps for an hour.
     cache_write_1h: int | UnsetType = msgspec.field(default=UNSET, name="cacheWrite1h")
+
+
+def add_usage(one: Usage, other: Usage) -> Usage:
+    """Return the sum of two usages, with their costs."""
+    return Usage(
+        sum_of_counts(one.input, other.input),
+        sum_of_counts(one.output, other.output),
+        sum_of_counts(one.cache_read, other.cache_read),
+        sum_of_counts(one.cache_write, other.cache_write),
+        sum_of_counts(one.total_tokens, other.total_tokens),
+        Cost(
+            one.cost.input + other.cost.input,
+            one.cost.output + other.cost.output,
+            one.cost.cache_read + other.cost.cache_read,
+            one.cost.cache_write + other.cost.cache_write,
+            one.cost.total + other.cost.total,
+            _both(one.cost.total_from_provider, other.cost.total_from_provider),
+        ),
+    )
+
+
+def _both(one: bool | UnsetType, other: bool | UnsetType) -> bool | UnsetType:
+    """Whether both are true. One that is not known does not count."""
+    return other if one is UNSET else one if other is UNSET else one and other
 
 
 class _MessageBase(Struct, tag_field="role", rename="camel", omit_defaults=True, weakref=True):
@@ -194,6 +216,8 @@ class ToolResultMessage(_MessageBase, tag="toolResult"):
     duration_ms: int | None = None
     #: The calls of other tools that the tool made.
     nested_calls: NestedCallNotes | UnsetType = UNSET
+    #: What model calls of the tool, and of the tools that it called, have used.
+    usage: Usage | UnsetType = UNSET
 
 
 class BashExecutionMessage(_MessageBase, tag="bashExecution"):

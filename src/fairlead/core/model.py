@@ -120,6 +120,18 @@ class Interceptor(Protocol):
         ...
 
 
+class WaitListener(Protocol):
+    """Gets to know that a request has to wait before it can be sent."""
+
+    def waits(self, seconds: float, reason: str) -> None:
+        """The request waits for about this long. May be called again if the wait becomes longer."""
+        ...
+
+    def proceeds(self) -> None:
+        """A wait that was reported has ended: the request is sent, or was given up."""
+        ...
+
+
 class ModelRequest(Struct):
     """One model call. `messages` are the same objects in every call, so that adapters can cache their encoding."""
 
@@ -132,6 +144,8 @@ class ModelRequest(Struct):
     session_id: str | None = None
     #: Sees and changes what is sent to the provider; None: nothing does.
     interceptor: Interceptor | None = None
+    #: Gets to know that the request has to wait, because of limits of its key; None: nothing does.
+    wait_listener: WaitListener | None = None
 
 
 class StreamStart(Struct):

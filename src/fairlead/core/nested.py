@@ -6,7 +6,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from fairlead.core.lenient import scrub
-from fairlead.core.messages import NestedCallNote, NestedCallNotes, TextContent, ToolCall
+from fairlead.core.messages import NestedCallNote, NestedCallNotes, TextContent, ToolCall, Usage, add_usage
 from fairlead.core.tool import ToolResult
 
 #: What a record holds at most, as in pi 1.5: calls, bytes of the arguments of one call and of all, characters of an error.
@@ -38,6 +38,7 @@ class CallRecord:
         self._notes: list[NestedCallNote] = []
         self._bytes = 0
         self._is_complete = True
+        self._usage: Usage | None = None
 
     def start(self, call: NestedCall) -> NestedCallNote | None:
         """Record a call as it starts. Returns None if there are too many."""
@@ -57,6 +58,7 @@ class CallRecord:
 
     def finish(self, note: NestedCallNote | None, result: ToolResult, is_error: bool, duration_ms: int) -> None:
         """Record the outcome of a call."""
+        self._usage = self.usage_with(result)
         if note is None:
             return
         note.status = "error" if is_error else "ok"
@@ -64,6 +66,12 @@ class CallRecord:
         text = "\n".join(block.text for block in result.content if isinstance(block, TextContent))
         if is_error and text:
             note.error = text[:_LONGEST_ERROR]
+
+    def usage_with(self, result: ToolResult) -> Usage | None:
+        """Return what the calls so far have used, together with `result`; None if nothing says so."""
+        if self._usage is None or result.usage is None:
+            return self._usage or result.usage
+        return add_usage(self._usage, result.usage)
 
     def notes(self) -> NestedCallNotes | UnsetType:
         """Return the record so far; UNSET if there were no calls."""

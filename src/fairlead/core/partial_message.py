@@ -27,16 +27,31 @@ from fairlead.core.secrets import redacted
 ABORTED = "Request was aborted"
 
 
+#: How many pieces are joined.
+_SHORT_PIECES = 64
+
+
 class _OpenBlock:
-    __slots__ = ("block", "ended", "half", "index", "parts")
+    __slots__ = ("block", "ended", "half", "index", "long", "short")
 
     def __init__(self, index: int, block: AssistantBlock) -> None:
         self.index = index
         self.block = block
-        self.parts: list[str] = []
+        #: What has arrived. A string of a few characters takes ten times their memory, so pieces are joined.
+        self.long: list[str] = []
+        self.short: list[str] = []
         #: The first half of a surrogate pair. The other half may come with the next piece.
         self.half = ""
         self.ended = False
+
+    def append(self, piece: str) -> None:
+        self.short.append(piece)
+        if len(self.short) == _SHORT_PIECES:
+            self.long.append("".join(self.short))
+            self.short.clear()
+
+    def text(self) -> str:
+        return "".join((*self.long, *self.short))
 
     def mended(self, piece: str) -> str:
         """What `piece` adds to the block as valid Unicode: halves of a surrogate pair are joined, or become U+FFFD."""
@@ -60,7 +75,8 @@ class PartialMessage:
         self.usage = Usage()
         self.response_id: str | None = None
         self.finished: StreamEnd | None = None
-        self._raw_stop_reason: str | None = None
+        #: Why the message ended, in the words of the provider.
+        self.raw_stop_reason: str | None = None
         self._timestamp = timestamp
         self._blocks: list[_OpenBlock] = []
         self._by_key: dict[Hashable, _OpenBlock] = {}
@@ -109,7 +125,8 @@ class PartialMessage:
         if self._pending is not None and self._pending[0] is block:
             self._pending[1].append(delta)
         elif not block.ended or isinstance(block.block, ToolCall):
-            self._flush()
+            if self._pending is not None:
+                self._flush()
             self._pending = (block, [delta])
 
     def sign(self, key: Hashable, signature: str) -> None:
@@ -137,7 +154,7 @@ class PartialMessage:
 
     def finish(self, stop_reason: StopReason, raw: str | None = None) -> None:
         """End the message: the provider says that it is complete. `raw` is the reason in the words of the provider."""
-        self._raw_stop_reason = raw
+        self.raw_stop_reason = raw
         self.open()
         self.end_open_blocks()
         self._end(stop_reason, None)
@@ -152,11 +169,21 @@ class PartialMessage:
 
     def take(self) -> list[StreamEvent]:
         """Return the events since the last call."""
-        self._flush()
+        if self._pending is not None:
+            self._flush()
         events, self._events = self._events, []
         return events
 
     # For readers
+
+    def text_of(self, index: int) -> str:
+        """Return the text, thinking or argument JSON of a block so far."""
+        return self._blocks[index].text()
+
+    def block(self, index: int, *, whole: bool = False) -> AssistantBlock:
+        """Return a copy of a block as it began, or as a `whole`."""
+        opened = self._blocks[index]
+        return _complete(opened, strict=False)[0] if whole else msgspec.structs.replace(opened.block)
 
     def snapshot(self) -> AssistantMessage:
         """Return a copy of the message so far. The cost is linear in its length."""
@@ -182,11 +209,11 @@ class PartialMessage:
         if self._pending is not None:
             block, pieces = self._pending
             self._pending = None
-            self._append(block, block.mended("".join(pieces)))
+            self._append(block, block.mended(pieces[0] if len(pieces) == 1 else "".join(pieces)))
 
     def _append(self, block: _OpenBlock, delta: str) -> None:
         if delta:
-            block.parts.append(delta)
+            block.append(delta)
             if not block.ended:
                 self._events.append(BlockDelta(block.index, delta))
 
@@ -233,14 +260,14 @@ class PartialMessage:
             self._timestamp,
             self.response_id,
             error,
-            self._raw_stop_reason,
+            self.raw_stop_reason,
         )
 
 
 def _complete(opened: _OpenBlock, *, strict: bool = True) -> tuple[AssistantBlock, str | None]:
     """The block with everything that has arrived for it, and the raw arguments if they are not a JSON object."""
     block = msgspec.structs.replace(opened.block)
-    text = "".join(opened.parts)
+    text = opened.text()
     if isinstance(block, TextContent):
         block.text = text
     elif isinstance(block, ThinkingContent):

@@ -33,7 +33,8 @@ class Queue:
         #: The text of each message from the user; None for a message from an extension.
         self._texts: list[str | None] = []
         self._start = 0
-        self._ids: set[int] = set()
+        #: The queued messages by their `id()`.
+        self._by_id: dict[int, Queued] = {}
         #: The number of characters in all texts.
         self._size = 0
 
@@ -45,13 +46,13 @@ class Queue:
 
     def holds(self, message: Queued) -> bool:
         """Whether this message object is queued here. An equal message does not count."""
-        return id(message) in self._ids
+        return id(message) in self._by_id
 
     def add(self, message: Queued) -> None:
         text = user_text(message) if isinstance(message, UserMessage) else None
         self._messages.append(message)
         self._texts.append(text)
-        self._ids.add(id(message))
+        self._by_id[id(message)] = message
         self._size += len(text or "")
 
     def peek(self) -> list[Queued]:
@@ -62,7 +63,7 @@ class Queue:
         """Remove and return the messages that the next turn gets."""
         taken = self.peek()
         for message, text in zip(taken, self._texts[self._start : self._start + len(taken)], strict=True):
-            self._ids.discard(id(message))
+            self._by_id.pop(id(message), None)
             self._size -= len(text or "")
         self._start += len(taken)
         if self._start > max(_SPENT, len(self._messages) // 2):
@@ -73,7 +74,7 @@ class Queue:
         """Remove this message object, wherever in the queue it is."""
         place = next(place for place in range(self._start, len(self._messages)) if self._messages[place] is message)
         self._size -= len(self._texts[place] or "")
-        self._ids.discard(id(message))
+        self._by_id.pop(id(message), None)
         self._messages = self._messages[self._start : place] + self._messages[place + 1 :]
         self._texts = self._texts[self._start : place] + self._texts[place + 1 :]
         self._start = 0
@@ -90,7 +91,7 @@ class Queue:
         """Remove all messages. Returns the texts of those from the user."""
         texts = self.texts()
         self._messages, self._texts, self._start, self._size = [], [], 0, 0
-        self._ids.clear()
+        self._by_id.clear()
         return texts
 
 

@@ -27,12 +27,13 @@ _HARMLESS = frozenset(
     origin referer user-agent x-goog-api-client x-title""".split()
 )
 #: Names of variables, and of parameters in URLs, whose values are secret.
-_SECRET_NAME = re.compile(r"key|token|secret|sig|pass|pwd|auth|cred|jwt", re.IGNORECASE)
+_SECRET_NAMES = ("key", "token", "secret", "sig", "pass", "pwd", "auth", "cred", "jwt")
 #: Variables whose names only look like it.
 _HARMLESS_VARIABLES = frozenset(
     "DBUS_SESSION_BUS_ADDRESS GIT_ASKPASS GPG_AGENT_INFO OLDPWD PWD SSH_ASKPASS SSH_AUTH_SOCK SUDO_ASKPASS XAUTHORITY".split()
 )
-_SCHEME = re.compile(r"(basic|bearer|token|digest|apikey|key)\s+(.+)", re.IGNORECASE | re.DOTALL)
+#: What may come before the secret in the value of a header.
+_SCHEMES = frozenset(("basic", "bearer", "token", "digest", "apikey", "key"))
 
 
 class Secrets:
@@ -78,7 +79,7 @@ class Secrets:
 
     def learn_variables(self, variables: Iterable[tuple[str, str]]) -> None:
         """Add the values of variables whose names say that they are secret."""
-        self.learn(*(value for name, value in variables if _SECRET_NAME.search(name) and name not in _HARMLESS_VARIABLES))
+        self.learn(*(value for name, value in variables if _is_secret_name(name) and name not in _HARMLESS_VARIABLES))
 
     def longest_form(self) -> int:
         """Return the length of the longest form in which a secret may appear, at least 1."""
@@ -123,17 +124,23 @@ def _cut_off(secret: str, text: str) -> int:
     return 0
 
 
+def _is_secret_name(name: str) -> bool:
+    folded = name.casefold()
+    return any(part in folded for part in _SECRET_NAMES)
+
+
 def _parts(value: str) -> Iterator[str]:
     """The secret parts of a header's value: the token after the name of its scheme, a user and a password."""
-    scheme = _SCHEME.fullmatch(value.strip())
-    if scheme is None:
+    words = value.split(None, 1)
+    if len(words) < 2 or words[0].lower() not in _SCHEMES:
         return
-    yield scheme[2]
-    if scheme[1].lower() == "basic":
+    scheme, secret = words[0].lower(), words[1].rstrip()
+    yield secret
+    if scheme == "basic":
         from base64 import b64decode
 
         try:
-            pair = b64decode(scheme[2], validate=True).decode()
+            pair = b64decode(secret, validate=True).decode()
         except ValueError:
             return
         yield pair

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from fairlead.core.approval import FileChange, ToolKind
-from fairlead.core.messages import TextContent, ToolCall, UserBlock
+from fairlead.core.messages import TextContent, ToolCall, Usage, UserBlock
 from fairlead.core.model import ToolSpec
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import ToolError
@@ -41,6 +41,10 @@ class ToolResult(Struct, omit_defaults=True):
     changes: list[FileChange] = []
     #: Whether the result is the last thing the run needs. If all results of a turn say so, the model is not asked again.
     ends_run: bool = False
+    #: What model calls that the tool made itself have used.
+    usage: Usage | None = None
+    #: Whether the tool did its work and calls the result an error.
+    failed: bool = False
 
     @classmethod
     def text(cls, text: str, details: dict[str, Any] | None = None) -> ToolResult:
@@ -51,6 +55,12 @@ class StructuredResult(ToolResult, kw_only=True):
     """A result that is also available as data. `structured` returns it, and is called only for hosts that want it."""
 
     structured: Callable[[], Any]
+
+
+def as_structured(result: ToolResult, structured: Callable[[], Any]) -> StructuredResult:
+    """Return a result that is also available as data, which `structured` returns."""
+    fields = {name: getattr(result, name) for name in ToolResult.__struct_fields__}
+    return StructuredResult(**fields, structured=structured)
 
 
 class ApprovedFile(Struct, frozen=True):

@@ -76,7 +76,7 @@ def check_target(target: Path, *, force: bool = False) -> None:
     if target.suffix.lower() == ".jsonl" or Path(os.path.realpath(target)).suffix.lower() == ".jsonl":
         raise ConfigError(f"Cannot write the page {target}: files with names in .jsonl are for sessions. Choose another name.")
     try:
-        if not target.is_file():
+        if not os.path.isfile(target):
             return  # it does not exist, or writing it reports what is wrong
         with target.open("rb") as file:
             beginning = file.read(HEADER_LIMIT)
@@ -139,9 +139,9 @@ def _replace(target: Path, page: bytes, force: bool) -> None:
     A symbolic link stays a link. Only the owner can read the page, like the session. Raises OSError.
     """
     real = Path(os.path.realpath(target))
-    if real.is_dir():
+    if os.path.isdir(real):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    if real.exists() and not real.is_file():
+    if os.path.exists(real) and not os.path.isfile(real):
         raise OSError(errno.EEXIST, "Something that is not a file has this name")
     remove_leftovers_in(real.parent)
     handle, unfinished = temporary(real.parent)

@@ -77,7 +77,7 @@ class Recorder:
         """
         date = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         header = Header(version=VERSION, dialect=dialect, release=release, fairlead=__version__, date=date)
-        if path.is_dir():
+        if os.path.isdir(path):
             path = path / f"{dialect}-{date.replace(':', '')}-{os.getpid()}.jsonl"
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | (os.O_NONBLOCK if overwrite else os.O_EXCL)

@@ -53,11 +53,12 @@ class FrameTap(Protocol):
 class HostOutput:
     """Counts the bytes that the host has not read yet.
 
-    `put` passes bytes to the writer, and the writer calls `written` with the number of bytes it has written. With more than
-    `limit` unwritten bytes the output is `paused`: it still accepts every frame, but code that sends many should `wait`.
+    `put` passes bytes to the writer and returns how many were written at once. The writer calls `written` with the number of
+    bytes that it has written since. With more than `limit` unwritten bytes the output is `paused`: it still accepts every frame,
+    but code that sends many should `wait`.
     """
 
-    def __init__(self, put: Callable[[bytes], None], *, limit: int) -> None:
+    def __init__(self, put: Callable[[bytes], int], *, limit: int) -> None:
         self.backlog = 0
         #: Bytes written in total.
         self.total = 0
@@ -70,8 +71,9 @@ class HostOutput:
 
     def send(self, frame: bytes) -> None:
         """Send one frame. It must end with LF."""
-        self.backlog += len(frame)
-        self._put(frame)
+        written = self._put(frame)
+        self.backlog += len(frame) - written
+        self.total += written
 
     @property
     def behind(self) -> bool:
@@ -161,8 +163,11 @@ class Transport(Protocol):
         """Begin to read and write. Nothing is read before."""
         ...
 
-    def put(self, frame: bytes) -> None:
-        """Write a frame after those before it. It never blocks."""
+    def put(self, frame: bytes) -> int:
+        """Write a frame after those before it. It never blocks. Returns how many bytes were written at once.
+
+        The listener gets the number of those that are written later.
+        """
         ...
 
     def pause(self) -> None:
@@ -181,6 +186,7 @@ class Connection:
 
     def __init__(self, transport: Transport, *, queue_bytes: int, tap: FrameTap | None = None) -> None:
         self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
         self._transport = transport
         self.output = HostOutput(transport.put if tap is None else _tapped(transport.put, tap), limit=queue_bytes)
         self._tap = tap
@@ -229,7 +235,7 @@ class Connection:
             if self._queued_bytes <= RESUME_BELOW:
                 self._transport.resume()
 
-    # On the threads of the transport
+    # On the threads of the transport; `bytes_written` also on the loop
 
     def lines_read(self, lines: Sequence[bytes | None]) -> None:
         with self._lock:
@@ -243,7 +249,10 @@ class Connection:
         self._call(self._end)
 
     def bytes_written(self, count: int) -> None:
-        self._call(self.output.written, count)
+        if threading.get_ident() == self._thread:
+            self.output.written(count)  # without waking the loop
+        else:
+            self._call(self.output.written, count)
 
     def output_broke(self) -> None:
         self._call(self._broken)
@@ -278,10 +287,10 @@ class Connection:
         self.on_broken()
 
 
-def _tapped(put: Callable[[bytes], None], tap: FrameTap) -> Callable[[bytes], None]:
-    def put_tapped(frame: bytes) -> None:
+def _tapped(put: Callable[[bytes], int], tap: FrameTap) -> Callable[[bytes], int]:
+    def put_tapped(frame: bytes) -> int:
         tap.frame_sent(frame)
-        put(frame)
+        return put(frame)
 
     return put_tapped
 

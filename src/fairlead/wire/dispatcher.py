@@ -130,8 +130,8 @@ class Dispatcher:
 
     def answer(self, request: Request, result: Any = None) -> None:
         """Send the result of a request."""
-        for line in self._codec.result(request, result):
-            self._service.send(line)
+        lines = list(self._codec.result(request, result))
+        self._service.when_written(lambda: [self._service.send(line) for line in lines])
 
     # Arrival
 

@@ -87,8 +87,9 @@ class ManySessions(Generic[S]):
     def find(self, session_id: str) -> S | None:
         return self._running.get(session_id)
 
-    def cancel(self) -> None:
+    def cancel(self, *, resumable: bool = False) -> None:
         for session in self.running:
+            session.agent.session.activity.cancel(resumable=resumable)
             session.cancel()
 
     async def idle(self) -> None:

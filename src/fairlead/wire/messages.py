@@ -126,6 +126,10 @@ class Service(Protocol):
     @property
     def send(self) -> Callable[[bytes], None]: ...
 
+    def when_written(self, action: Callable[[], object]) -> None:
+        """Call `action`, which sends an answer, when everything that it may tell about is durable."""
+        ...
+
     def receive_reply(self, reply: HostReply) -> None:
         """Handle the host's reply to a question. Raises FairleadError if the host should get an error for it."""
         ...

@@ -20,6 +20,8 @@ _log = logging.getLogger("fairlead.wire")
 #: Seconds that aborted work may take to end (longer than a tool's grace period), and seconds without reading after which a
 #: host counts as gone. Together less than a second.
 ABORT_PATIENCE, READ_PATIENCE = 0.5, 0.4
+#: Seconds from the first answer to the first garbage collection. A prompt that follows at once imports more modules first.
+COLLECT_AFTER = 0.2
 #: Seconds from the first command to the warm-up.
 WARM_UP_AFTER = 0.01
 #: Seconds from the start to the warm-up, if no command arrives.
@@ -49,8 +51,8 @@ class HostServer(Protocol):
         """Serve the host until its input ends or it asks to shut down."""
         ...
 
-    def cancel(self) -> None:
-        """Cancel everything that runs, without waiting for it to end."""
+    def cancel(self, *, resumable: bool = False) -> None:
+        """Cancel everything that runs, without waiting for it to end. `resumable`: because the process ends."""
         ...
 
     def host_left(self) -> None:
@@ -144,8 +146,7 @@ class HostProcess:
 
     def _after_first_answer(self) -> None:
         """Do what had to wait until the first answer was sent."""
-        gc.freeze()  # objects from the start live on: the collector need not visit them again
-        gc.enable()
+        asyncio.get_running_loop().call_later(COLLECT_AFTER, _collect_garbage)
         self._warm_up_soon()
 
     def _warm_up_soon(self) -> None:
@@ -178,7 +179,7 @@ class HostProcess:
         """
         self._server.host_left()
         if self._on_eof == "abort":
-            self._server.cancel()
+            self._server.cancel(resumable=True)
             self._leave_unless_moving(self._connection.output.total)
 
     def _leave_unless_moving(self, total: int) -> None:
@@ -197,7 +198,7 @@ class HostProcess:
     async def _wind_down(self) -> None:
         """Stop everything that runs, send its last events, and clean up."""
         process_is_ending()
-        self._server.cancel()
+        self._server.cancel(resumable=True)
         self._server.host_left()  # questions outside a run stop waiting for an answer too
         try:
             async with asyncio.timeout(ABORT_PATIENCE):
@@ -253,3 +254,9 @@ class HostProcess:
             self._finish(130)
         self._interrupted_at = now
         self._server.cancel()
+
+
+def _collect_garbage() -> None:
+    """Collect garbage from now on. Objects from the start live on: the collector need not visit them."""
+    gc.freeze()
+    gc.enable()

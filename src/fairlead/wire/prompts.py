@@ -81,7 +81,7 @@ class AcceptedPrompts(Generic[K]):
         elif isinstance(event, AgentEnd):
             self._has_ended = not event.will_retry
         elif isinstance(event, AgentStart):
-            if self._has_ended:
+            if self._has_ended and self._undelivered:  # else an extension continues the run
                 self._freeze()
             self._has_ended = False
         elif isinstance(event, AgentSettled):

@@ -1,7 +1,8 @@
 """Reads and writes lines on standard input and output, for every kind of file that a host may pass.
 
 Two daemon threads do blocking reads and writes on private duplicates of fd 0 and 1. That works for pipes, sockets (which Node
-uses), files, terminals and /dev/null, and a host that stops reading blocks only the writer thread. After `take_over`, fd 0 is
+uses), files, terminals and /dev/null, and a host that stops reading blocks only the writer thread. A single frame is written
+without the thread if a pipe or a socket has room for it. After `take_over`, fd 0 is
 /dev/null and fd 1 is stderr, so stray prints and child processes cannot disturb the protocol.
 """
 
@@ -23,6 +24,8 @@ READ_SIZE = 1 << 16
 #: host has read all of it, so small writes show early that a slow host reads at all. Each prompt write doubles the size of the
 #: next, up to the capacity of a pipe. A slower one resets the size.
 WRITE_SIZE, MOST_WRITTEN, PROMPTLY = 1 << 13, 1 << 16, 0.005
+#: A frame that comes this many seconds after the one before is written at once.
+ALONE = 0.005
 #: Milliseconds between two checks for the end of the input while reading is paused.
 POLL_MS = 200
 
@@ -145,32 +148,62 @@ class Reader:
 
 
 class Writer:
-    """Writes frames on a thread, in order. `on_progress(bytes)` and `on_broken` are called on that thread.
+    """Writes frames in order. `on_progress(bytes)` and `on_broken` are called on the writer's own thread.
 
-    It joins queued frames into larger writes.
+    A frame that comes alone is written at once if the host's pipe has room, without blocking: waking the writer's thread would
+    cost more than the write. Frames that come together are left to the thread, which joins them into larger writes, so that the
+    host wakes up less often.
     """
 
     def __init__(self, fd: int, on_progress: Callable[[int], None], on_broken: Callable[[], None]) -> None:
         self._fd = fd
         self._on_progress = on_progress
         self._on_broken = on_broken
-        self._frames: deque[bytes] = deque()
-        self._wake = threading.Condition()
+        self._frames: deque[bytes | memoryview] = deque()
+        self._lock = threading.Lock()
+        self._wake = threading.Condition(self._lock)
         self._size = WRITE_SIZE
+        self._put_at = 0.0
+        #: Whether the thread is writing, so that a new frame has to wait for its turn.
+        self._is_busy = False
+        self._can_write_at_once = hasattr(os, "pwritev") and hasattr(os, "RWF_NOWAIT")
 
     def start(self) -> None:
         threading.Thread(target=self._work, name="fairlead-stdout", daemon=True).start()
 
-    def put(self, frame: bytes) -> None:
-        with self._wake:
-            self._frames.append(frame)
-            self._wake.notify()
+    def put(self, frame: bytes) -> int:
+        """Write a frame. Returns how many of its bytes were written at once; `on_progress` gets the others."""
+        now = time.monotonic()
+        is_alone, self._put_at = now - self._put_at >= ALONE, now
+        with self._lock:
+            written = 0
+            if is_alone and self._can_write_at_once and not self._frames and not self._is_busy:
+                written = self._write_at_once(frame)
+            if written < len(frame):
+                self._frames.append(memoryview(frame)[written:] if written else frame)
+                self._wake.notify()
+        return written
+
+    def _write_at_once(self, frame: bytes) -> int:
+        """Write as much as fits without blocking, and return how much that is. Only Linux can do that, with pipes and sockets.
+
+        `O_NONBLOCK` would not serve: it would also apply to the processes that share the pipe with this one.
+        """
+        try:
+            return os.pwritev(self._fd, (frame,), -1, os.RWF_NOWAIT)
+        except BlockingIOError:
+            return 0
+        except OSError:  # a file, a terminal, an old kernel; or the host is gone, which the thread will notice
+            self._can_write_at_once = False
+            return 0
 
     def _work(self) -> None:
         while True:
             with self._wake:
+                self._is_busy = False
                 while not self._frames:
                     self._wake.wait()
+                self._is_busy = True
                 batch = self._next_batch()
             try:
                 self._write(batch)
@@ -178,7 +211,7 @@ class Writer:
                 self._on_broken()
                 return
 
-    def _next_batch(self) -> bytes:
+    def _next_batch(self) -> bytes | memoryview:
         frames = [self._frames.popleft()]
         size = len(frames[0])
         while self._frames and size + len(self._frames[0]) <= READ_SIZE:
@@ -186,7 +219,7 @@ class Writer:
             size += len(frames[-1])
         return frames[0] if len(frames) == 1 else b"".join(frames)
 
-    def _write(self, data: bytes) -> None:
+    def _write(self, data: bytes | memoryview) -> None:
         view = memoryview(data)
         while view:
             started = time.monotonic()

@@ -72,6 +72,13 @@ class SessionReplaced(ServeEvent, tag="session_replaced", kw_only=True):
     session_id: str
 
 
+class BranchChanged(ServeEvent, tag="branch_changed", kw_only=True):
+    """The session has moved to another place in its tree. Fetch a snapshot: it has other messages."""
+
+    #: The last entry there; null at the beginning.
+    leaf_id: str | None
+
+
 class ModelChanged(ServeEvent, tag="model_changed", kw_only=True):
     """The session uses another model from now on."""
 
@@ -115,6 +122,7 @@ EVENTS: tuple[type[ServeEvent], ...] = (
     QuestionClosed,
     PromptResult,
     SessionReplaced,
+    BranchChanged,
     ModelChanged,
     ApprovalModeChanged,
     TodosChanged,

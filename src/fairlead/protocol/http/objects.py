@@ -8,7 +8,8 @@ from msgspec import Meta, Struct
 
 from fairlead.core.messages import ImageContent
 from fairlead.core.model import Model, ThinkingLevel
-from fairlead.protocol.http.events import Question
+from fairlead.core.snapshots import SubagentActivity
+from fairlead.protocol.http.events import PromptResult, Question
 
 #: What happens when a tool wants to change something.
 Approval: TypeAlias = Literal["auto", "write", "ask", "deny"]
@@ -87,6 +88,17 @@ class Fork(Body, kw_only=True):
     position: Literal["before", "at"] = "at"
 
 
+class Move(Body, kw_only=True):
+    """Where in its tree the session should continue."""
+
+    #: An entry of the session; null is the beginning. If it is a message of the user, the session continues before it.
+    entry_id: str | None
+    #: Whether the model gets a summary of the branch that is left.
+    summarize: bool = False
+    #: What the summary should pay attention to.
+    instructions: str | None = None
+
+
 class Changes(Body, kw_only=True):
     """What to change. Fields that are absent stay as they are."""
 
@@ -134,6 +146,14 @@ class ContextUse(Result, kw_only=True):
     window: int
 
 
+class SessionOwner(Result, kw_only=True):
+    """The process that has the lease of a session of a fleet."""
+
+    name: str
+    #: When its lease expires unless it is renewed, as ISO 8601 by the clock of the database.
+    until: str
+
+
 class SessionState(Result, kw_only=True):
     """A session that is open."""
 
@@ -155,6 +175,10 @@ class SessionState(Result, kw_only=True):
     cost: float
     #: How many clients listen to its events.
     listeners: int
+    #: Whether the last run was cut off, so that `resume` continues it.
+    interrupted: bool = False
+    #: For a session of a fleet that another process works in: who that is. Until then this server can only read it.
+    owner: SessionOwner | None = None
 
 
 class RunningTool(Result, kw_only=True):
@@ -180,6 +204,12 @@ class Snapshot(Result, kw_only=True):
     running_tools: list[RunningTool]
     #: The questions that wait for an answer.
     questions: list[Question]
+    #: How the last prompts ended, for clients that missed the events.
+    prompt_results: list[PromptResult]
+    #: The phases of the todo list, as in `todos_changed`.
+    todos: list[Any]
+    #: The sub-agents that work, as in `subagent_progress` of pi.
+    subagents: list[SubagentActivity]
     last_event: int
 
 
@@ -194,6 +224,8 @@ class SessionSummary(Result, kw_only=True):
     updated_at: str | None
     #: `saved` means that it is not open. It opens when it is used.
     status: Literal["saved", "idle", "running", "compacting"]
+    #: For a session of a fleet that another process works in: the name of that process.
+    owner: str | None = None
 
 
 class SessionList(Result, kw_only=True):
@@ -204,9 +236,10 @@ class SessionList(Result, kw_only=True):
 
 
 class AcceptedPrompt(Result, kw_only=True):
-    """What happened to a message: it started a run, it is queued, or an extension handled it."""
+    """What happened to a message: it started a run, it is queued, or an extension handled it. `pending` means that an extension
+    has it, and may ask the user first. Then `prompt_result` follows in every case."""
 
-    status: Literal["started", "queued", "handled"]
+    status: Literal["started", "queued", "handled", "pending"]
     #: The id of the message: that of the client, or a new one. `prompt_result` repeats it.
     id: str
 
@@ -240,6 +273,22 @@ class Forked(Result, kw_only=True):
     session: SessionState
     #: The text of the message before which the session was forked.
     text: str | None = None
+
+
+class Moved(Result, kw_only=True):
+    """Where the session stands after a move."""
+
+    #: The last entry there; null at the beginning.
+    leaf_id: str | None
+    #: The text of the message before which the session stands, to edit and send again.
+    text: str | None = None
+
+
+class ClearedQueue(Result, kw_only=True):
+    """The texts that were queued."""
+
+    steering: list[str]
+    follow_up: list[str]
 
 
 class ModelList(Result, kw_only=True):

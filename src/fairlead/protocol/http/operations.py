@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
@@ -31,7 +32,7 @@ class Operation(Struct, frozen=True, kw_only=True):
     summary: str
     description: str = ""
     #: What the client sends; None: nothing.
-    body: type[Struct] | None = None
+    body: Any = None
     #: What the client gets; None: no content.
     result: Any = None
     status: int = 200
@@ -42,6 +43,11 @@ class Operation(Struct, frozen=True, kw_only=True):
     errors: tuple[int, ...] = ()
     #: Whether it needs no login.
     is_public: bool = False
+
+    @property
+    def ids(self) -> list[tuple[str, str]]:
+        """The parts of the path in braces, each with the name that clients have for it: `{id}` after `/jobs/` is `job_id`."""
+        return [(f"{{{part}}}", f"{kind}_id") for kind, part in re.findall(r"(\w+)s/{(\w+)}", self.path)]
 
 
 _AFTER = Parameter(
@@ -142,6 +148,16 @@ OPERATIONS: tuple[Operation, ...] = (
         errors=(404,),
     ),
     Operation(
+        name="resume",
+        method="POST",
+        path=f"{_SESSION}/resume",
+        summary="Continue the last run if it was interrupted.",
+        description="No message is repeated. The response comes at once, and the events report the run.",
+        result=o.SessionState,
+        status=202,
+        errors=(404, 409),
+    ),
+    Operation(
         name="compact",
         method="POST",
         path=f"{_SESSION}/compact",
@@ -155,7 +171,7 @@ OPERATIONS: tuple[Operation, ...] = (
         name="get_tree",
         method="GET",
         path=f"{_SESSION}/tree",
-        summary="Get the messages of all branches, from each of which `fork` can begin a session.",
+        summary="Get the messages of all branches. `move` continues from any of them, and `fork` begins a session there.",
         result=o.Tree,
         errors=(404, 503),
     ),
@@ -168,6 +184,25 @@ OPERATIONS: tuple[Operation, ...] = (
         result=o.Forked,
         status=201,
         errors=(404, 409, 503),
+    ),
+    Operation(
+        name="move",
+        method="POST",
+        path=f"{_SESSION}/move",
+        summary="Continue from another entry of the same session. The run is stopped first.",
+        description="All clients get `branch_changed`. The new place is saved with the next message.",
+        body=o.Move,
+        result=o.Moved,
+        errors=(404, 409, 502),
+    ),
+    Operation(
+        name="clear_queue",
+        method="DELETE",
+        path=f"{_SESSION}/queue",
+        summary="Remove the messages that wait for the run, and return their texts.",
+        description="`prompt_result` reports them as aborted.",
+        result=o.ClearedQueue,
+        errors=(404,),
     ),
     Operation(
         name="listen",

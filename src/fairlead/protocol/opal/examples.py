@@ -47,6 +47,7 @@ METHOD_EXAMPLES: dict[str, dict[str, Any]] = {
     },
     "agent/prompt": {"params": {"session_id": SESSION, "text": "Fix the parser"}, "result": {"queued": False}},
     "agent/abort": {"params": {"session_id": SESSION}, "result": {}},
+    "agent/resume": {"params": {"session_id": SESSION}, "result": {}},
     "agent/state": {
         "params": {"session_id": SESSION},
         "result": {

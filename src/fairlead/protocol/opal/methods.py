@@ -55,6 +55,13 @@ class AgentAbort(OfSession):
     result: ClassVar[type[Struct]] = Nothing
 
 
+class AgentResume(OfSession):
+    """Continue the last run if it was interrupted, without another prompt. Refused if it has ended. An addition of fairlead."""
+
+    method: ClassVar[str] = "agent/resume"
+    result: ClassVar[type[Struct]] = Nothing
+
+
 class SessionState(Struct):
     session_id: str
     #: `idle`, `running`, `streaming` or `executing_tools`.
@@ -352,6 +359,7 @@ METHODS: dict[str, type[Method]] = {
         SessionStart,
         AgentPrompt,
         AgentAbort,
+        AgentResume,
         AgentState,
         SessionList,
         SessionBranch,

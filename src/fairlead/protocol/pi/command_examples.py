@@ -170,6 +170,7 @@ COMMAND_EXAMPLES: dict[str, dict[str, Any]] = {
     "get_messages_page": _example({"messages": [values.USER], "totalMessages": 2, "nextCursor": "1"}, limit=1),
     "compact": _example(values.COMPACTION, customInstructions="Keep what was decided about the grammar"),
     "set_auto_compaction": _example(enabled=True),
+    "resume": _example(),
     "export_html": _example({"path": "/home/ada/parser/session.html"}, outputPath="session.html"),
     "reload": _example({"extensions": ["careful", "notes"]}),
     # Sub-agents

@@ -4,8 +4,6 @@
 echoes. `result` is the type of the response's `data`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, ClassVar, Literal
 

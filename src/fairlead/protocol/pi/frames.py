@@ -1,13 +1,16 @@
-"""The frames that a host receives: responses and events. A class declares a frame, its fields and its documentation."""
+"""The frames that a host receives: responses and events. A class declares a frame, its fields and its documentation.
+
+`fairlead.protocol.pi.message_updates` declares the pieces of a message that arrives.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from fairlead.core.events import CompactionReason, CompactionResult
-from fairlead.core.messages import AssistantMessage, Message, ToolCall, ToolResultMessage, Usage, UserBlock
+from fairlead.core.events import CompactionReason, CompactionResult, SummarySource
+from fairlead.core.messages import AssistantMessage, Message, ToolResultMessage, Usage, UserBlock
 from fairlead.core.model import Model, ThinkingLevel, ToolSpec
 from fairlead.core.queues import InterruptMode, QueueMode
 from fairlead.core.snapshots import LifecyclePayload, ProgressPayload
@@ -187,64 +190,6 @@ class MessageEnd(Frame, tag="message_end"):
     message: Message
 
 
-class Inner(Struct, tag_field="type", rename="camel", kw_only=True):
-    content_index: int
-    #: The message so far; absent in delta form.
-    partial: AssistantMessage | UnsetType = UNSET
-
-
-class TextStart(Inner, tag="text_start"):
-    pass
-
-
-class TextDelta(Inner, tag="text_delta"):
-    delta: str
-
-
-class TextEnd(Inner, tag="text_end"):
-    content: str
-
-
-class ThinkingStart(Inner, tag="thinking_start"):
-    pass
-
-
-class ThinkingDelta(Inner, tag="thinking_delta"):
-    delta: str
-
-
-class ThinkingEnd(Inner, tag="thinking_end"):
-    content: str
-
-
-class ToolcallStart(Inner, tag="toolcall_start"):
-    id: str
-    tool_name: str
-
-
-class ToolcallDelta(Inner, tag="toolcall_delta"):
-    """`delta` is part of the arguments as JSON."""
-
-    delta: str
-
-
-class ToolcallEnd(Inner, tag="toolcall_end"):
-    tool_call: ToolCall
-
-
-InnerEvent: TypeAlias = (
-    TextStart | TextDelta | TextEnd | ThinkingStart | ThinkingDelta | ThinkingEnd | ToolcallStart | ToolcallDelta | ToolcallEnd
-)
-
-
-class MessageUpdate(Frame, tag="message_update", kw_only=True):
-    """Part of an assistant message arrived. Build the message from the deltas: `message` is absent in delta form."""
-
-    assistant_message_event: InnerEvent
-    usage: Usage
-    message: AssistantMessage | UnsetType = UNSET
-
-
 class ToolExecutionStart(Frame, tag="tool_execution_start"):
     """A tool call is about to run."""
 
@@ -275,7 +220,8 @@ class ToolExecutionUpdate(Frame, tag="tool_execution_update"):
 
 class ToolOutcome(Struct, rename="camel"):
     """The result of a tool call. `structuredContent` is the whole result as data, for hosts of pi 1.5 and for tools that have one
-    (bash, read, tools of MCP servers). `isError` is there if the tool did its work and called the result an error."""
+    (bash, read, tools of MCP servers and of extensions). `isError` is there if the tool did its work and called the result an
+    error."""
 
     content: list[UserBlock]
     details: dict[str, Any] | UnsetType = UNSET
@@ -283,6 +229,8 @@ class ToolOutcome(Struct, rename="camel"):
     is_error: bool | UnsetType = UNSET
     #: The model need not be asked again, if all results of the turn say so.
     terminate: bool | UnsetType = UNSET
+    #: What model calls of the tool have used.
+    usage: Usage | UnsetType = UNSET
 
 
 class ToolExecutionEnd(Frame, tag="tool_execution_end"):
@@ -312,6 +260,26 @@ class AutoRetryEnd(Frame, tag="auto_retry_end"):
     success: bool
     attempt: int
     final_error: str | UnsetType = UNSET
+
+
+class SummarizationRetryScheduled(Frame, tag="summarization_retry_scheduled"):
+    """A request for a summary failed with an error that may be temporary. fairlead tries again after `delayMs` (pi)."""
+
+    attempt: int
+    max_attempts: int
+    delay_ms: int
+    error_message: str
+
+
+class SummarizationRetryAttemptStart(Frame, tag="summarization_retry_attempt_start"):
+    """A request for a summary is sent again. `reason` is that of the compaction, if the summary is for one (pi)."""
+
+    source: SummarySource
+    reason: CompactionReason | UnsetType = UNSET
+
+
+class SummarizationRetryFinished(Frame, tag="summarization_retry_finished"):
+    """The retries for a summary are over: one succeeded, all failed, or the host cancelled them (pi)."""
 
 
 class CompactionStart(Frame, tag="compaction_start"):

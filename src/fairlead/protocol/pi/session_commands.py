@@ -220,6 +220,17 @@ class ExportHtml(Command, tag="export_html", kw_only=True):
     result: ClassVar[Any] = Exported
 
 
+# Interrupted runs
+
+
+class Resume(Command, tag="resume"):
+    """Continue the last run if it was interrupted: the agent was killed or closed during it, or the model failed.
+
+    No message is repeated. Tool calls that had ended keep their results. Calls of idempotent tools, and calls that had not
+    started, are made now; any other call gets a result that says that it may have run. Refused if the last run has ended.
+    """
+
+
 # Extensions
 
 
@@ -253,5 +264,6 @@ SESSION_COMMANDS: tuple[type[Command], ...] = (
     Compact,
     SetAutoCompaction,
     ExportHtml,
+    Resume,
     Reload,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -29,16 +30,17 @@ _REASONS = {
 }
 
 
-def openapi_document(version: str) -> dict[str, Any]:
-    """Return the document for a version of fairlead."""
+def openapi_document(version: str, more: Sequence[Operation] = ()) -> dict[str, Any]:
+    """Return the document for a version of fairlead. `more` are operations besides those that every server has."""
+    operations = (*OPERATIONS, *more)
     builder = SchemaBuilder()
-    bodies = {each.name: builder.of(each.body) for each in OPERATIONS if each.body is not None}
+    bodies = {each.name: builder.of(each.body) for each in operations if each.body is not None}
     builder.accepting = False
-    results = {each.name: builder.of(each.result) for each in OPERATIONS if each.result is not None}
+    results = {each.name: builder.of(each.result) for each in operations if each.result is not None}
     events = [builder.of(event) for event in EVENTS]
     error = builder.of(ErrorBody)
     paths: dict[str, dict[str, Any]] = {}
-    for each in OPERATIONS:
+    for each in operations:
         described = _operation(each, bodies.get(each.name), results.get(each.name), error)
         paths.setdefault(each.path, {})[each.method.lower()] = described
     schemas = {**builder.definitions, "ServeEvent": {"description": "An event that only this server sends.", "oneOf": events}}

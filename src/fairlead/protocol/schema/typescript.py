@@ -6,6 +6,8 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from textwrap import wrap
+from types import UnionType
+from typing import Any, get_args, get_origin
 
 from fairlead.protocol.opal.events import NOTIFICATION
 from fairlead.protocol.opal.methods import METHODS
@@ -67,18 +69,23 @@ def acp_types(title: str) -> str:
 def http_types(title: str) -> str:
     """The types of the HTTP interface: each body, result and event, and the params and the result of each operation."""
     # Only the types of the HTTP interface need its declarations.
+    from fairlead.protocol.http.fleet import FLEET_OPERATIONS
     from fairlead.protocol.http.operations import OPERATIONS
     from fairlead.protocol.schema.openapi import openapi_document
 
-    definitions: dict[str, Schema] = openapi_document("")["components"]["schemas"]
+    definitions: dict[str, Schema] = openapi_document("", FLEET_OPERATIONS)["components"]["schemas"]
     event = definitions["ServeEvent"]
     definitions["ServeEvent"] = {"description": event["description"], "anyOf": event["oneOf"]}
     rows: dict[str, str] = {}
-    for each in OPERATIONS:
+    for each in (*OPERATIONS, *FLEET_OPERATIONS):
         query = [f"{_key(one.name)}?: {_WORDS[one.type]}" for one in each.parameters if one.place == "query"]
-        params = each.body.__name__ if each.body else f"{{ {'; '.join(query)} }}" if query else "Record<string, never>"
-        result = "void" if each.result is None else getattr(each.result, "__name__", "unknown")
-        rows[each.name] = f"{{ params: {params}; result: {result if result in definitions or result == 'void' else 'unknown'} }}"
+        params = f"{{ {'; '.join(query)} }}" if query else "Record<string, never>"
+        if each.body is not None:
+            params = _http_name(each.body, definitions)
+        result = "void" if each.content in ("application/json", "text/event-stream") else "string"
+        if each.result is not None:
+            result = _http_name(each.result, definitions)
+        rows[each.name] = f"{{ params: {params}; result: {result} }}"
     return "\n".join(
         [
             f"// {title}.",
@@ -86,6 +93,16 @@ def http_types(title: str) -> str:
             _table("Operations", "The params and the result of each operation, by its name.", rows),
         ]
     )
+
+
+def _http_name(declared: Any, definitions: Mapping[str, Schema]) -> str:
+    """The type of a body or a result."""
+    if get_origin(declared) is list:
+        return f"{_http_name(get_args(declared)[0], definitions)}[]"
+    if isinstance(declared, UnionType):
+        return " | ".join(_http_name(each, definitions) for each in get_args(declared))
+    name = getattr(declared, "__name__", "")
+    return name if name in definitions else "unknown"
 
 
 def _upstream_names(requests: Sequence[str]) -> list[str]:

@@ -33,6 +33,8 @@ REFUSALS = frozenset({"refusal", "content_filter", "SAFETY", "PROHIBITED_CONTENT
 COMMAND_GRACE = 0.2
 #: Seconds that a session which is being closed waits for its prompts.
 CLOSE_PATIENCE = 1.0
+#: The command that continues an interrupted run. The protocol has no method for it: `session/resume` opens a session.
+RESUME = "resume"
 LOG_IN = "Log in with `fairlead login`, or put a provider's key into the environment of the agent, such as ANTHROPIC_API_KEY."
 
 
@@ -106,6 +108,8 @@ class AcpSession:
 
     async def _work(self, turn: _Turn, content: PromptContent) -> StopReason:
         session = self.session
+        if content.text.strip() == f"/{RESUME}" and session.activity.is_interrupted and not await self._has_command(RESUME):
+            return await self._resume(turn, content)
         hooks = await session.extensions.ready(stoppable=True) if content.text.startswith("/") else None
         if hooks is not None and hooks.has_command(content.text):
             # It may take long and ask the user, so other prompts do not wait for it.
@@ -125,6 +129,23 @@ class AcpSession:
                 return "end_turn"
             self._prompts.add(None, turn)
         return self._stop_reason(await turn.outcome)
+
+    async def _resume(self, turn: _Turn, content: PromptContent) -> StopReason:
+        """Continue an interrupted run, without a message of the user."""
+        async with self._accepting:
+            await self._stopped()
+            if turn.is_cancelled:
+                return "cancelled"
+            self.narrator.turn_begins(content.text)
+            await self.session.activity.resume()
+            self._prompts.add(None, turn)
+        return self._stop_reason(await turn.outcome)
+
+    async def _has_command(self, name: str) -> bool:
+        """Whether an extension, a skill or a template has a command with this name."""
+        await self.session.extensions.ready(stoppable=True)
+        await self.session.additions.prepare()
+        return any(command.name == name for command in self.session.additions.slash_commands())
 
     async def _command(self, turn: _Turn, content: PromptContent) -> None:
         """Run a command of an extension. If it does not end when it is cancelled, it is left alone."""
@@ -314,6 +335,8 @@ class AcpSession:
             )
             for command in session.additions.slash_commands()
         ]
+        if session.activity.is_interrupted and all(command.name != RESUME for command in commands):
+            commands.append(acp.AvailableCommand(RESUME, "Continue the run that was interrupted"))
         if commands != self._commands and not self._is_closed:
             self._commands = commands
             self._updates.send(acp.AvailableCommandsUpdate(commands))

@@ -63,6 +63,7 @@ class Narrator:
         self._always: dict[type, Callable[[Any], None]] = {
             core.AgentSettled: self._settled,
             core.RetryStart: self._retries,
+            core.SummaryRetryScheduled: self._retries,
             core.CompactionStart: self._compacts,
             core.CompactionEnd: self._compacted,
             core.ExtensionError: lambda event: self.notice("error", "An extension or the session failed", event.error),
@@ -226,7 +227,7 @@ class Narrator:
         elif severity != "info" and len(self._held) < MOST_HELD and (severity, title, description) not in self._held:
             self._held.append((severity, title, description))
 
-    def _retries(self, event: core.RetryStart) -> None:
+    def _retries(self, event: core.RetryStart | core.SummaryRetryScheduled) -> None:
         again = f"Retrying in {event.delay_ms / 1000:g} s (attempt {event.attempt} of {event.max_attempts})"
         self.notice("info", again, event.error or None)
 

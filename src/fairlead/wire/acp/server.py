@@ -69,6 +69,9 @@ class AcpServer:
 
     # For the dispatcher
 
+    def when_written(self, action: Callable[[], object]) -> None:
+        action()  # its sessions are files, in which entries are durable at once
+
     def receive_reply(self, reply: HostReply) -> None:
         self.requests.receive(reply)
 
@@ -87,9 +90,9 @@ class AcpServer:
     async def serve(self) -> None:
         await self.dispatcher.serve()
 
-    def cancel(self) -> None:
+    def cancel(self, *, resumable: bool = False) -> None:
         if self._opened is not None:
-            self._opened.cancel()
+            self._opened.cancel(resumable=resumable)
 
     def host_left(self) -> None:
         self.requests.host_left()

@@ -186,7 +186,7 @@ class AcpSessions(ManySessions[AcpSession]):
 def _folder(name: str, path: str) -> Path:
     """Return a directory that a client names. Raises BadParams if it is not an absolute path of one."""
     try:
-        if os.path.isabs(path) and os.path.isdir(path):  # noqa: PTH112, PTH117
+        if os.path.isabs(path) and os.path.isdir(path):  # noqa: PTH117
             return Path(path)
     except ValueError:  # a null byte
         pass

@@ -62,7 +62,7 @@ class SessionStore(Struct, frozen=True):
 
         if cwd is not None and (not os.path.isabs(cwd) or "\0" in cwd):  # noqa: PTH117
             raise BadParams(f"cwd: expected an absolute path, found {cwd!r}")
-        start = None if cursor is None else _position(cursor)
+        start = None if cursor is None else position_in(cursor)
         folders = self._folders(None if cwd is None else Path(cwd))
         files = sorted((-changed, str(path)) for folder in folders for changed, path in newest_first(folder))
         found: list[SessionInfo] = []
@@ -74,7 +74,7 @@ class SessionStore(Struct, frozen=True):
             if not _is_shown(info) or (cwd is not None and info.cwd != os.path.normpath(cwd)):
                 continue
             if len(found) == PAGE:
-                return found, _cursor(last)
+                return found, cursor_of(last)
             found.append(
                 SessionInfo(info.id, info.cwd, title=info.name or short_title(info.first_message), updated_at=iso(info.modified))
             )
@@ -95,11 +95,13 @@ def _is_shown(info: Listed) -> bool:
     return info.problem is None and bool(info.first_message or info.name) and bool(info.cwd)
 
 
-def _cursor(place: tuple[int, str]) -> str:
+def cursor_of(place: tuple[int, str]) -> str:
+    """Return the cursor of the page that follows a place in a list: a time and a name."""
     return base64.urlsafe_b64encode(f"{place[0]}:{place[1]}".encode(errors="surrogateescape")).decode()
 
 
-def _position(cursor: str) -> tuple[int, str]:
+def position_in(cursor: str) -> tuple[int, str]:
+    """Return the place that a cursor names. Raises BadParams."""
     try:
         changed, _, path = base64.urlsafe_b64decode(cursor.encode()).decode(errors="surrogateescape").partition(":")
         return int(changed), path

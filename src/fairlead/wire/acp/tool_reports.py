@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from typing import Any, cast
 
 from msgspec import UNSET, Struct
 
@@ -24,6 +24,8 @@ TAIL = 3000
 FIRST_INTERVAL, LATER_INTERVAL = 0.1, 0.1
 #: How many characters of a result are repeated in its raw form.
 LONGEST_RAW = 16_000
+#: Texts of its details with fewer characters are repeated too.
+SHORTEST_REPEATED = 1000
 #: Changes of files with more characters are shown as a unified diff.
 LONGEST_FILE = 1_000_000
 
@@ -217,12 +219,24 @@ def result_content(result: ToolResult) -> list[ToolCallContent]:
 
 
 def raw_output(result: ToolResult) -> Any:
-    """A result as data."""
+    """A result as data. Long texts of its details are left out if the client gets them with its content."""
     text = text_of(result.content)
-    raw: dict[str, Any] = {"output": tail(text, LONGEST_RAW)} if text else {}
+    output = tail(text, LONGEST_RAW)
+    raw: dict[str, Any] = {"output": output} if text else {}
     if result.details:
-        raw["details"] = result.details
+        raw["details"] = _without_repeated_texts(result.details, output if result.changes else text)
     return raw or UNSET
+
+
+def _without_repeated_texts(details: dict[str, Any], text: str) -> dict[str, Any]:
+    """Return details without the long texts that are parts of `text`, such as the output of a command that was cut off."""
+    kept: dict[str, Any] = {}
+    for name, value in details.items():
+        if isinstance(value, dict):
+            kept[name] = _without_repeated_texts(cast("dict[str, Any]", value), text)
+        elif not isinstance(value, str) or len(value) < SHORTEST_REPEATED or value not in text:
+            kept[name] = value
+    return kept
 
 
 def tail(text: str, longest: int) -> str:

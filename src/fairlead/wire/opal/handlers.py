@@ -85,6 +85,10 @@ async def _prompt(server: OpalServer, params: m.AgentPrompt) -> Answer:
     return Answer(m.Accepted(prompted.queued), prompted.then)
 
 
+async def _resume(server: OpalServer, params: m.AgentResume) -> Answer:
+    return Answer(Nothing(), await server.table.get(params.session_id).resume())
+
+
 def _abort(server: OpalServer, params: m.AgentAbort) -> Answer:
     return Answer(Nothing(), server.table.get(params.session_id).stop)
 
@@ -235,6 +239,7 @@ ROUTES: tuple[RequestRoute, ...] = (
     RequestRoute(m.SessionCompact, _compact, needs_extensions=False, when="late"),
     RequestRoute(m.SessionDelete, _delete, needs_extensions=False),
     RequestRoute(m.AgentPrompt, _prompt, needs_extensions=False),
+    RequestRoute(m.AgentResume, _resume, needs_extensions=False),
     RequestRoute(m.AgentAbort, _abort, needs_extensions=False, urgent=_abort_early),
     RequestRoute(m.AgentState, _state, needs_extensions=False),
     RequestRoute(m.TasksList, _tasks, needs_extensions=False),

@@ -82,6 +82,7 @@ class Narrator:
             core.ToolUpdate: self._tool_updated,
             core.ToolEnd: self._tool_ended,
             core.RetryStart: self._retries,
+            core.SummaryRetryScheduled: self._retries,
             core.CompactionStart: self._compacts,
             core.ExtensionError: self._failed,
             core.SubagentEvent: self._child_told,
@@ -207,7 +208,7 @@ class Narrator:
         self._command_is_open = False
         self._send(event)
 
-    def _retries(self, event: core.RetryStart) -> None:
+    def _retries(self, event: core.RetryStart | core.SummaryRetryScheduled) -> None:
         again = f"Trying again in {event.delay_ms / 1000:g} s ({event.attempt} of {event.max_attempts})"
         self.show(f"{again}: {event.error}")
 

@@ -150,6 +150,12 @@ class OpalSession:
 
         self._keep(asyncio.create_task(finish(), name="fairlead-prompt"))
 
+    async def resume(self) -> Callable[[], None]:
+        """Continue an interrupted run. Returns a function that sends its first events. Raises FairleadError if it has ended."""
+        with self.silent() as tell_all:
+            await self.session.activity.resume()
+            return tell_all
+
     async def _submit(self, text: str) -> Prompted:
         session, narrator = self.session, self.narrator
         if self._is_compacting and not session.activity.is_streaming:

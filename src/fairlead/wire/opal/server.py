@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -74,6 +74,9 @@ class OpalServer:
 
     # For the dispatcher
 
+    def when_written(self, action: Callable[[], object]) -> None:
+        action()  # its sessions are files, in which entries are durable at once
+
     def receive_reply(self, reply: HostReply) -> None:
         self.questions.receive(reply)
 
@@ -101,8 +104,8 @@ class OpalServer:
     async def serve(self) -> None:
         await self.dispatcher.serve()
 
-    def cancel(self) -> None:
-        self.table.cancel()
+    def cancel(self, *, resumable: bool = False) -> None:
+        self.table.cancel(resumable=resumable)
 
     def host_left(self) -> None:
         self.questions.host_left()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from hashlib import sha256
@@ -54,7 +55,7 @@ class OpalStore(Struct, frozen=True):
         from fairlead.session.history.reading import is_blank_file
 
         path = self.path(session_id)
-        return path.exists() and not is_blank_file(path)
+        return os.path.exists(path) and not is_blank_file(path)
 
     def open(self, session_id: str, sessions: ConversationStore) -> Conversation:
         """Open the session with that id to resume it, or begin it. Raises SessionError."""
@@ -83,7 +84,7 @@ class OpalStore(Struct, frozen=True):
         from fairlead.session.history.listing import delete_session
 
         path = self.path(session_id)
-        if not path.exists():
+        if not os.path.exists(path):
             return False
         delete_session(path, also_blank=True)
         return True

@@ -200,7 +200,7 @@ def _folder(base: AgentOptions, working_dir: str | None) -> Path:
         return Path(base.cwd)
     folder = Path(base.cwd, os.path.expanduser(working_dir))  # noqa: PTH111  # Path.expanduser raises for unknown users
     try:
-        is_folder = folder.is_dir()
+        is_folder = os.path.isdir(folder)
     except (OSError, ValueError):
         is_folder = False
     if not is_folder:

@@ -1,9 +1,8 @@
 """The codec of the pi family: decodes lines from the host, and encodes the answers."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -48,9 +47,11 @@ def read_envelope(line: bytes) -> tuple[Envelope, bytes]:
             bytes(outer.id).decode()  # msgspec does not validate what it skips, and the id will be echoed
         kind = _kind(outer)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
-        line = _repaired(line)
+        text, line = lenient.repaired(line), _repaired(line)
         outer = _envelopes.decode(line)
         kind = _kind(outer)
+        with suppress(msgspec.DecodeError, UnicodeError):
+            outer.id = _envelopes.decode(text).id  # as it was written: it may have a number that Python cannot hold
     ident = UNSET if isinstance(outer.id, UnsetType) else Raw(bytes(outer.id))
     return Envelope(kind, ident), line
 

@@ -33,6 +33,9 @@ _FRAMES: dict[type, _Encode] = {
     events.ToolEnd: lambda e: tool_end(e),
     events.RetryStart: lambda e: frames.AutoRetryStart(e.attempt, e.max_attempts, e.delay_ms, e.error),
     events.RetryEnd: lambda e: frames.AutoRetryEnd(e.success, e.attempt, UNSET if e.error is None else e.error),
+    events.SummaryRetryScheduled: lambda e: frames.SummarizationRetryScheduled(e.attempt, e.max_attempts, e.delay_ms, e.error),
+    events.SummaryRetryStart: lambda e: frames.SummarizationRetryAttemptStart(e.source, UNSET if e.reason is None else e.reason),
+    events.SummaryRetryEnd: lambda e: frames.SummarizationRetryFinished(),
     events.CompactionStart: lambda e: frames.CompactionStart(e.reason),
     events.CompactionEnd: lambda e: _compaction_end(e, frames.CompactionEnd, reason=e.reason),
     events.StreamRuleTriggered: lambda e: frames.TtsrTriggered(e.rules),
@@ -54,10 +57,12 @@ def tool_end(event: events.ToolEnd, *, structured: bool = False) -> frames.ToolE
     result = frames.ToolOutcome(event.result.content, UNSET if event.result.details is None else event.result.details)
     if event.result.ends_run:
         result.terminate = True
+    if event.result.usage is not None:
+        result.usage = event.result.usage
     if structured and event.structured is not None:
         result.structured_content = event.structured()
-        if event.is_error:
-            result.details, result.is_error = result.details or UNSET, True
+    if structured and event.is_error and event.result.failed:
+        result.details, result.is_error = result.details or UNSET, True
     duration = UNSET if event.duration_ms is None else event.duration_ms
     return frames.ToolExecutionEnd(event.call_id, event.tool_name, result, event.is_error, duration, _parent(event))
 
@@ -69,6 +74,7 @@ _APART = (
     events.ApprovalModeChanged,
     events.ToolRunning,
     events.SessionReplaced,
+    events.BranchChanged,
     events.ModelSelected,
     events.UiPromptStart,
     events.UiPromptEnd,
@@ -79,11 +85,20 @@ _APART = (
     events.SubagentEvent,
 )
 
+#: Events that have another frame in omp 18.
+_OMP_EVENTS = (events.ModelSelected, events.ExtensionError, events.SummaryRetryScheduled)
+
 #: The frames of omp and xcsh, which do not get frames about compactions that they requested.
 _AUTO_COMPACTION: dict[type, _Encode] = {
     events.CompactionStart: lambda e: frames.AutoCompactionStart(e.reason),
     events.CompactionEnd: lambda e: _compaction_end(e, frames.AutoCompactionEnd),
 }
+
+
+def retry_text(event: events.SummaryRetryScheduled) -> str:
+    """Return a sentence about an attempt to write a summary that follows."""
+    again = f"The summary is requested again in {event.delay_ms / 1000:g} s (attempt {event.attempt} of {event.max_attempts})"
+    return f"{again}: {event.error}"
 
 
 def _compaction_end(event: events.CompactionEnd, frame: Callable[..., frames.Frame], **fields: Any) -> frames.Frame:
@@ -202,14 +217,16 @@ class EventFrames:
                 self.send(_AUTO_COMPACTION[type(event)](event))
         elif isinstance(event, events.ToolEnd):
             self.send(tool_end(event, structured=self._profile.structured_results))
-        elif self._profile.omp_events and isinstance(event, events.ModelSelected | events.ExtensionError):
+        elif self._profile.omp_events and isinstance(event, _OMP_EVENTS):
             self._omp_event(event)
         elif not isinstance(event, _APART):
             self.send(_FRAMES[type(event)](event))
 
-    def _omp_event(self, event: events.ModelSelected | events.ExtensionError) -> None:
+    def _omp_event(self, event: events.ModelSelected | events.ExtensionError | events.SummaryRetryScheduled) -> None:
         if isinstance(event, events.ModelSelected):
             self.send(frames.ModelChanged())
+        elif isinstance(event, events.SummaryRetryScheduled):
+            self.send(frames.Notice("warning", retry_text(event), "compaction"))
         elif event.extension_path == "session":  # the agent itself reports a problem
             self.send(frames.Notice("error", event.error, event.event))
         else:

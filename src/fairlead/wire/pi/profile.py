@@ -13,6 +13,11 @@ from fairlead.core.tool import Schedule
 from fairlead.errors import ConfigError
 from fairlead.session.context.tokens import DEFAULT_RESERVE_TOKENS
 
+#: The events of pi about requests for a summary that are repeated, which began with pi 0.81.
+_SUMMARY_RETRIES = frozenset(
+    {"summarization_retry_scheduled", "summarization_retry_attempt_start", "summarization_retry_finished"}
+)
+
 
 class Profile(Struct, frozen=True, kw_only=True):
     """How one dialect differs from the others of the family."""
@@ -106,7 +111,7 @@ PI_2025 = Profile(
     unknown_command_echoes_id=False,
     late_prompt_errors=False,
     busy="Agent is already processing. Abort it first, or wait for agent_end.",
-    hidden_events=frozenset(),
+    hidden_events=_SUMMARY_RETRIES,
     schedule="sequential",
     interrupt="wait",
     default_tools=PI.default_tools,
@@ -128,7 +133,7 @@ OMP = Profile(
     late_prompt_errors=True,
     early_command_answers=True,
     busy="Agent is already processing. Use steer() or followUp() to queue messages, or wait for completion.",
-    hidden_events=frozenset({"queue_update", "thinking_level_changed", "session_info_changed"}),
+    hidden_events=frozenset({"queue_update", "thinking_level_changed", "session_info_changed"}) | _SUMMARY_RETRIES,
     schedule="exclusive",
     interrupt="immediate",
     default_tools=("read", "bash", "edit", "write", "grep", "find", "ls", "todo_write", "task"),
@@ -182,7 +187,7 @@ RELEASES: dict[tuple[str, str], Profile] = {
         keeps_model=True,
         counts_written_bytes=True,
         # Clients of this release reject events that they do not know.
-        hidden_events=frozenset({"agent_settled", "entry_appended", "bash_execution_update"}),
+        hidden_events=frozenset({"agent_settled", "entry_appended", "bash_execution_update"}) | _SUMMARY_RETRIES,
     ),
 }
 

@@ -8,12 +8,13 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from fairlead.core.messages import AssistantBlock, Message, UserBlock
-from fairlead.protocol.pi import commands, frames, host_requests, omp_commands, session_commands
+from fairlead.protocol.pi import commands, frames, host_requests, message_updates, omp_commands, session_commands
 from fairlead.protocol.pi.command_examples import COMMAND_EXAMPLES, COMMAND_EXAMPLES_2025
 from fairlead.protocol.pi.commands import BASIC_COMMANDS, Command
-from fairlead.protocol.pi.frames import Frame, InnerEvent, Response
+from fairlead.protocol.pi.frames import Frame, Response
 from fairlead.protocol.pi.host_requests import HOST_COMMANDS, REPLIES, UI_REQUEST_FIELDS, ExtensionUiRequest
 from fairlead.protocol.pi.line_examples import EXAMPLES_2025, LINE_EXAMPLES
+from fairlead.protocol.pi.message_updates import InnerEvent
 from fairlead.protocol.pi.omp_commands import OMP_COMMANDS, SUBAGENT_COMMANDS
 from fairlead.protocol.pi.protocol_2025 import COMMANDS_2025, EVENTS_2025, Compaction, Error
 from fairlead.protocol.pi.session_commands import SESSION_COMMANDS
@@ -42,13 +43,16 @@ FRAMES: tuple[type[Frame], ...] = (
     frames.TurnStart,
     frames.TurnEnd,
     frames.MessageStart,
-    frames.MessageUpdate,
+    message_updates.MessageUpdate,
     frames.MessageEnd,
     frames.ToolExecutionStart,
     frames.ToolExecutionUpdate,
     frames.ToolExecutionEnd,
     frames.AutoRetryStart,
     frames.AutoRetryEnd,
+    frames.SummarizationRetryScheduled,
+    frames.SummarizationRetryAttemptStart,
+    frames.SummarizationRetryFinished,
     frames.CompactionStart,
     frames.CompactionEnd,
     frames.AutoCompactionStart,

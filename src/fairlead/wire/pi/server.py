@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from fairlead.wire.pi.omp_handlers import AnnouncedCommands
     from fairlead.wire.pi.subagent_frames import SubagentFrames
 
+_OF_SUBAGENTS = frozenset({SubagentLifecycle, SubagentProgress, SubagentEvent})
+
 
 class PiServer:
     """Implements `fairlead.wire.messages.Service`. Handlers reach everything they need through it."""
@@ -97,6 +99,9 @@ class PiServer:
 
     # For the dispatcher
 
+    def when_written(self, action: Callable[[], object]) -> None:
+        self.session.history.when_written(action)
+
     def receive_reply(self, reply: HostReply) -> None:
         self.questions.receive(reply)
 
@@ -148,8 +153,8 @@ class PiServer:
         return WireUi(self.questions, self.frames.send, self.session.host.notify, self.profile, os.environ)
 
     def _send_event(self, event: Event) -> None:
-        if isinstance(event, SubagentLifecycle | SubagentProgress | SubagentEvent):
-            self.subagents.send_event(event)
+        if type(event) in _OF_SUBAGENTS:
+            self.subagents.send_event(event)  # pyright: ignore[reportArgumentType]
             return
         if self.outcomes is not None:
             self.outcomes.observe(event)

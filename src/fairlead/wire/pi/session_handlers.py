@@ -12,7 +12,7 @@ from msgspec import UNSET
 
 from fairlead.errors import BadCommand, CompactionCancelled, EntryNotFound, FairleadError, MoveCancelled
 from fairlead.protocol.pi import session_commands as c
-from fairlead.wire.messages import RequestRoute
+from fairlead.wire.messages import Late, RequestRoute
 from fairlead.wire.pi.encode import Spliced
 
 if TYPE_CHECKING:
@@ -65,18 +65,11 @@ async def _clone(server: PiServer, command: c.Clone) -> c.Switched:
 
 
 async def _list_sessions(server: PiServer, command: c.ListSessions) -> c.SessionList:
-    return c.SessionList(await asyncio.to_thread(server.session.history.saved, everywhere=bool(command.all)))
+    return c.SessionList(await server.session.history.saved(everywhere=bool(command.all)))
 
 
-def _delete_session(server: PiServer, command: c.DeleteSession) -> None:
-    from fairlead.session.history.listing import delete_session
-
-    session = server.session
-    path = session.host.workspace.resolve(command.session_path)
-    session.history.sessions.check(path)
-    if session.history.conversation.is_kept_in(path):
-        raise BadCommand("This session is in use. Switch to another one before you delete it.")
-    delete_session(path)
+async def _delete_session(server: PiServer, command: c.DeleteSession) -> None:
+    await server.session.history.delete(command.session_path)
 
 
 def _set_session_name(server: PiServer, command: c.SetSessionName) -> None:
@@ -209,6 +202,15 @@ async def _reload(server: PiServer, command: c.Reload) -> c.Reloaded:
     return c.Reloaded([] if server.reload_extensions is None else await server.reload_extensions())
 
 
+async def _resume(server: PiServer, command: c.Resume) -> Late | None:
+    await server.session.history.open()
+    hooks = await server.session.extensions.ready(stoppable=True)
+    work = server.session.activity.resume()
+    if hooks is None or not hooks.wants("before_agent_start"):
+        return await work
+    return Late(work)  # as a prompt: an extension may take long to prepare the run
+
+
 ROUTES: tuple[RequestRoute, ...] = (
     RequestRoute(c.NewSession, _new_session),
     RequestRoute(c.SwitchSession, _switch_session),
@@ -228,5 +230,6 @@ ROUTES: tuple[RequestRoute, ...] = (
     RequestRoute(c.Compact, _compact, when="late"),
     RequestRoute(c.SetAutoCompaction, _set_auto_compaction),
     RequestRoute(c.ExportHtml, _export_html, when="late"),
+    RequestRoute(c.Resume, _resume, needs_extensions=False),
     RequestRoute(c.Reload, _reload, when="late", needs_extensions=False),
 )

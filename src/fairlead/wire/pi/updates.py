@@ -8,16 +8,16 @@ it twice, and it never escapes the start of a growing text again. A frame that i
 from __future__ import annotations
 
 import asyncio
-from binascii import b2a_base64
 from collections.abc import Callable, Iterator
 from typing import Literal, Protocol, Self, TypeAlias
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from fairlead.config.settings import OutputSettings
 from fairlead.core.events import QueueUpdate
-from fairlead.core.messages import AssistantBlock, TextContent, ThinkingContent, ToolCall
+from fairlead.core.messages import AssistantBlock, AssistantMessage, TextContent, ThinkingContent, ToolCall, Usage
 from fairlead.core.model import BlockDelta, BlockEnd, BlockStart
 from fairlead.core.partial_message import PartialMessage, preview_arguments
 from fairlead.protocol.pi.frames import RpcChunk
@@ -67,6 +67,8 @@ class ChunkedOutlet:
 
     def _chunks(self, body: bytes, limit: int) -> Iterator[RpcChunk]:
         """Split a frame into base64 pieces, which the host decodes and joins."""
+        from binascii import b2a_base64
+
         self._chunked += 1
         size = min(max(3, (limit - CHUNK_OVERHEAD) // 4 * 3), LONGEST_PIECE)
         starts = range(0, len(body), size)
@@ -104,9 +106,9 @@ class _Spending(Struct):
 class _Growing:
     """A block while it streams: its JSON up to the growing string, and the JSON of that string so far."""
 
-    __slots__ = ("_head", "_parts", "_tail", "kind", "raw")
+    __slots__ = ("_head", "_parts", "_tail", "delta_head", "kind", "raw")
 
-    def __init__(self, block: AssistantBlock) -> None:
+    def __init__(self, index: int, block: AssistantBlock) -> None:
         self._parts: list[bytes] = []
         self.raw: list[str] | None = None
         if isinstance(block, TextContent):
@@ -120,6 +122,8 @@ class _Growing:
             self.raw = []
             self._head = b'{"type":"toolCall","id":%s,"name":%s,"arguments":' % (_json(block.id), _json(block.name))
             self._tail = b"}"
+        #: How an update with a delta of this block begins.
+        self.delta_head = _update_head(b"%s_delta" % self.kind, index, b',"delta":')
 
     def add(self, delta: str, escaped: bytes) -> None:
         if self.raw is None:
@@ -137,6 +141,35 @@ class _Growing:
         return self._head + msgspec.json.encode(preview_arguments("".join(self.raw))) + self._tail
 
 
+class _Shell(Struct, frozen=True):
+    """The JSON of a message without its content, which hardly changes while the content streams."""
+
+    #: What it was made from.
+    response_id: str | None
+    stop_reason: str | None
+    usage: Usage
+    #: The JSON of the message before and after its content, and that of its usage.
+    head: bytes
+    tail: bytes
+    usage_json: bytes
+
+    @classmethod
+    def of(cls, partial: PartialMessage) -> Self:
+        shell = partial.shell()
+        head, tail = msgspec.json.encode(shell).split(b'"content":[]', 1)
+        usage_json = msgspec.json.encode(shell.usage)
+        made_from = partial.response_id, partial.raw_stop_reason, replace(partial.usage)
+        return cls(*made_from, head + b'"content":[', b"]" + tail, usage_json)
+
+    def fits(self, partial: PartialMessage) -> bool:
+        """Whether it is still that of the message."""
+        return (
+            self.usage == partial.usage
+            and self.response_id == partial.response_id
+            and self.stop_reason == partial.raw_stop_reason
+        )
+
+
 class Updates:
     """Sends the stream of each assistant message as paced `message_update` frames."""
 
@@ -148,11 +181,13 @@ class Updates:
         self.pacing = pacing
         self._loop = asyncio.get_running_loop()
         self._partial: PartialMessage | None = None
+        self._shell: _Shell | None = None
         self._done: dict[int, bytes] = {}
         self._done_size = 0
         self._growing: dict[int, _Growing] = {}
         self._pending: tuple[int, list[str]] | None = None
-        self._fresh: set[int] = set()
+        #: The blocks that have had no delta so far.
+        self._fresh: dict[int, bool] = {}
         self._sent_at = 0.0
         self._spent = _Spending()
         self._timer: asyncio.TimerHandle | None = None
@@ -168,6 +203,7 @@ class Updates:
         """Start a new message, and drop what was held back for one that never ended."""
         self._pending = None
         self._partial = None
+        self._shell = None
         self._done.clear()
         self._done_size = 0
         self._growing.clear()
@@ -175,56 +211,62 @@ class Updates:
 
     def update(self, event: BlockStart | BlockDelta | BlockEnd, partial: PartialMessage) -> None:
         """Send an update of the message, or hold it back to merge it with the next one."""
-        self._partial = partial
+        if partial is not self._partial:
+            self._partial, self._shell = partial, None
         if isinstance(event, BlockDelta):
             self._delta(event)
             return
         self.flush()
         if isinstance(event, BlockStart):
-            growing = self._growing[event.index] = _Growing(event.block)
-            self._fresh.add(event.index)
-            inner = b"%s_start" % growing.kind, event.index, _start_fields(event.block)
+            growing = self._growing[event.index] = _Growing(event.index, event.block)
+            self._fresh[event.index] = True
+            head = _update_head(b"%s_start" % growing.kind, event.index, _start_fields(event.block))
         else:
             growing = self._growing.pop(event.index)
             self._done[event.index] = msgspec.json.encode(event.block)
             self._done_size += len(self._done[event.index])
-            inner = b"%s_end" % growing.kind, event.index, _end_fields(event.block, self._done[event.index])
-        self._send(*inner)
+            head = _update_head(b"%s_end" % growing.kind, event.index, _end_fields(event.block, self._done[event.index]))
+        self._send((head,), self._loop.time())
 
     def flush(self) -> None:
         """Send what is held back. Call this before sending anything that must follow it."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._pending is None:
-            return
-        index, parts = self._pending
+        if self._pending is not None:
+            self._send_pending(self._pending, self._loop.time())
+
+    def _send_pending(self, pending: tuple[int, list[str]], now: float) -> None:
+        index, parts = pending
         self._pending = None
         growing = self._growing[index]
-        delta = "".join(parts)
-        escaped = _json(delta)
+        delta = parts[0] if len(parts) == 1 else "".join(parts)
+        escaped = msgspec.json.encode(delta)
         growing.add(delta, escaped[1:-1])
-        self._send(b"%s_delta" % growing.kind, index, b',"delta":' + escaped)
-        self._sent_at = self._loop.time()
+        self._send((growing.delta_head, escaped), now)
+        self._sent_at = now
 
     def sent_message(self) -> bytes | None:
         """Send what is held back, and return the JSON of the message as the updates so far describe it. None without updates."""
         self.flush()
-        return None if self._partial is None else self._spliced(msgspec.json.encode(self._partial.shell()), self._blocks())
+        if self._partial is None:
+            return None
+        shell = self._current_shell(self._partial)
+        return b"".join((shell.head, b",".join(self._blocks()), shell.tail))
 
     def _delta(self, event: BlockDelta) -> None:
-        if self._pending is not None and self._pending[0] == event.index:
+        if self._pending is None:
+            self._pending = (event.index, [event.delta])
+        elif self._pending[0] == event.index:
             self._pending[1].append(event.delta)
         else:
             self.flush()
             self._pending = (event.index, [event.delta])
         if self._timer is not None or self._awaits_host:
             return
-        if event.index in self._fresh:
-            self._fresh.discard(event.index)
-            due = self._spent.until if self.form == "full" else 0.0
-        else:
-            due = max(self._sent_at + self.pacing.interval, self._spent.until if self.form == "full" else 0.0)
+        due = 0.0 if self._fresh and self._fresh.pop(event.index, False) else self._sent_at + self.pacing.interval
+        if self.form == "full" and due < self._spent.until:
+            due = self._spent.until
         self._flush_at(due)
 
     def _flush_at(self, due: float) -> None:
@@ -232,8 +274,9 @@ class Updates:
             # The host is behind: merge deltas until it has caught up.
             self._awaits_host = True
             self._output.when_caught_up(self._caught_up)
-        elif due <= self._loop.time():
-            self.flush()
+        elif due <= (now := self._loop.time()):
+            if self._pending is not None:
+                self._send_pending(self._pending, now)
         else:
             self._timer = self._loop.call_at(due, self._timer_fired)
 
@@ -245,39 +288,35 @@ class Updates:
         self._awaits_host = False
         self.flush()
 
-    def _send(self, kind: bytes, index: int, fields: bytes) -> None:
+    def _send(self, head: tuple[bytes, ...], now: float) -> None:
         assert self._partial is not None
         if self.muted:
             return
-        head = b'{"type":"message_update","assistantMessageEvent":{"type":"%s","contentIndex":%d%s' % (kind, index, fields)
-        shell = self._partial.shell()
-        usage = msgspec.json.encode(shell.usage)
-        now = self._loop.time()
+        shell = self._current_shell(self._partial)
+        usage = shell.usage_json
         debt = self._spent.until - now
-        message = self._message(msgspec.json.encode(shell)) if self.form == "full" and debt < MOST_DEBT else None
-        if message is not None:
-            frame = b"".join((head, b',"partial":', message, b'},"usage":', usage, b',"message":', message, b"}\n"))
-            seconds = len(frame) / self.pacing.rate
-            is_small = self._output.max_frame is None or len(frame) <= self._output.max_frame
-            if is_small and (debt <= 0 or debt + seconds < MOST_DEBT):
-                self._output.send(frame)
-                self._spent.until = max(now, self._spent.until) + seconds
-                return
-        self._output.send(b"".join((head, b'},"usage":', usage, b"}\n")))
+        if self.form == "full" and debt < MOST_DEBT and self._done_size <= self.pacing.largest:
+            content = b",".join(self._blocks())
+            if len(content) <= self.pacing.largest:
+                message = shell.head, content, shell.tail
+                frame = b"".join((*head, b',"partial":', *message, b'},"usage":', usage, b',"message":', *message, b"}\n"))
+                seconds = len(frame) / self.pacing.rate
+                is_small = self._output.max_frame is None or len(frame) <= self._output.max_frame
+                if is_small and (debt <= 0 or debt + seconds < MOST_DEBT):
+                    self._output.send(frame)
+                    self._spent.until = (now if debt <= 0 else self._spent.until) + seconds
+                    return
+        self._output.send(b"".join((*head, b'},"usage":', usage, b"}\n")))
 
-    def _message(self, shell: bytes) -> bytes | None:
-        """Return the JSON of the message so far, or None if it is too long to repeat."""
-        if self._done_size > self.pacing.largest:
-            return None
-        blocks = self._blocks()
-        return None if sum(map(len, blocks)) > self.pacing.largest else self._spliced(shell, blocks)
+    def _current_shell(self, partial: PartialMessage) -> _Shell:
+        if self._shell is None or not self._shell.fits(partial):
+            self._shell = _Shell.of(partial)
+        return self._shell
 
     def _blocks(self) -> list[bytes]:
+        if not self._done and len(self._growing) == 1:
+            return [growing.encode() for growing in self._growing.values()]
         return [self._done.get(i) or self._growing[i].encode() for i in range(len(self._done) + len(self._growing))]
-
-    def _spliced(self, shell: bytes, blocks: list[bytes]) -> bytes:
-        head, tail = shell.split(b'"content":[]', 1)
-        return b"".join((head, b'"content":[', b",".join(blocks), b"]", tail))
 
 
 class QueueUpdates:
@@ -334,6 +373,25 @@ class QueueUpdates:
         self._awaits_host = False
         if self._held is not None and self._timer is None:
             self._flush_in_time()
+
+
+def whole_answer(message: AssistantMessage) -> list[bytes]:
+    """Return the `message_update` frames of an answer that is complete, in delta form and without line ends."""
+    usage = msgspec.json.encode(message.usage)
+    frames: list[bytes] = []
+    for index, block in enumerate(message.content):
+        kind = _Growing(index, block).kind
+        parts = [(b"start", _start_fields(block)), (b"end", _end_fields(block, msgspec.json.encode(block)))]
+        if not isinstance(block, ToolCall):
+            text = block.text if isinstance(block, TextContent) else block.thinking
+            parts.insert(1, (b"delta", b',"delta":' + _json(text)))
+        for part, fields in parts:
+            frames.append(_update_head(b"%s_%s" % (kind, part), index, fields) + b'},"usage":%s}' % usage)
+    return frames
+
+
+def _update_head(kind: bytes, index: int, fields: bytes) -> bytes:
+    return b'{"type":"message_update","assistantMessageEvent":{"type":"%s","contentIndex":%d%s' % (kind, index, fields)
 
 
 def _start_fields(block: AssistantBlock) -> bytes:

@@ -89,7 +89,7 @@ def _read_file(files: FileAccess, timeout: float) -> Tool:
         ),
         run=run,
         kind="read",
-        title=partial(usual_title, "read"),
+        title=usual_title("read"),
         locations=partial(usual_locations, files.workspace),
         idempotent=True,
         subject=PATH,
@@ -120,7 +120,7 @@ def _write_file(files: FileAccess, timeout: float) -> Tool:
         ),
         run=run,
         kind="edit",
-        title=partial(usual_title, "write"),
+        title=usual_title("write"),
         locations=partial(usual_locations, files.workspace),
         preview=preview,
         subject=PATH,
@@ -168,7 +168,7 @@ def _edit_file(files: FileAccess, timeout: float) -> Tool:
         ),
         run=run,
         kind="edit",
-        title=partial(usual_title, "edit"),
+        title=usual_title("edit"),
         locations=partial(_edit_locations, files.workspace),
         preview=preview,
         subject=PATH,
@@ -205,7 +205,7 @@ def _grep(files: FileAccess, timeout: float) -> Tool:
         ),
         run=run,
         kind="search",
-        title=partial(usual_title, "grep"),
+        title=usual_title("grep"),
         idempotent=True,
         subject=PATH,
         harmless=True,
@@ -281,7 +281,7 @@ def _shell_title(arguments: Mapping[str, Any]) -> str:
         case "kill":
             return f"Kill process {arguments['id']}"
         case _:
-            return usual_title("bash", arguments)
+            return usual_title("bash")(arguments)
 
 
 def object_schema(properties: dict[str, Any], *required: str) -> dict[str, Any]:
