@@ -205,3 +205,8 @@ def test_public_names_are_there() -> None:
         assert getattr(fairlead.testing, name) is not None
     with pytest.raises(AttributeError):
         _ = fairlead.testing.Nothing  # pyright: ignore
+
+
+def test_a_key_of_a_turn_that_means_nothing_is_an_error() -> None:
+    with pytest.raises(ValueError, match=r"Turn 2 of the script has an unknown key: delay_ms\. Did you mean delayMs\?"):
+        ProviderServer([{"text": "fine"}, {"text": "slow", "delay_ms": 5}])

@@ -8,6 +8,7 @@
     AgentCommand       how to start an agent, and clients for it
     agent_command      the command of a real agent whose model is a `ProviderServer`
     replay_command     the command of an agent that plays a recording
+    check_store        tests a session store; `STORE_CHECKS` are its tests
 
 The server also runs as a program: `python -m fairlead.testing.provider --script turns.json`.
 
@@ -24,9 +25,11 @@ if TYPE_CHECKING:
     from fairlead.testing.plugin import MakeAgent, MakeProcess, MakeProvider, MakeRecording, MakeReplay
     from fairlead.testing.provider import ProviderServer, ReceivedRequest
     from fairlead.testing.scripted import SCRIPTED_MODEL, Scripted, Turn
+    from fairlead.testing.stores import STORE_CHECKS, check_store
 
 __all__ = [
     "SCRIPTED_MODEL",
+    "STORE_CHECKS",
     "AgentCommand",
     "MakeAgent",
     "MakeProcess",
@@ -38,6 +41,7 @@ __all__ = [
     "Scripted",
     "Turn",
     "agent_command",
+    "check_store",
     "replay_command",
     "scripted_agent",
 ]
@@ -48,6 +52,7 @@ _HOMES = {
     "scripted": ("Scripted", "Turn", "SCRIPTED_MODEL"),
     "agents": ("AgentCommand", "agent_command", "replay_command", "scripted_agent"),
     "plugin": ("MakeAgent", "MakeProcess", "MakeProvider", "MakeRecording", "MakeReplay"),
+    "stores": ("STORE_CHECKS", "check_store"),
 }
 
 

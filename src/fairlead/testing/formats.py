@@ -38,6 +38,24 @@ def full_text(turn: ScriptTurn) -> str:
     return turn.get("text", "") * turn.get("repeat", 1)
 
 
+#: The keys of a turn. The docstring of `fairlead.testing.provider` explains them.
+TURN_KEYS = frozenset(
+    "thinking text chunk repeat toolCalls usage stopReason delayMs firstDelayMs dropAfter hangAfter holdAfter garbageAfter"
+    " status error headers raw match".split()
+)
+
+
+def _check_keys(turn: ScriptTurn, number: int) -> None:
+    """Raise ValueError if a turn has a key that means nothing: a test would not test what it says."""
+    for key in turn:
+        if key not in TURN_KEYS:
+            from difflib import get_close_matches
+
+            near = get_close_matches(key, TURN_KEYS, 1)
+            advice = f"Did you mean {near[0]}?" if near else f"The keys are: {', '.join(sorted(TURN_KEYS))}."
+            raise ValueError(f"Turn {number} of the script has an unknown key: {key}. {advice}")
+
+
 class Script:
     """Chooses the turn that answers a request: one whose `match` is in it, else the next one without a `match`.
 
@@ -45,6 +63,8 @@ class Script:
     """
 
     def __init__(self, turns: Sequence[ScriptTurn], *, loop: bool = False) -> None:
+        for number, turn in enumerate(turns, 1):
+            _check_keys(turn, number)
         self._turns = [turn for turn in turns if "match" not in turn]
         self._matching = [turn for turn in turns if "match" in turn]
         self._loop = loop
