@@ -2,18 +2,19 @@
 
 What has happened (a model's answer, a tool's result) is always added: if it cannot be written, it is part of the
 conversation all the same, `on_trouble` is called, and it is written before the next entry that can be. A request (a prompt, a
-name) that cannot be written is refused with SessionError instead, and then nothing has changed.
+name) that cannot be written is refused with SessionError instead, and then nothing has changed. If the session belongs to
+another owner by now, `on_lost` is called, which ends the run.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairlead.core.messages import AssistantMessage, Message, ModelMessage
-from fairlead.errors import SessionError
+from fairlead.errors import SessionError, SessionLost
 from fairlead.session.context.model_view import for_model
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from fairlead.core.model import Model
     from fairlead.session.history.log import Log
     from fairlead.session.history.store import SessionFile
+    from fairlead.session.history.stored import StoredLog
 
 
 class Conversation:
@@ -31,27 +33,35 @@ class Conversation:
     `begin` makes its log when that is first needed: a session that only reports its state never pays for it.
     """
 
-    def __init__(self, id: str, path: Path | None, begin: Callable[[], tuple[Log, SessionFile | None]]) -> None:
+    def __init__(self, id: str, path: Path | None, begin: Callable[[], tuple[Log, SessionFile | StoredLog | None]]) -> None:
         self.id = id
         self.path = path
         #: Called when something could not be written: once, until something can be written again.
         self.on_trouble: Callable[[SessionError], None] = lambda error: None
+        #: Called when the session can no longer be written, because another owner has it or its file was deleted.
+        self.on_lost: Callable[[SessionLost], None] = lambda error: None
         #: Called with a text when another program has changed the file.
         self.on_notice: Callable[[str], None] = lambda text: None
+        #: Called with what keeps it in a store, as soon as it is known.
+        self.on_stored: Callable[[StoredLog], None] = lambda stored: None
         #: Called with a log that has just been made, to write down how the conversation starts.
         self.on_begin: Callable[[Log], None] = lambda log: None
+        #: Opens it in its store; None: it needs no opening.
+        self.opener: Callable[[], Awaitable[tuple[StoredLog, list[str]]]] | None = None
         #: What was wrong with the file.
         self.problems: list[str] = []
         self._begin = begin
         self._log: Log | None = None
-        self._file: SessionFile | None = None
+        self._file: SessionFile | StoredLog | None = None
+        #: Where a store keeps it; None: it is kept in a file, in memory, or not yet.
+        self.stored: StoredLog | None = None
         # Made when first asked for, then kept up to date as messages are added.
         self._messages: list[Message] | None = None
         self._for_model: list[ModelMessage] | None = None
         self._count: int | None = None
 
     @classmethod
-    def of(cls, log: Log, file: SessionFile | None = None) -> Conversation:
+    def of(cls, log: Log, file: SessionFile | StoredLog | None = None) -> Conversation:
         """A conversation that has begun."""
         conversation = cls(log.header.id, file.path if file else None, lambda: (log, file))
         conversation._begun(log, file)
@@ -64,6 +74,17 @@ class Conversation:
             self.on_begin(log)
             return log
         return self._log
+
+    async def open(self) -> None:
+        """Open it in its store, if that has not been done. Raises SessionError."""
+        if self.opener is None:
+            return
+        stored, self.problems = await self.opener()
+        self.opener = None
+        self.id = stored.log.header.id
+        self._begun(stored.log, stored)
+        if not len(stored.log):
+            self.on_begin(stored.log)
 
     @property
     def lasting_log(self) -> Log:
@@ -107,7 +128,11 @@ class Conversation:
 
     def note(self, custom_type: str, data: Any) -> None:
         """Add data that the model does not see. Raises SessionError if it cannot be written."""
-        self.lasting_log.custom(custom_type, data)
+        try:
+            self.lasting_log.custom(custom_type, data)
+        except SessionLost as error:
+            self.on_lost(error)
+            raise
 
     def choose_model(self, model: Model) -> None:
         """Write down that another model answers from here on."""
@@ -189,6 +214,13 @@ class Conversation:
         return self._count
 
     @property
+    def last_number(self) -> int:
+        """The number of the last entry that is durable; 0 if there is none."""
+        if self.stored is not None and self.stored.begun:
+            return self.stored.durable
+        return self._log.number_at(len(self._log) - 1) if self._log is not None and len(self._log) else 0
+
+    @property
     def name(self) -> str | None:
         return self._log.name if self._log is not None else None
 
@@ -215,13 +247,25 @@ class Conversation:
 
         return context_tokens(self._log)
 
-    # The file
+    # The file, or the store
+
+    async def written(self) -> None:
+        """Wait until everything so far is durable. Raises SessionLost. What is kept in a file is durable at once."""
+        if self.stored is not None:
+            await self.stored.written()
+
+    async def closed(self) -> None:
+        """Wait until a conversation that was closed can be opened by others."""
+        if self.stored is not None:
+            await self.stored.closed()
 
     def keep(self, append: Callable[[], object]) -> None:
         """Call `append`, which keeps what it adds even if that cannot be written; `on_trouble` is called in that case."""
         is_known = self._is_behind
         try:
             append()
+        except SessionLost as error:
+            self.on_lost(error)
         except SessionError as error:
             if not is_known:
                 self.on_trouble(error)
@@ -244,14 +288,22 @@ class Conversation:
             return False
         if self._file is not None:
             self._file.close()
+        self._changed()  # what was decoded takes more memory than the entries, and can be decoded again
         return True
 
     # Inside
 
-    def _begun(self, log: Log, file: SessionFile | None) -> Log:
+    def _begun(self, log: Log, file: SessionFile | StoredLog | None) -> Log:
         self._log, self._file = log, file
         if file is not None:
             file.on_change = lambda text: self.on_notice(text)
+            if file.path is None:
+                from fairlead.session.history.stored import StoredLog
+
+                assert isinstance(file, StoredLog)
+                self.stored = file
+                file.on_lost = lambda error: self.on_lost(error)
+                self.on_stored(file)
         return log
 
     def _begin_with_choice(self) -> None:

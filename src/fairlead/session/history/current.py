@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairlead.core.events import EntryAppended, ExtensionError, SessionInfoChanged
 from fairlead.core.messages import AssistantMessage
-from fairlead.errors import BadCommand, SessionError
-from fairlead.session.events import Notify
+from fairlead.errors import BadCommand, SessionError, SessionLost
+from fairlead.session.events import Events, Notify
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.sessions import ConversationStore
 from fairlead.session.selection import Selection
 
 if TYPE_CHECKING:
+    from fairlead.core.message_updates import UpdateMaker
+    from fairlead.core.positions import NumberedEvent, Position
     from fairlead.core.snapshots import SessionInfo
     from fairlead.session.history.log import Log
     from fairlead.session.history.moves import Moves
+    from fairlead.session.history.stored import StoredLog
 
 
 class CurrentConversation:
@@ -26,18 +30,25 @@ class CurrentConversation:
     Parts of the session that keep something of the conversation register in `on_replace` and `on_move`.
     """
 
-    def __init__(self, conversation: Conversation, selection: Selection, notify: Notify) -> None:
+    def __init__(self, conversation: Conversation, selection: Selection, events: Events) -> None:
         self.conversation = conversation
         #: Conversations that the session has left while something of them could not be written.
         self.unsaved: list[Conversation] = []
+        #: Conversations that were left and are being released.
+        self._closing: list[Conversation] = []
         #: Called to forget what belongs to the conversation that was replaced.
         self.on_replace: list[Callable[[], None]] = []
         #: Called to read again what is kept in the conversation: it is another one, or has moved within its tree.
         self.on_move: list[Callable[[], None]] = []
+        #: Called when the conversation can no longer be written, to end its run.
+        self.on_lost: Callable[[SessionLost], None] = lambda error: None
         #: Restores the state of a conversation that has begun before. Returns what is wrong with it, in sentences.
         self.resume: Callable[[bool, bool], list[str]] = lambda model, level: []
         self._selection = selection
-        self._notify = notify
+        self.events = events
+        self._opening = asyncio.Lock()
+        #: Whether the model and the level of the first conversation are wanted.
+        self._wants = (True, True)
 
     @property
     def log(self) -> Log:
@@ -54,16 +65,32 @@ class CurrentConversation:
         Returns what is wrong with it, in sentences.
         """
         conversation, selection = self.conversation, self._selection
+        self._wants = (model, level)
         conversation.on_trouble, conversation.on_notice = self._not_written, self._file_changed
+        conversation.on_lost = lambda error: self.on_lost(error) if conversation is self.conversation else None
         conversation.on_begin = selection.save
+        conversation.on_stored = self._hold_events
+        self._hold_events(conversation.stored)
         selection.on_model, selection.on_level = conversation.choose_model, conversation.choose_level
         self.moved()
         return self.resume(model, level) if conversation.has_begun else list(conversation.problems)
+
+    async def open(self) -> list[str]:
+        """Open the first conversation in its store, if it has one. Returns what is wrong with it. Raises SessionError."""
+        async with self._opening:
+            if self.conversation.opener is None:
+                return []
+            await self.conversation.open()
+            for forget in self.on_replace:
+                forget()
+            model, level = self._wants
+            return self.load(model=model, level=level)
 
     def replace(self, conversation: Conversation) -> list[str]:
         """Work with another conversation. Nothing may be running. Returns what `load` returns."""
         left, self.conversation = self.conversation, conversation
         self.unsaved = [each for each in (*self.unsaved, left) if each is not conversation and not each.close()]
+        self._closing = [*self._closing, left]
         for forget in self.on_replace:
             forget()
         return self.load()
@@ -80,14 +107,29 @@ class CurrentConversation:
 
     def close(self) -> None:
         """Let other processes have the files."""
+        from fairlead.config.memory import session_closed
+
         for conversation in (*self.unsaved, self.conversation):
             conversation.close()
+        session_closed(len(self.begun_log or ()))
+
+    async def closed(self) -> None:
+        """Wait until other processes can have what was closed."""
+        for conversation in (*self._closing, *self.unsaved, self.conversation):
+            await conversation.closed()
+        self._closing = []
+
+    def _hold_events(self, stored: StoredLog | None) -> None:
+        """Have events wait until the entries that they tell about are durable."""
+        self.events.follow(stored)
 
     def _not_written(self, error: SessionError) -> None:
-        self._notify(ExtensionError("session", "write", f"{error} What could not be written is kept and will be written later."))
+        self.events.notify(
+            ExtensionError("session", "write", f"{error} What could not be written is kept and will be written later.")
+        )
 
     def _file_changed(self, text: str) -> None:
-        self._notify(ExtensionError("session", "write", text))
+        self.events.notify(ExtensionError("session", "write", text))
 
 
 class History:
@@ -104,6 +146,8 @@ class History:
         self.problems: list[str] = []
         #: Where conversations are kept.
         self.sessions = sessions
+        #: Returns what makes the updates of the answer that is arriving; None if there is none.
+        self.answer: Callable[[], UpdateMaker | None] = lambda: None
         #: The id that providers get instead of that of the conversation, if there is one.
         self.provider_id: str | None = None
         self._current = current
@@ -152,15 +196,22 @@ class History:
         """The last message of the model that says something; None if there is none."""
         return self._current.conversation.last_answer()
 
-    def saved(self, *, everywhere: bool = False) -> list[SessionInfo]:
-        """Return the sessions that are saved where this one is, the last changed first. Call it on a thread: it reads files.
+    async def saved(self, *, everywhere: bool = False) -> list[SessionInfo]:
+        """Return the sessions that are saved where this one is, the last changed first.
 
         Args:
             everywhere: Whether to list those of all working directories. A session directory of the user's own has no others.
 
         Raises:
-            SessionError: The directory cannot be listed.
+            SessionError: The directory or the store cannot be listed.
         """
+        if self.sessions.store is not None:
+            from fairlead.session.history.stored_sessions import list_stored
+
+            return await list_stored(self.sessions.store)
+        return await asyncio.to_thread(self._saved_files, everywhere)
+
+    def _saved_files(self, everywhere: bool) -> list[SessionInfo]:
         from fairlead.session.history.listing import list_all_sessions, list_sessions
 
         folder, root = self.sessions.place(), self.sessions.root
@@ -169,6 +220,44 @@ class History:
         return (
             list_all_sessions(root) if everywhere and self.sessions.folder is None and root is not None else list_sessions(folder)
         )
+
+    def follow(self, after: Position | None = None) -> AsyncGenerator[NumberedEvent]:
+        """Yield what happens after a position, or from now on, until the caller stops: see `fairlead.session.following`."""
+        from fairlead.session.following import Follower
+
+        return Follower(self._current, self._current.events, self.answer, after).follow()
+
+    # The store
+
+    async def open(self) -> None:
+        """Open the conversation in the agent's store, if it has one and that has not been done.
+
+        Raises SessionInUse if another owner has the session, and SessionError.
+        """
+        if self._current.conversation.opener is not None:
+            for problem in await self._current.open():
+                self._notify(ExtensionError("session", "open", problem))
+
+    async def written(self) -> None:
+        """Wait until everything so far is durable. Raises SessionLost. In a file it is durable at once."""
+        await self._current.conversation.written()
+
+    def when_written(self, action: Callable[[], object]) -> None:
+        """Call `action` when everything so far is durable and every event before it was sent: now, unless it must wait."""
+        self._current.events.when_written(action)
+
+    async def delete(self, name: str) -> None:
+        """Delete another session: the file at a path, or the session of the store with an id. Raises SessionError."""
+        if self.sessions.store is not None:
+            await self.sessions.store.delete(name)
+            return
+        from fairlead.session.history.listing import delete_session
+
+        path = self.sessions.workspace.resolve(name)
+        self.sessions.check(path)
+        if self._current.conversation.is_kept_in(path):
+            raise BadCommand("This session is in use. Switch to another one before you delete it.")
+        delete_session(path)
 
     # Adding
 
@@ -195,10 +284,10 @@ class History:
         """
         from msgspec import UNSET, Raw
 
-        from fairlead.session.history.entries import QUEUE, TASKS, TODOS
+        from fairlead.session.history.entries import NOTES, QUEUE, TASKS, TODOS
         from fairlead.session.run.intake import as_json
 
-        if custom_type in (TASKS, TODOS, QUEUE):
+        if custom_type in (TASKS, TODOS, QUEUE, *NOTES):
             raise BadCommand(f'Entries of type "{custom_type}" are kept by fairlead itself; choose another name.')
         log = self._current.conversation.lasting_log
         entry = log.custom(custom_type, UNSET if data is None else as_json(data))

@@ -4,8 +4,6 @@ Entries are decoded lazily: the message inside a `message` entry stays JSON unti
 keeps the JSON of each entry beside it, so fields that are unknown here survive.
 """
 
-from __future__ import annotations
-
 from datetime import datetime
 from functools import cache
 from typing import Any, TypeAlias, cast
@@ -26,6 +24,12 @@ VERSION = 3
 
 #: The type of the custom entries for queued messages: see `fairlead.session.history.queue_log`.
 QUEUE = "fairlead.queue"
+#: The types of the custom entries for the progress of tool calls and of runs: see `fairlead.session.history.call_log`.
+CALLS, RUN = "fairlead.calls", "fairlead.run"
+#: The types of the custom entries for the approval mode and for accepted requests: see `fairlead.serve.notes`.
+APPROVAL, REQUEST = "fairlead.approval", "fairlead.request"
+#: The types of custom entries that are notes about their parent. No entry follows one, and hosts do not see them.
+NOTES = (CALLS, RUN, APPROVAL, REQUEST)
 #: The type of the custom entries for the todo list: see `fairlead.session.todos.todos`.
 TODOS = "fairlead.todos"
 #: The type of the custom entries for tasks: see `fairlead.wire.opal.tools.tasks`.
@@ -210,11 +214,15 @@ def decode_line(line: bytes) -> tuple[Entry, bytes]:
         return _decode_other(line), line
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         pass
-    line = msgspec.json.encode(lenient.decode(line))
+    line = lenient.repaired(line)
     try:
         return _known().decode(line), line
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
+        pass
+    try:
         return _decode_other(line), line
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
 
 
 def _decode_other(line: bytes) -> OtherEntry:
@@ -379,12 +387,15 @@ def entries_in_context(path: list[Entry]) -> list[tuple[Entry, ContextEditEntry 
     After a compaction these are the compaction, the entries it keeps and those after it. pi folds its system prompts into
     the compaction, so system prompts among the kept entries are left out. Older compactions are left out too.
     """
-    last = next((index for index in reversed(range(len(path))) if isinstance(path[index], CompactionEntry)), None)
-    if last is not None:
+    kinds = set(map(type, path))  # few paths have compactions and edits, and most are long
+    if CompactionEntry in kinds:
+        last = next(index for index in reversed(range(len(path))) if isinstance(path[index], CompactionEntry))
         compaction = path[last]
         assert isinstance(compaction, CompactionEntry)
         first = next((index for index in range(last) if path[index].id == compaction.first_kept_entry_id), last)
         kept = [e for e in path[first:last] if not isinstance(e, CompactionEntry) and role_of(e) != "system"]
         path = [compaction, *kept, *path[last + 1 :]]
+    if ContextEditEntry not in kinds:
+        return [(entry, None) for entry in path]
     edits = {entry.target_id: entry for entry in path if isinstance(entry, ContextEditEntry)}
     return [(entry, edits.get(entry.id)) for entry in path]

@@ -38,9 +38,7 @@ def chosen_conversation(
         SessionError: There is no such session, or it cannot be used.
         ConfigError: The arguments ask for different sessions, or the id cannot be used.
     """
-    wanted = [name for name, given in _named(session, resume, fork, session_id) if given]
-    if len(wanted) > 1:
-        raise ConfigError(f"{' and '.join(wanted)} ask for different sessions. Give one of them.")
+    _only_one(session, resume, fork, session_id)
     folder = sessions.place()
     if folder is None and root is not None:
         folder = sessions.place_below(root)
@@ -60,6 +58,29 @@ def chosen_conversation(
         return sessions.fork_file(path)
     conversation, _ = sessions.open_or_new(path)
     return conversation
+
+
+def stored_conversation(
+    sessions: ConversationStore, *, session: str | None, resume: bool, fork: str | None, session_id: str | None
+) -> Conversation | None:
+    """The conversation of a store to begin with, which has to be opened; None for a new one. The arguments are those above.
+
+    Raises ConfigError if they ask for different sessions, or if the id cannot be used.
+    """
+    _only_one(session, resume, fork, session_id)
+    if fork is not None:
+        return sessions.fork_stored(fork)
+    if session_id is not None:
+        return sessions.stored(_usable(session_id), create=True)
+    if session is not None:
+        return sessions.stored(session)
+    return sessions.latest_stored() if resume else None
+
+
+def _only_one(session: str | Path | None, resume: bool, fork: str | Path | None, session_id: str | None) -> None:
+    wanted = [name for name, given in _named(session, resume, fork, session_id) if given]
+    if len(wanted) > 1:
+        raise ConfigError(f"{' and '.join(wanted)} ask for different sessions. Give one of them.")
 
 
 def _usable(session_id: str) -> str:

@@ -6,6 +6,7 @@ import errno
 import os
 import re
 import stat
+from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,8 @@ from fairlead.core.snapshots import SessionInfo
 from fairlead.errors import SessionError
 from fairlead.session.history.entries import decode_message, milliseconds
 from fairlead.session.history.paths import id_in_name, transcripts_folder
-from fairlead.session.history.reading import BINARY, HEADER_LIMIT, header_in, is_blank, refuse_endless
-from fairlead.session.history.session_files import NO_LINKS, is_temporary, lock, remove_leftovers, remove_leftovers_in
+from fairlead.session.history.reading import HEADER_LIMIT, header_in, is_blank, refuse_endless
+from fairlead.session.history.session_files import BINARY, NO_LINKS, is_temporary, lock, remove_leftovers, remove_leftovers_in
 
 #: How many bytes of a file are read for a listing.
 _READ_LIMIT = 4 << 20
@@ -96,7 +97,7 @@ def folders_below(root: Path) -> list[Path]:
     try:
         with os.scandir(root) as items:
             found = [Path(item.path) for item in items if item.is_dir()]
-            return [root, *sorted(folder for folder in found if not folder.with_name(f"{folder.name}.jsonl").exists())]
+            return [root, *sorted(folder for folder in found if not os.path.exists(folder.with_name(f"{folder.name}.jsonl")))]
     except OSError:
         return []
 
@@ -120,8 +121,15 @@ def describe(path: Path, modified_ns: int, *, whole: bool = False) -> SessionInf
         return info
     info.id, info.cwd, info.parent_session = header.id, header.cwd, header.parent_session
     info.created = milliseconds(header.timestamp)
+    count = describe_lines(info, data.split(b"\n"))
+    info.message_count = count if is_whole else None
+    return info
+
+
+def describe_lines(info: SessionInfo, lines: Iterable[bytes]) -> int:
+    """Fill in the name and the first message of a session from its lines, and return how many of these are messages."""
     count = 0
-    for text in data.split(b"\n"):
+    for text in lines:
         line = decode_listed(text)
         if line is None:
             continue
@@ -131,8 +139,7 @@ def describe(path: Path, modified_ns: int, *, whole: bool = False) -> SessionInf
             count += 1
             if not info.first_message and isinstance(message := decode_message(line.message), UserMessage):
                 info.first_message = user_text(message)
-    info.message_count = count if is_whole else None
-    return info
+    return count
 
 
 def _read_bounded(path: Path) -> tuple[bytes, bool]:

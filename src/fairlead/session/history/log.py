@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
@@ -17,6 +17,7 @@ from msgspec import UNSET, Raw, Struct
 from fairlead.core.messages import AssistantMessage, CustomMessage, Message, Usage, UserBlock, UserMessage, user_text
 from fairlead.errors import EntryNotFound, FairleadError
 from fairlead.session.history.entries import (
+    NOTES,
     BranchSummaryEntry,
     CompactionEntry,
     ContextEditEntry,
@@ -40,7 +41,9 @@ from fairlead.session.history.entries import (
     role_of,
 )
 from fairlead.session.history.paths import iso
-from fairlead.session.history.tree import EntryNode, Label, build_tree, labels_in, tree_json
+
+if TYPE_CHECKING:
+    from fairlead.session.history.tree import EntryNode, Label
 
 
 class Sink(Protocol):
@@ -63,6 +66,7 @@ class ModelChoice(Struct, frozen=True):
 
 
 _E = TypeVar("_E", bound=Entry)
+_T = TypeVar("_T")
 
 
 def _now_ms() -> int:
@@ -86,6 +90,8 @@ class Log:
     ) -> None:
         self.header = header
         self.sink: Sink | None = None
+        #: The numbers of the lines that are not entries. Every other number belongs to an entry: see `number_at`.
+        self.unreadable: Sequence[int] = ()
         self._now_ms = now_ms
         # Entries are identified by position: a path is then a walk over a list of numbers.
         self._entries: list[Entry] = []
@@ -94,6 +100,9 @@ class Log:
         self._positions: dict[str, int] = {}
         #: The entries that label another entry or name the session.
         self._marks: list[int] = []
+        #: The positions of notes, and those of the notes at each entry, oldest first.
+        self._notes: set[int] = set()
+        self._notes_at: dict[int, list[int]] = {}
         self._leaf = -1
         self._decoded: dict[tuple[str, str], list[Message]] = {}
         before_gap, gaps_ahead = -1, list(reversed(gaps))
@@ -162,6 +171,10 @@ class Log:
         """Add state that the model does not see. `keep` works as in `message`."""
         return self._append(CustomEntry(*self._next(), custom_type, data), keep)
 
+    def note(self, custom_type: str, data: Any) -> CustomEntry:
+        """Add a note about the current entry: see `NOTES`. The conversation continues from that entry."""
+        return self._append(CustomEntry(*self._next(), custom_type, data), keep=True)
+
     def custom_message(
         self, custom_type: str, content: str | list[UserBlock], *, display: bool, details: Any = UNSET
     ) -> CustomMessageEntry:
@@ -202,6 +215,8 @@ class Log:
     @property
     def labels(self) -> dict[str, Label]:
         """The labels, by the id of their entry."""
+        from fairlead.session.history.tree import labels_in
+
         return labels_in(self._entries[position] for position in self._marks)
 
     def __len__(self) -> int:
@@ -215,8 +230,11 @@ class Log:
         return self._entries[self._position(id)]
 
     def entries(self, since: str | None = None) -> list[Entry]:
-        """Return the entries of all branches, oldest first; with `since`, those added after that entry. Raises EntryNotFound."""
-        return self._entries[0 if since is None else self._position(since) + 1 :]
+        """Return the entries of all branches, oldest first; with `since`, those added after that entry. Notes are left out.
+
+        Raises EntryNotFound.
+        """
+        return self._shown(self._entries, since)
 
     def children(self, id: str | None) -> list[Entry]:
         """Return the children of an entry; of None, the entries without a parent. Raises EntryNotFound."""
@@ -234,13 +252,37 @@ class Log:
             yield self._entries[position]
             position = self._parents[position]
 
+    def back_with_notes(self) -> Iterator[Entry]:
+        """Yield the same as `back`, and before each entry the notes about it, newest first."""
+        position = self._leaf
+        while position >= 0:
+            for note in reversed(self._notes_at.get(position, ())):
+                yield self._entries[note]
+            yield self._entries[position]
+            position = self._parents[position]
+
     def tree(self) -> list[EntryNode]:
         """Return the entries without a parent, each with all of its descendants."""
-        return build_tree(self._entries, self._lines, self._parents, self.labels)
+        from fairlead.session.history.tree import build_tree
+
+        return build_tree(self._entries, self._lines, self._parents, self.labels, self._notes)
 
     def lines(self) -> list[bytes]:
         """Return the header and the entries as lines of JSON, in the order of a file."""
         return [encode_line(self.header), *self._lines]
+
+    def at(self, position: int) -> tuple[Entry, bytes]:
+        """Return the entry at a position, counted from 0, and its JSON."""
+        return self._entries[position], self._lines[position]
+
+    def number_at(self, position: int) -> int:
+        """Return the number of the entry at a position: counted from 1, with the lines that are not entries."""
+        number = position + 1
+        for skipped in self.unreadable:
+            if skipped > number:
+                break
+            number += 1
+        return number
 
     @property
     def last_line(self) -> bytes:
@@ -253,10 +295,12 @@ class Log:
 
     def entries_json(self, since: str | None = None) -> bytes:
         """Return `entries` as a JSON array, byte for byte as they were written. Raises EntryNotFound."""
-        return b"[%b]" % b",".join(self._lines[0 if since is None else self._position(since) + 1 :])
+        return b"[%b]" % b",".join(self._shown(self._lines, since))
 
     def tree_json(self) -> bytes:
         """Return `tree` as a JSON array in pi's form."""
+        from fairlead.session.history.tree import tree_json
+
         return tree_json(self.tree())
 
     def user_messages(self) -> list[tuple[str, str]]:
@@ -271,13 +315,18 @@ class Log:
 
     # What the model sees
 
-    def read(self, entry: Entry, edit: ContextEditEntry | None = None) -> list[Message]:
-        """Return the messages that an entry adds to the conversation, with an edit applied."""
+    def read(self, entry: Entry, edit: ContextEditEntry | None = None, *, keep: bool = True) -> list[Message]:
+        """Return the messages that an entry adds to the conversation, with an edit applied.
+
+        They are kept in memory for the next time, unless `keep` is false.
+        """
         key = entry.id, edit.id if edit is not None else ""
         messages = self._decoded.get(key)
         if messages is None:
             decoded = [decode_message(raw) for raw in messages_of(entry, edit)]
-            messages = self._decoded[key] = [message for message in decoded if message is not None]
+            messages = [message for message in decoded if message is not None]
+            if keep:
+                self._decoded[key] = messages
         return messages
 
     def messages(self) -> list[Message]:
@@ -326,6 +375,9 @@ class Log:
     def move(self, leaf: str | None) -> None:
         """Make another entry the leaf; None is before the first. The move itself is not written. Raises EntryNotFound."""
         self._leaf = -1 if leaf is None else self._position(leaf)
+        # Branches that were left need no more memory than their JSON.
+        path = {self._entries[position].id for position in self._path(None)}
+        self._decoded = {key: messages for key, messages in self._decoded.items() if key[0] in path}
 
     def forked(self, header: Header, before: str | None = None, at: str | None = None) -> Log:
         """Copy the path to the leaf, to the parent of `before`, or to `at`, to a new log. Entries keep their ids.
@@ -351,6 +403,13 @@ class Log:
         return fork
 
     # Inside
+
+    def _shown(self, items: list[_T], since: str | None) -> list[_T]:
+        """Return what `items` has for the entries after `since` that are not notes."""
+        start = 0 if since is None else self._position(since) + 1
+        if not self._notes:
+            return items[start:]
+        return [item for position, item in enumerate(items[start:], start) if position not in self._notes]
 
     def _position(self, id: str) -> int:
         try:
@@ -393,6 +452,10 @@ class Log:
         self._lines.append(line)
         self._parents.append(parent)
         self._positions[entry.id] = position
+        if isinstance(entry, CustomEntry) and entry.custom_type in NOTES:
+            self._notes.add(position)
+            self._notes_at.setdefault(parent, []).append(position)
+            return
         if isinstance(entry, (LabelEntry, SessionInfoEntry)):
             self._marks.append(position)
         self._leaf = position

@@ -6,13 +6,14 @@ is what an extension blocks: MoveCancelled.
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import UNSET, Struct
 
-from fairlead.core.events import CommandsChanged, ExtensionError, SessionReplaced
+from fairlead.core.events import BranchChanged, CommandsChanged, ExtensionError, SessionReplaced
 from fairlead.core.messages import BashExecutionMessage, UserMessage, user_text
 from fairlead.core.runtime import Interrupted
 from fairlead.errors import BadCommand, EntryNotFound, MoveCancelled, SessionError
@@ -100,6 +101,9 @@ class Moves:
     async def switch(self, name: str) -> bool:
         if not name.strip():
             raise BadCommand("sessionPath: expected the path of a session file, got an empty string")
+        if self._sessions.store is not None:
+            await self._switch_stored(name)
+            return False
         path = self._workspace.resolve(name)
         await self._ask_to_switch("resume", path)
         current = self._current
@@ -113,20 +117,38 @@ class Moves:
         await self._stopper.stop()
         if known is not present and known not in current.unsaved:  # all of it could be written meanwhile, and it was closed
             known = self._sessions.open(path)
+        before = after = None
         if known.has_begun:  # as if it were opened again: at its end
-            entries = known.log.entries()
-            known.move(entries[-1].id if entries else None)
+            entries, before = known.log.entries(), known.log.leaf
+            after = entries[-1].id if entries else None
+            known.move(after)
         await self._change(known, "resume")
+        if known is present and before != after:
+            self._notify(BranchChanged(after))
         return False
+
+    async def _switch_stored(self, id: str) -> None:
+        await self._ask_to_switch("resume")
+        present = self._current.conversation
+        if present.id == id:
+            await self._stopper.stop()
+            await self._change(present, "resume")
+            return
+        await self._current.closed()
+        conversation = self._sessions.stored(id)
+        await conversation.open()
+        await self._stopper.stop()
+        await self._change(conversation, "resume")
 
     async def open_folder(self, name: str) -> bool:
         from fairlead.session.history.finding import latest_session
 
         if not name.strip():
             raise BadCommand("sessionDir: expected the path of a folder, got an empty string")
+        if self._sessions.store is not None:
+            raise SessionError("The sessions of this agent are in a store, not in a folder.")
         folder = self._workspace.resolve(name)
-        if folder.exists() and not folder.is_dir():
-            raise SessionError(f"{folder} is not a folder: no session can be kept there.")
+        _check_folder(folder)
         self._sessions.check(folder)
         latest = latest_session(folder)
         if latest is not None and latest == self._current.conversation.path:
@@ -146,7 +168,7 @@ class Moves:
         with self._compactor.stoppable() as stop:
             summary = await self._compactor.summarise_branch(told, instructions, stop)
         # Written before the switch: what cannot be written changes nothing.
-        conversation = self._sessions.new(parent=str(left.path) if left.is_saved else None)
+        conversation = self._sessions.new(parent=self._sessions.name_of(left))
         log, model = conversation.log, self._selection.model
         self._selection.save(log)
         log.custom_message("handoff", HANDED_OFF.format(summary.text), display=True)
@@ -213,6 +235,8 @@ class Moves:
             with suppress(Interrupted):
                 await self._extensions.ask(hooks.session_ends(reason, _file(conversation)))
             await self._stopper.stop()  # whatever they have started meanwhile
+        with suppress(SessionError):
+            await left.written()  # so that no event about it comes after the change
         if conversation is left:
             self._current.moved()
         else:
@@ -250,7 +274,7 @@ class Moves:
         conversation.move(entry.id)
         # A session that is opened again stands at its last entry: that has to be on the new branch.
         conversation.keep(lambda: log.custom(BRANCH, {"entryId": entry.id}, keep=True))
-        self._current.moved()
+        self._moved()
         if self._extensions.hooks is not None:
             await self._extensions.hooks.moved(log.leaf, before, None, False)
 
@@ -307,8 +331,19 @@ class Moves:
                 raise
             conversation.changed()
             arrival.leaf = arrival.summary = entry.id
-        self._current.moved()
+        self._moved()
         return arrival, before
+
+    def _moved(self) -> None:
+        """Have everything read again that is kept in the conversation, and report the move."""
+        self._current.moved()
+        self._notify(BranchChanged(self._current.log.leaf))
+
+
+def _check_folder(path: Path) -> None:
+    """Raise SessionError if there is something that is not a folder at `path`."""
+    if os.path.exists(path) and not os.path.isdir(path):
+        raise SessionError(f"{path} is not a folder: no session can be kept there.")
 
 
 def resume(
@@ -334,7 +369,7 @@ def _follow(workspace: Workspace, cwd: str) -> list[str]:
     if not cwd or Path(cwd) == workspace.cwd:
         return []
     try:
-        is_folder = Path(cwd).is_dir()
+        is_folder = os.path.isdir(cwd)
     except OSError:
         is_folder = False
     if is_folder and not workspace.may_work_in(Path(cwd)):

@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 
 #: What an entry survives once it is written: `flush`, the end of this process; `fsync`, a power cut too.
 Durability: TypeAlias = Literal["flush", "fsync"]
+_SUBAGENT = "sub-"
 
 
 def new_session_id() -> str:
@@ -17,6 +18,16 @@ def new_session_id() -> str:
     value = (time.time_ns() // 1_000_000) << 80 | 7 << 76 | (random >> 68) << 64 | 2 << 62 | random & (1 << 62) - 1
     digits = f"{value:032x}"
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+def new_subagent_id() -> str:
+    """Return a new id for the session of a sub-agent in a store, whose list of sessions can leave it out."""
+    return f"{_SUBAGENT}{new_session_id()}"
+
+
+def is_subagent_id(id: str) -> bool:
+    """Whether `new_subagent_id` may have made an id."""
+    return id.startswith(_SUBAGENT)
 
 
 def session_folder(root: Path, cwd: Path, user: Path | None = None) -> Path:
@@ -63,7 +74,7 @@ def transcripts_folder(session_file: Path) -> Path:
 def make_folders(folder: Path) -> None:
     """Create a folder and its parents, with access for this user only. Raises OSError."""
     missing = [folder]
-    while not missing[-1].parent.exists():
+    while not os.path.exists(missing[-1].parent):
         missing.append(missing[-1].parent)
     for each in reversed(missing):
         each.mkdir(mode=0o700, exist_ok=True)

@@ -22,9 +22,8 @@ from fairlead.core import lenient
 from fairlead.errors import SessionError
 from fairlead.session.history.entries import VERSION, Entry, Header, NotAnEntry, decode_line
 from fairlead.session.history.log import Log
+from fairlead.session.history.session_files import BINARY
 
-#: The flag that keeps Windows from translating line ends.
-BINARY: int = getattr(os, "O_BINARY", 0)
 #: A header has to be within this many bytes of a file's beginning.
 HEADER_LIMIT = 1 << 16
 #: The largest file that is read as a whole.
@@ -69,7 +68,7 @@ def parse(path: Path, data: bytes) -> ParsedSession:
     """Parse the bytes of a session file. Raises SessionError if they do not begin with a header."""
     lines = data.split(b"\n")
     tail = lines.pop()
-    unended = _is_entry_or_header(tail)
+    unended = bool(tail) and _is_entry_or_header(tail)
     if unended:
         lines.append(tail)
     if not is_utf8(data):
@@ -110,9 +109,12 @@ def _find_header(path: Path, lines: list[bytes]) -> tuple[int, Header]:
 
 def read_header(line: bytes) -> Header | None:
     """Return the header in a line; None if the line is something else."""
+    value = decode_object(line)
+    if value is None or value.get("type") != "session":  # msgspec would accept an object without a type
+        return None
     try:
-        header = msgspec.convert(lenient.decode(line), Header)
-    except (msgspec.ValidationError, ValueError):
+        header = msgspec.convert(value, Header)
+    except msgspec.ValidationError:
         return None
     return header if header.id else None
 
@@ -298,8 +300,14 @@ def read_transcript(path: Path, start: int = 0) -> Transcript:
     for text in lines_of_file:
         try:
             line = decoder.decode(text)
-        except (msgspec.DecodeError, UnicodeError, RecursionError):
-            continue  # empty, or only the end of a line
+        except (msgspec.DecodeError, UnicodeError):
+            text = lenient.repaired(text)  # pi writes halves of surrogate pairs, which frames must not have
+            try:
+                line = decoder.decode(text)
+            except (msgspec.DecodeError, UnicodeError, RecursionError):
+                continue  # empty, or only the end of a line
+        except RecursionError:
+            continue
         lines.append(text)
         if line.type == "message" and not isinstance(line.message, UnsetType):
             messages.append(line.message)

@@ -16,10 +16,11 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from fairlead.config.open_files import try_lock
+from fairlead.config.open_files import lock_holder, try_lock
 from fairlead.errors import SessionError
-from fairlead.session.history.reading import BINARY, is_blank
 
+#: The flag that keeps Windows from translating line ends.
+BINARY: int = getattr(os, "O_BINARY", 0)
 #: Flags to follow no symbolic link, and not to block on a pipe.
 NO_LINKS: int = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
@@ -93,6 +94,8 @@ def put_in_place(source: Path, target: Path) -> None:
 
 
 def _replace_blank(source: Path, target: Path) -> None:
+    from fairlead.session.history.reading import is_blank
+
     if not stat.S_ISREG(target.lstat().st_mode):
         raise SessionError(f"Session file {target} cannot be created: something that is not a file has this name.")
     handle = open_locked(target, os.O_RDWR | BINARY)
@@ -160,23 +163,8 @@ def lock(handle: int, path: Path) -> None:
     """Lock a session file for as long as `handle` is open. Raises SessionError if another process has locked it."""
     if try_lock(handle) is not False:
         return
-    pid = _lock_holder(handle)
+    pid = lock_holder(handle)
     if pid == os.getpid():
         raise SessionError(f"Session file {path} is in use by another session of this process.")
     known = f" (pid {pid})" if pid else ""
     raise SessionError(f"Session file {path} is in use by another process{known}.")
-
-
-def _lock_holder(handle: int) -> int | None:
-    """Return the id of the process that has locked a file, on systems that tell it."""
-    status = os.fstat(handle)
-    file = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
-    try:
-        locks = Path("/proc/locks").read_text()
-    except OSError:
-        return None
-    for line in locks.splitlines():
-        words = line.split()
-        if len(words) >= 6 and words[1] == "FLOCK" and words[5] == file:
-            return int(words[4]) if words[4].isdecimal() else None
-    return None

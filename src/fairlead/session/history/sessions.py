@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,8 @@ from fairlead.tools.workspace import Workspace
 if TYPE_CHECKING:
     from fairlead.session.history.log import Log
     from fairlead.session.history.store import SessionFile
+    from fairlead.session.history.stored import StoredLog
+    from fairlead.stores import SessionStore
 
 
 class ConversationStore(Struct, kw_only=True):
@@ -32,6 +35,10 @@ class ConversationStore(Struct, kw_only=True):
     #: The user's directory, if folders get the names that omp gives them: see `session_folder`.
     user: Path | None = None
     durability: Durability = "flush"
+    #: Keeps the conversations instead of files, under the name `owner` and with leases of so many seconds; None: files do.
+    store: SessionStore | None = None
+    owner: str = ""
+    lease_seconds: float = 15.0
     #: The directory that every session file must lie in; None: they may be anywhere.
     bound: Path | None = None
 
@@ -60,7 +67,7 @@ class ConversationStore(Struct, kw_only=True):
                 _make_folder(folder)
         cwd = self.workspace.cwd
 
-        def begin() -> tuple[Log, SessionFile | None]:
+        def begin() -> tuple[Log, SessionFile | StoredLog | None]:
             from fairlead.session.history.entries import new_header
             from fairlead.session.history.log import Log
 
@@ -96,8 +103,7 @@ class ConversationStore(Struct, kw_only=True):
 
     def fork(self, source: Conversation, before: str | None = None, at: str | None = None) -> Conversation:
         """A new conversation with everything up to where `source` stands, or before or up to one of its entries."""
-        parent = source.path if source.is_saved else None
-        return self._fork(source.log, parent, source.path.parent if source.path else self.place(), before, at)
+        return self._fork(source.log, self.name_of(source), source.path.parent if source.path else self.place(), before, at)
 
     def fork_file(self, path: Path) -> Conversation:
         """A new conversation with everything that a file holds, which may be in use."""
@@ -105,18 +111,18 @@ class ConversationStore(Struct, kw_only=True):
 
         self.check(path)
         log, problems = read_session(path)
-        conversation = self._fork(log, path, self.place())
+        conversation = self._fork(log, str(path), self.place())
         conversation.problems = problems
         return conversation
 
     def _fork(
-        self, source: Log, parent: Path | None, folder: Path | None, before: str | None = None, at: str | None = None
+        self, source: Log, parent: str | None, folder: Path | None, before: str | None = None, at: str | None = None
     ) -> Conversation:
         from fairlead.session.history.entries import QUEUE, new_header
         from fairlead.session.history.queue_log import FORKED, undelivered
 
         session_id, now = new_session_id(), self.now_ms()
-        header = new_header(session_id, str(self.workspace.cwd), now, str(parent) if parent else None)
+        header = new_header(session_id, str(self.workspace.cwd), now, parent)
         log = source.forked(header, before, at)
         if undelivered(log):
             log.custom(QUEUE, FORKED)
@@ -125,7 +131,71 @@ class ConversationStore(Struct, kw_only=True):
     def _path(self, folder: Path | None, session_id: str, now: int) -> Path | None:
         return session_path(folder, session_id, iso(now)) if folder is not None else None
 
-    def _kept(self, log: Log, path: Path | None) -> tuple[Log, SessionFile | None]:
+    def name_of(self, conversation: Conversation) -> str | None:
+        """What other conversations call this one: its file, or its id in the store; None if it is not saved."""
+        if not conversation.is_saved:
+            return None
+        return conversation.id if self.store is not None else str(conversation.path)
+
+    # In a store
+
+    def stored(self, id: str, *, create: bool = False) -> Conversation:
+        """The conversation in the store with this id, to be opened with `Conversation.open`. With `create` it may be new."""
+
+        async def open() -> tuple[StoredLog, list[str]]:
+            from fairlead.session.history.entries import new_header
+            from fairlead.session.history.stored import StoredLog
+
+            assert self.store is not None
+            open_stored = partial(
+                StoredLog.open, self.store, owner=self.owner, lease_seconds=self.lease_seconds, now_ms=self.now_ms
+            )
+            if not create:
+                return await open_stored(id)
+            return await open_stored(id, header=new_header(id, str(self.workspace.cwd), self.now_ms()))
+
+        return self._opened_later(id, open)
+
+    def latest_stored(self) -> Conversation:
+        """The conversation in the store that changed last, or a new one, to be opened with `Conversation.open`."""
+
+        async def open() -> tuple[StoredLog, list[str]]:
+            from fairlead.session.history.stored_sessions import latest_stored
+
+            assert self.store is not None
+            conversation = self.stored(await latest_stored(self.store) or new_session_id(), create=True)
+            assert conversation.opener is not None
+            return await conversation.opener()
+
+        return self._opened_later("", open)
+
+    def fork_stored(self, id: str) -> Conversation:
+        """A new conversation with everything that one of the store holds, which may be in use; to be opened likewise."""
+
+        async def open() -> tuple[StoredLog, list[str]]:
+            from fairlead.session.history.stored import read_stored
+
+            assert self.store is not None
+            log, problems = await read_stored(self.store, id, self.now_ms)
+            conversation = self._fork(log, id, None)
+            assert conversation.stored is not None
+            return conversation.stored, problems
+
+        return self._opened_later("", open)
+
+    def _opened_later(self, id: str, opener: Callable[[], Awaitable[tuple[StoredLog, list[str]]]]) -> Conversation:
+        def begin() -> tuple[Log, None]:
+            raise SessionError("The session is not open yet. Use `async with agent:`, or `await agent.open()`.")
+
+        conversation = Conversation(id, None, begin)
+        conversation.opener = opener
+        return conversation
+
+    def _kept(self, log: Log, path: Path | None) -> tuple[Log, SessionFile | StoredLog | None]:
+        if self.store is not None:
+            from fairlead.session.history.stored import StoredLog
+
+            return log, StoredLog.new(self.store, log, owner=self.owner, lease_seconds=self.lease_seconds)
         if path is None:
             return log, None
         from fairlead.session.history.store import SessionFile
@@ -138,6 +208,6 @@ def _make_folder(folder: Path) -> None:
 
     If that fails, the first write says why.
     """
-    if not os.path.isdir(folder):  # noqa: PTH112  # Path.is_dir may raise
+    if not os.path.isdir(folder):  # Path.is_dir may raise
         with suppress(OSError):
             make_folders(folder)

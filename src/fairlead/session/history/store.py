@@ -16,11 +16,11 @@ import stat
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import UNSET
 
-from fairlead.errors import SessionError
+from fairlead.errors import SessionError, SessionLost
 from fairlead.session.history.entries import (
     QUEUE,
     VERSION,
@@ -33,8 +33,10 @@ from fairlead.session.history.entries import (
 )
 from fairlead.session.history.log import Log
 from fairlead.session.history.paths import Durability, make_folders
-from fairlead.session.history.reading import BINARY, ParsedSession, cannot, parse, refuse_endless
-from fairlead.session.history.session_files import open_locked, put_in_place, set_aside, sync_folder, temporary
+from fairlead.session.history.session_files import BINARY, open_locked, put_in_place, set_aside, sync_folder, temporary
+
+if TYPE_CHECKING:
+    from fairlead.session.history.reading import ParsedSession
 
 #: The number of bytes at the end of a file that are compared before a write, to notice changes by other programs.
 _TAIL = 64
@@ -74,7 +76,7 @@ class SessionFile:
         """
         file = cls(path, log, durability)
         file.pending = log.lines()
-        if any(_begins(entry) for entry in log.entries()):
+        if any(begins(entry) for entry in log.entries()):
             file.begin()
         log.sink = file
         return file
@@ -86,6 +88,8 @@ class SessionFile:
         Returns the file, the conversation, and a sentence for each problem in the file. Raises SessionError if it is not a
         session file, cannot be written, or is in use by another process.
         """
+        from fairlead.session.history.reading import cannot, parse, refuse_endless
+
         handle: int | None = None
         try:
             refuse_endless(path, whole=True)
@@ -119,7 +123,7 @@ class SessionFile:
 
     def write(self, entry: Entry, line: bytes) -> None:
         """Append the pending lines and an entry. Raises SessionError if it cannot; the file is then unchanged."""
-        if not (self.begun or self.eager or _begins(entry)):
+        if not (self.begun or self.eager or begins(entry)):
             self.pending.append(line)
             return
         self._write_out([line])
@@ -142,7 +146,7 @@ class SessionFile:
         """
         if self._handle is None:
             return
-        if self._made_here and not any(_is_worth_keeping(entry) for entry in self._log.entries()):
+        if self._made_here and not any(is_worth_keeping(entry) for entry in self._log.entries()):
             with suppress(OSError):
                 if self._external_change() == "none":
                     self._target.unlink()
@@ -166,6 +170,8 @@ class SessionFile:
                 else:
                     self._restore(change, new)
         except OSError as error:
+            from fairlead.session.history.reading import cannot
+
             raise cannot("write", self.path, error) from error
         self.pending = []
 
@@ -255,18 +261,18 @@ class SessionFile:
     def _restore(self, change: Literal["cut short", "changed", "deleted", "replaced"], new: list[bytes]) -> None:
         """Write the whole conversation again, because the file no longer has it. Its present contents are kept beside it.
 
-        Raises SessionError if another process uses the file, and if it was deleted: the user may have wanted that.
+        Raises SessionLost if another process uses the file, and if it was deleted: the user may have wanted that.
         """
         if change == "deleted":
-            raise SessionError(f"Session file {self.path} was deleted or replaced while in use. A clone gets its own file.")
+            raise SessionLost(f"Session file {self.path} was deleted or replaced while in use. A clone gets its own file.")
         data = _joined([*self._log.lines(), *new])
         aside: Path | None = None
 
         def replace(source: Path, target: Path) -> None:
             nonlocal aside
             if not stat.S_ISREG(target.lstat().st_mode):
-                raise SessionError(f"Session file {self.path} was replaced by something that is not a file while it was in use.")
-            other = open_locked(target, os.O_RDWR | BINARY) if change == "replaced" else None
+                raise SessionLost(f"Session file {self.path} was replaced by something that is not a file while it was in use.")
+            other = _taken_back(target) if change == "replaced" else None
             try:
                 present = target.read_bytes()
                 if present and not data.startswith(present):
@@ -314,14 +320,22 @@ def _replace_for_good(source: Path, target: Path) -> None:
     source.replace(target)
 
 
-def _begins(entry: Entry) -> bool:
+def _taken_back(path: Path) -> int:
+    """Open and lock a file that has replaced ours. Raises SessionLost if another process has locked it."""
+    try:
+        return open_locked(path, os.O_RDWR | BINARY)
+    except SessionError as error:
+        raise SessionLost(f"{error} It has replaced the file of this session.") from error
+
+
+def begins(entry: Entry) -> bool:
     """Whether an entry causes the file to be created: a message, a queued message or a command that the user ran."""
     if isinstance(entry, CustomEntry):
         return entry.custom_type == QUEUE
     return isinstance(entry, CustomMessageEntry) or role_of(entry) in ("user", "assistant", "bashExecution")
 
 
-def _is_worth_keeping(entry: Entry) -> bool:
+def is_worth_keeping(entry: Entry) -> bool:
     """Whether an entry is more than the choice of a model or thinking level, or the state of an extension."""
     if isinstance(entry, CustomEntry):
         return entry.custom_type.startswith("fairlead.")

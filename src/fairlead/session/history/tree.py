@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 import msgspec
 from msgspec import Struct
@@ -39,13 +39,21 @@ def labels_in(entries: Iterable[Entry]) -> dict[str, Label]:
 
 
 def build_tree(
-    entries: Sequence[Entry], lines: Sequence[bytes], parents: Sequence[int], labels: Mapping[str, Label]
+    entries: Sequence[Entry],
+    lines: Sequence[bytes],
+    parents: Sequence[int],
+    labels: Mapping[str, Label],
+    hidden: Container[int] = (),
 ) -> list[EntryNode]:
-    """Return the roots of the tree. `lines` are the JSON of the entries, `parents` the positions of their parents (-1: none)."""
+    """Return the roots of the tree. `lines` are the JSON of the entries, `parents` the positions of their parents (-1: none).
+
+    The entries at the `hidden` positions are left out.
+    """
     nodes = [EntryNode(entry, line, [], labels.get(entry.id)) for entry, line in zip(entries, lines, strict=True)]
     roots: list[EntryNode] = []
-    for node, parent in zip(nodes, parents, strict=True):
-        (roots if parent < 0 else nodes[parent].children).append(node)
+    for position, (node, parent) in enumerate(zip(nodes, parents, strict=True)):
+        if position not in hidden:
+            (roots if parent < 0 else nodes[parent].children).append(node)
     for node in nodes:
         if len(node.children) > 1:
             node.children.sort(key=lambda child: child.entry.timestamp)
