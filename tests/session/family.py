@@ -26,6 +26,9 @@ from fairlead.session.subagents.tool import task_tool
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 from fairlead.tools import builtin_tools
 
+DONE = Turn(text="all done")
+ONE_AT_A_TIME = TaskSettings(max_concurrency=1)
+
 
 class Cast:
     """A model that plays a part in each conversation: the one whose name its first message contains."""
@@ -52,6 +55,16 @@ def task_call(*assignments: str, agent: str = "task", id: str = "call", **rest: 
     """A turn in which the model gives work away. The id of each sub-agent is its assignment's first word."""
     tasks = [{"id": text.split()[0], "description": f"about {text}", "assignment": text} for text in assignments]
     return Turn(tool_calls=[ToolCall(id, "task", {"agent": agent, "tasks": tasks, **rest})], chunk=1 << 20)
+
+
+def bash(command: str, id: str = "b") -> Turn:
+    return Turn(tool_calls=[ToolCall(id, "bash", {"command": command})], chunk=1 << 20)
+
+
+def two_calls(assignment: str) -> Turn:
+    """A turn with two calls, each of two tasks."""
+    calls = [task_call(f"{assignment} one", f"{assignment} two", id=id).tool_calls[0] for id in ("first", "second")]
+    return Turn(tool_calls=calls, chunk=1 << 20)
 
 
 def a_parent(
@@ -86,7 +99,7 @@ def a_parent(
     }
     options: dict[str, Any] = {
         "models": OneModel(SCRIPTED_MODEL, stream),
-        "tools": all_tools,
+        "make_tools": lambda: all_tools,
         "active_tools": list(all_tools) if active is None else active,
         "workspace": sessions.workspace,
         "system_prompt": a_system_prompt,

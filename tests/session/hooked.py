@@ -113,6 +113,12 @@ class TestHooks:
     ) -> tuple[ToolResult, bool]:
         return await self._call("tool_result", (result, is_error), tool_name, result, is_error)
 
+    @property
+    def presents_tools(self) -> bool:
+        return False
+
+    async def present_tools(self) -> None: ...
+
     async def before_settle(self, messages: list[Message]) -> list[CustomMessage]:
         return await self._call("agent_before_settle", [], messages)
 

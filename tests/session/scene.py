@@ -18,6 +18,7 @@ from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.session.compaction.summary import SYSTEM_PROMPT as SUMMARY_PROMPT
 from fairlead.session.history.entries import role_of
 from fairlead.session.history.log import Log
+from fairlead.session.history.reading import read_session
 from fairlead.session.history.sessions import ConversationStore
 from fairlead.session.parts import SessionOptions
 from fairlead.session.runtime import AsyncioRuntime
@@ -94,7 +95,7 @@ def a_session(
     sessions: ConversationStore | None = changes.get("sessions")
     options: dict[str, Any] = {
         "models": ManyModels(models, stream),
-        "tools": {tool.name: tool for tool in tools},
+        "make_tools": lambda: {tool.name: tool for tool in tools},
         "active_tools": [tool.name for tool in tools],
         "workspace": sessions.workspace if sessions else a_workspace(tmp_path),
         "system_prompt": a_system_prompt,
@@ -170,6 +171,14 @@ class Listener(list[e.Event]):
         return [type(event).__name__ for event in self if isinstance(event, kinds)]
 
 
+async def running(session: Session) -> Listener:
+    """Start a run that lasts for as long as its turn is held, and return its listener."""
+    heard = Listener(session)
+    await session.prompt("running")
+    await heard.until(e.MessageEnd)
+    return heard
+
+
 def texts(messages: Sequence[Message]) -> list[str]:
     """What was said, by the user and the model; of other messages, their kind."""
     found: list[str] = []
@@ -187,6 +196,11 @@ def texts(messages: Sequence[Message]) -> list[str]:
 def said(session: Session) -> list[str]:
     """The user's part of the conversation."""
     return [user_text(message) for message in session.messages if isinstance(message, UserMessage)]
+
+
+def saved(path: Path) -> list[str]:
+    """The messages in a session file."""
+    return texts(read_session(path)[0].messages())
 
 
 def entry_of(log: Log, text: str) -> str:

@@ -105,6 +105,13 @@ def test_half_a_surrogate_pair_becomes_a_replacement_character() -> None:
     assert json.loads(kept)["message"]["content"] == "\ufffd!"
 
 
+def test_nothing_but_half_a_surrogate_pair_changes() -> None:
+    line = rb'{"type":"hologram","id":"1", "parentId":null,"size":1e400,"text":"\ud83d\ude00 \ud83d \\ud800 \ude00"}'
+    found, kept = decode_line(line)
+    assert found == OtherEntry("hologram", "1", None, "")
+    assert kept == line.replace(rb" \ud83d ", rb" \ufffd ").replace(rb" \ude00", rb" \ufffd")
+
+
 def test_half_a_surrogate_pair_can_be_written() -> None:
     assert json.loads(encode_line(LabelEntry("1", None, "t", "0", "\udc00")))["label"] == "\ufffd"
 

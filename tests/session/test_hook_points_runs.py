@@ -274,7 +274,7 @@ async def test_a_run_goes_on_with_what_extensions_want_it_to_go_on_with(tmp_path
     assert texts(session.messages) == ["hi", "Yes.", "CustomMessage", "It is."]
     assert seen == [["hi", "Yes."], ["CustomMessage", "It is."]]
     assert heard.outline(e.AgentStart, e.AgentEnd, e.AgentSettled) == [*("AgentStart", "AgentEnd") * 2, "AgentSettled"]
-    assert [each.will_retry for each in heard if isinstance(each, e.AgentEnd)] == [True, False]
+    assert [each.will_retry for each in heard if isinstance(each, e.AgentEnd)] == [False, False]
     last = model.requests[-1].messages[-1]
     assert isinstance(last, UserMessage) and user_text(last) == "Is that all?"
 

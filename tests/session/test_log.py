@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import weakref
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from fairlead.core.messages import AssistantMessage, CompactionSummaryMessage, Message, TextContent, Usage, UserMessage
 from fairlead.errors import EntryNotFound, FairleadError
-from fairlead.session.history.entries import Entry, Header, MessageEntry, Replacement, decode_line, new_header
+from fairlead.session.history.entries import CALLS, RUN, Entry, Header, MessageEntry, Replacement, decode_line, new_header
 from fairlead.session.history.log import Log, ModelChoice
 from fairlead.session.history.tree import Label
 
@@ -406,3 +407,33 @@ def test_a_fork_at_the_first_entry_is_empty() -> None:
     log = Log(HEADER)
     fork = log.forked(HEADER, before=log.message(user("one")).id)
     assert (len(fork), fork.leaf) == (0, None)
+
+
+def test_hosts_do_not_see_notes() -> None:
+    log = Log(HEADER)
+    first = log.message(user("Go"))
+    log.note(CALLS, {"op": "started", "id": "1"})
+    log.note(RUN, {"op": "ended"})
+    second = log.message(answer("On"))
+    assert (second.parent_id, log.leaf, len(log.lines())) == (first.id, second.id, 5)
+    assert log.entries() == [first, second]
+    assert log.entries(first.id) == [second]
+    assert b"fairlead." not in log.entries_json() + log.tree_json()
+    again = Log(log.header, [decode_line(line) for line in log.lines()[1:]])
+    assert (again.leaf, again.entries_json(), again.tree_json()) == (log.leaf, log.entries_json(), log.tree_json())
+
+
+def test_messages_of_a_branch_that_was_left_are_freed_and_read_again_when_it_returns() -> None:
+    log = Log(HEADER)
+    first = log.message(user("stays")).id
+    left, left_answer = user("left"), answer("left too")
+    log.message(left)
+    leaf = log.message(left_answer).id
+    freed = weakref.ref(left), weakref.ref(left_answer)
+    kept = log.messages()[0]
+    del left, left_answer
+    log.move(first)
+    assert [each() for each in freed] == [None, None]
+    assert log.messages() == [kept] and log.messages()[0] is kept
+    log.move(leaf)
+    assert texts(log.messages()) == ["stays", "left", "left too"]

@@ -9,7 +9,7 @@ import pytest
 from tests.support.windows import an_agent
 
 from fairlead import Agent
-from fairlead.models.small_models import SMALL_WINDOW, largest_reserve, longest_tool_output
+from fairlead.models.context_windows import SMALL_WINDOW, largest_reserve, longest_tool_output
 from fairlead.session.run.turns import shortened
 from fairlead.testing import ProviderServer
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,9 @@ import pytest
 from tests.session.scene import WithSummaries, a_kept_session, a_tool, entry_of, file_of, talk
 
 from fairlead.config.settings import CompactionSettings
-from fairlead.core.messages import BashExecutionMessage, ToolCall, Usage
-from fairlead.session.context.budget import TokenTotals, Totals, totals
-from fairlead.session.history.entries import decode_line, new_header
+from fairlead.core.messages import BashExecutionMessage, Message, ToolCall, Usage, UserMessage
+from fairlead.session.context.budget import RunningTotals, TokenTotals, Totals, totals
+from fairlead.session.history.entries import Entry, decode_line, new_header
 from fairlead.session.history.log import Log
 from fairlead.session.history.reading import read_session
 from fairlead.testing import Turn
@@ -34,7 +35,7 @@ async def test_everything_that_was_paid_for_counts_on_every_branch(tmp_path: Pat
     session = a_kept_session(model, tmp_path, tools=[a_tool("one")], compaction=settings)
     log = session.history.log
     await talk(session, "one")
-    assert totals(log) == counted(user=1, assistant=2, calls=2, results=2, spent=2)
+    assert totals(log) == session.usage.totals == counted(user=1, assistant=2, calls=2, results=2, spent=2)
     await talk(session, "two")
     assert totals(log) == counted(user=2, assistant=3, calls=2, results=2, spent=3), "a failure was paid for"
     await session.host.bash("true")
@@ -44,9 +45,33 @@ async def test_everything_that_was_paid_for_counts_on_every_branch(tmp_path: Pat
     await session.compact()
     # The history, and the beginning of the turn that the cut goes through.
     whole = counted(user=3, assistant=4, calls=2, results=2, others=1, spent=7)
-    assert totals(log) == whole
+    assert totals(log) == session.usage.totals == whole
     await session.close()
     assert totals(read_session(file_of(session))[0]) == whole, "and in the file it is the same"
+
+
+def test_totals_count_each_entry_once_and_keep_no_messages() -> None:
+    log = Log(new_header("id", "/work", 0))
+    sums = RunningTotals(log)
+    said = [UserMessage(f"message {number}", number) for number in range(3)]
+    assert len([log.message(message) for message in said]) == 3
+    assert sums.up_to_now() == Totals(user_messages=3, total_messages=3)
+    kept = [weakref.ref(message) for message in said]
+    del said
+    log.move(None)
+    log.message(UserMessage("another branch", 9))
+    assert totals(log) == Totals(user_messages=4, total_messages=4)
+    assert [each() for each in kept] == [None] * 3
+    read: list[Entry] = []
+
+    class Watched(Log):
+        def read(self, entry: Entry, *arguments: Any, **more: Any) -> list[Message]:
+            read.append(entry)
+            return super().read(entry, *arguments, **more)
+
+    log.__class__ = Watched
+    assert sums.up_to_now() == sums.up_to_now() == Totals(user_messages=4, total_messages=4)
+    assert [each.id for each in read] == [log.leaf], "only the one that is new"
 
 
 def counted(*, user: int, assistant: int, calls: int, results: int, spent: int, others: int = 0) -> Totals:

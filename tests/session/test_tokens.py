@@ -21,8 +21,9 @@ from fairlead.core.messages import (
     ToolResultMessage,
     Usage,
     UserMessage,
+    add_usage,
 )
-from fairlead.session.context.tokens import add_usage, context_tokens, estimate
+from fairlead.session.context.tokens import context_tokens, estimate
 from fairlead.session.history.entries import new_header
 from fairlead.session.history.log import Log
 

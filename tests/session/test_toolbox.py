@@ -20,7 +20,7 @@ def tool(name: str) -> Tool:
 
 
 def a_toolbox() -> Toolbox:
-    return Toolbox({name: tool(name) for name in ("read", "bash")}, ["bash", "nothing"])
+    return Toolbox(lambda: {name: tool(name) for name in ("read", "bash")}, ["bash", "nothing"])
 
 
 def test_only_tools_that_there_are_can_be_active() -> None:
@@ -79,3 +79,28 @@ def test_tools_are_told_in_the_order_in_which_their_owners_came() -> None:
     toolbox.replace("second", [tool("late")])
     toolbox.replace("first", [tool("later"), tool("latest")])
     assert toolbox.active == ["bash", "later", "latest", "late"]
+
+
+def test_tools_are_made_when_they_are_first_needed() -> None:
+    made: list[str] = []
+
+    def make(name: str) -> Tool:
+        made.append(name)
+        return tool(name)
+
+    toolbox = Toolbox(lambda: {"read": make("read")}, ["read"])
+    toolbox.bring_later("Todo", lambda: [make("todo")])
+    toolbox.bring_later("Host", lambda: [make("host")])
+    assert made == []
+    assert toolbox.active == ["read", "todo", "host"]
+    toolbox.replace("Todo", [])
+    toolbox.bring_later("Server", lambda: [make("server")])
+    assert list(toolbox) == toolbox.active == ["read", "host", "server"]
+    assert made == ["read", "todo", "host", "server"], "each once"
+
+
+async def test_closing_a_toolbox_makes_no_tools() -> None:
+    made: list[str] = []
+    toolbox = Toolbox(lambda: {name: tool(name) for name in made.append("made") or ["read"]}, ["read"])
+    await toolbox.close()
+    assert made == []

@@ -147,7 +147,7 @@ class SessionAdditions:
         self._make_system_prompt = make_system_prompt
         self._notify = notify
         #: Stop waiting for a read.
-        self._stops: set[CancelToken] = set()
+        self._stops: list[CancelToken] = []
 
     async def prepare(self, cancel: CancelToken | None = None) -> None:
         """Read everything that users add, without blocking the event loop.
@@ -158,13 +158,13 @@ class SessionAdditions:
         if reading is None:
             return
         stop = cancel or CancelToken()
-        self._stops.add(stop)
+        self._stops.append(stop)
         try:
             await self._runtime.bounded(reading, stop, timeout=None, grace=0)
         except Interrupted:
             raise RunAborted("Aborted while instructions, skills and templates were being read.") from None
         finally:
-            self._stops.discard(stop)
+            self._stops.remove(stop)
 
     def cancel(self) -> None:
         """Stop waiting for what is being read."""

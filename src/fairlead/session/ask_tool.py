@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import msgspec
@@ -57,6 +57,25 @@ class AskedReply(Struct, rename="camel", omit_defaults=True):
 
 def ask_tool(ui: Callable[[], Ui], timeout: float | None) -> Tool:
     """The tool that asks the user through `ui`, and waits `timeout` seconds for each answer; None: as long as it takes."""
+    return Tool(
+        name="ask",
+        label="ask",
+        description=_DESCRIPTION,
+        parameters=_parameters(),
+        run=partial(_run, ui, timeout),
+        title=lambda arguments: f"Ask: {arguments['questions'][0]['question']}",
+        snippet="Ask the user a question",
+        # What comes behind it in the same turn may depend on the answer.
+        exclusive=True,
+        harmless=True,
+        bound=True,
+        timeout=None,
+        prepare=_prepare,
+    )
+
+
+@cache
+def _parameters() -> dict[str, Any]:
     option = _object({"label": _string("A few words to choose"), "description": _string("What it entails")}, "label")
     question = _object(
         {
@@ -69,21 +88,7 @@ def ask_tool(ui: Callable[[], Ui], timeout: float | None) -> Tool:
         "question",
     )
     questions = {"type": "array", "items": question, "minItems": 1, "description": "What to ask, one after another"}
-    return Tool(
-        name="ask",
-        label="ask",
-        description=_DESCRIPTION,
-        parameters=_object({"questions": questions}, "questions"),
-        run=partial(_run, ui, timeout),
-        title=lambda arguments: f"Ask: {arguments['questions'][0]['question']}",
-        snippet="Ask the user a question",
-        # What comes behind it in the same turn may depend on the answer.
-        exclusive=True,
-        harmless=True,
-        bound=True,
-        timeout=None,
-        prepare=_prepare,
-    )
+    return _object({"questions": questions}, "questions")
 
 
 async def _run(ui: Callable[[], Ui], timeout: float | None, arguments: dict[str, Any], context: ToolContext) -> ToolResult:

@@ -1,15 +1,22 @@
-"""The events of a session: extensions get each one first, then the listeners, in the order in which they subscribed."""
+"""The events of a session: extensions get each one first, then the listeners, in the order in which they subscribed.
+
+Where a store keeps the session, an event waits until the entries before it are durable. The events after it wait too. The run
+continues meanwhile, unless there are extensions: they handle an event before the run continues.
+"""
 
 from __future__ import annotations
 
 import logging
 import traceback
+from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from fairlead.core.events import Event
 from fairlead.core.runtime import CancelToken
 from fairlead.core.secrets import redacted
+from fairlead.errors import SessionLost
 
 if TYPE_CHECKING:
     from fairlead.session.hook_calls import HookCalls
@@ -17,6 +24,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger("fairlead.session")
 
 Listener: TypeAlias = Callable[[Event], None]
+#: How many events may wait for the store before the run waits for it, too.
+_MOST_HELD = 256
 #: Sends an event without waiting for anything.
 Notify: TypeAlias = Callable[[Event], None]
 
@@ -32,6 +41,21 @@ class Gate(Protocol):
         ...
 
 
+class Writing(Protocol):
+    """What writes the entries of a session while others work: see `fairlead.session.history.stored`."""
+
+    on_progress: Callable[[], None]
+    lost: SessionLost | None
+    #: The numbers of the last entry that was queued, and of the last one that is durable.
+    queued: int
+    durable: int
+
+    @property
+    def is_pending(self) -> bool: ...
+
+    async def written(self) -> None: ...
+
+
 class Events:
     """Sends the events of one session. It is a `Gate` itself: it is paused while a gate of one of its listeners is."""
 
@@ -40,6 +64,48 @@ class Events:
         self.extensions: HookCalls | None = None
         self._listeners: list[Listener] = []
         self._gates: list[Gate] = []
+        #: What writes the entries of the session; None: they are durable as soon as they are added.
+        self._writing: Writing | None = None
+        self._is_releasing = False
+        #: Actions that wait until the entry with this number is durable, in order; None: none has waited so far.
+        self._held: deque[tuple[int, Callable[[], object]]] | None = None
+
+    def follow(self, writing: Writing | None) -> None:
+        """Hold events back from now on until the entries before them are durable. Those of another session wait no longer."""
+        while writing is not self._writing and self._held:
+            self._held.popleft()[1]()
+        self._writing = writing
+        if writing is not None:
+            writing.on_progress = self._release
+
+    def when_written(self, action: Callable[[], object]) -> None:
+        """Call `action` when everything so far is durable and every event before it was sent: now, unless it must wait."""
+        writing = self._writing
+        if writing is None or not (self._held or writing.is_pending):
+            action()
+        else:
+            if self._held is None:
+                self._held = deque()
+            self._held.append((writing.queued, action))
+            self._release()  # the last entry may have become durable, or the session lost, while others were sent
+
+    async def written(self) -> None:
+        """Wait until everything so far is durable, or the session is lost."""
+        if self._writing is not None and self._writing.is_pending:
+            with suppress(SessionLost):
+                await self._writing.written()
+
+    def _release(self) -> None:
+        """Do what has waited for entries that are durable now."""
+        writing = self._writing
+        if self._is_releasing or writing is None:
+            return
+        self._is_releasing = True
+        try:
+            while self._held and (self._held[0][0] <= writing.durable or writing.lost is not None):
+                self._held.popleft()[1]()
+        finally:
+            self._is_releasing = False
 
     def subscribe(self, listener: Listener, gate: Gate | None = None) -> Callable[[], None]:
         """Call `listener` with every event from now on, and make runs wait while `gate` is paused.
@@ -58,28 +124,63 @@ class Events:
         return unsubscribe
 
     def notify(self, event: Event) -> None:
-        """Send an event at once. Extensions receive it later, in order."""
+        """Send an event without waiting. Extensions receive it later, in order."""
+        if self._writing is None:
+            self._notify(event)
+        else:
+            self.when_written(lambda: self._notify(event))
+
+    def _notify(self, event: Event) -> None:
         if self.extensions is not None:
             self.extensions.notify(event)
-        self.send(event)
+        self._deliver(event)
 
     def notify_last(self, event: Event, later: Callable[[Callable[[], None]], Callable[[], None]]) -> None:
-        """Send an event at once if no extension wants it. Otherwise `later` gets what sends it, and returns what is called when
-        extensions have handled it."""
-        if self.extensions is None or not self.extensions.wants(event):
-            self.send(event)
-        else:
-            self.extensions.notify(event, later(lambda: self.send(event)))
+        """Send an event at once if no extension wants it and nothing is being written. Otherwise `later` gets what sends it, and
+        returns what is called when extensions have handled it."""
+        is_written = self._writing is None or not (self._held or self._writing.is_pending)
+        extensions = self.extensions if self.extensions is not None and self.extensions.wants(event) else None
+        if extensions is None and is_written:
+            self._deliver(event)
+            return
+        announce = later(lambda: self._deliver(event))
+        self.when_written(announce if extensions is None else lambda: extensions.notify(event, announce))
+
+    async def room(self) -> None:
+        """Wait until everything so far is durable if there are extensions, or if many events wait for that."""
+        if self._writing is not None and (self._has_extensions or (self._held is not None and len(self._held) > _MOST_HELD)):
+            await self.written()
+
+    @property
+    def _has_extensions(self) -> bool:
+        return self.extensions is not None and self.extensions.hooks is not None
+
+    def send_at_once(self, event: Event) -> bool:
+        """Send an event if nothing has to be awaited before it. Returns whether it was sent.
+
+        An answer has many updates, and the coroutines of `emit` would cost as much as the listeners.
+        """
+        if self._writing is not None or (self.extensions is not None and self.extensions.wants(event)):
+            return False
+        self._deliver(event)
+        return True
 
     async def emit(self, event: Event, cancel: CancelToken) -> None:
         """Send an event after extensions have handled it, or after `cancel` fires."""
+        await self.room()
         if self.extensions is not None:
             await self.extensions.emit(event, cancel)
         self.send(event)
 
     def send(self, event: Event) -> None:
-        """Send an event at once, to listeners only."""
-        for listener in list(self._listeners):
+        """Send an event without waiting, to listeners only."""
+        if self._writing is None:
+            self._deliver(event)
+        else:
+            self.when_written(lambda: self._deliver(event))
+
+    def _deliver(self, event: Event) -> None:
+        for listener in tuple(self._listeners):
             try:
                 listener(event)
             except Exception as error:  # a listener's bug must neither end the run nor keep the event from the others
@@ -89,7 +190,10 @@ class Events:
 
     @property
     def paused(self) -> bool:
-        return any(gate.paused for gate in self._gates)
+        for gate in self._gates:  # noqa: SIM110 (a generator costs more than the one gate that there usually is)
+            if gate.paused:
+                return True
+        return False
 
     async def wait(self, cancel: CancelToken) -> None:
         for gate in list(self._gates):

@@ -161,6 +161,12 @@ class HookCalls:
 
     # Asking a model
 
+    async def prepare_tools(self, cancel: CancelToken) -> None:
+        """Let tools of extensions choose how the tools are declared to the model. After an abort that stays as it is."""
+        if self.hooks is not None and self.hooks.presents_tools:
+            with suppress(Interrupted):
+                await self.ask(self.hooks.present_tools(), cancel)
+
     async def change(self, request: ModelRequest, cancel: CancelToken) -> None:
         """Let extensions change what is sent to the model. The adapter keeps the encoding of messages that they do not change.
         After an abort nothing is changed any more."""

@@ -44,6 +44,9 @@ EVENT_NAMES: Mapping[type[Event], tuple[str, ...]] = {
     e.QueueUpdate: ("queue_update",),
     e.RetryStart: ("auto_retry_start",),
     e.RetryEnd: ("auto_retry_end",),
+    e.SummaryRetryScheduled: ("summarization_retry_scheduled",),
+    e.SummaryRetryStart: ("summarization_retry_attempt_start",),
+    e.SummaryRetryEnd: ("summarization_retry_finished",),
     e.CompactionStart: ("compaction_start", "auto_compaction_start"),
     e.CompactionEnd: ("compaction_end", "auto_compaction_end", "session_compact_failed"),
     e.ModelSelected: ("model_select",),
@@ -215,6 +218,15 @@ class Hooks(CallHooks, Protocol):
 
     async def opening(self, prompt: str, images: list[ImageContent] | None, system_prompt: str) -> Opening:
         """The hook `before_agent_start`."""
+        ...
+
+    @property
+    def presents_tools(self) -> bool:
+        """Whether the tools have changed since `present_tools`, and something may want to change how they are declared."""
+        ...
+
+    async def present_tools(self) -> None:
+        """Have tools choose how the tools are declared to the model. Raises nothing."""
         ...
 
     async def context(self, messages: list[ModelMessage], system_prompt: str) -> tuple[list[ModelMessage], str]:

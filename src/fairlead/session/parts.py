@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Struct
 
 from fairlead.config.settings import CompactionSettings, RetrySettings, RuleSettings, TodoSettings
-from fairlead.core.events import AgentSettled
+from fairlead.core.events import AgentSettled, ExtensionError
 from fairlead.core.messages import Message
 from fairlead.core.model import Model, ModelStream, ThinkingLevel
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import Schedule, Tool
-from fairlead.models.small_models import is_small
+from fairlead.models.context_windows import is_small
 from fairlead.session.additions import Extensions, SessionAdditions
 from fairlead.session.compaction.compactor import Compactor
 from fairlead.session.context.budget import ContextBudget, SessionUsage
@@ -37,8 +37,10 @@ from fairlead.tools.workspace import Workspace
 
 if TYPE_CHECKING:
     from fairlead.core.limits import RunLimits
+    from fairlead.errors import SessionLost
     from fairlead.session.additions import Additions, Servers
     from fairlead.session.approval_mode import SessionApprovals, SubagentApprover
+    from fairlead.session.history.call_log import Interruption
     from fairlead.session.history.moves import Moves
     from fairlead.session.hooks import CallHooks, LateHooks
     from fairlead.session.host import UserCommands
@@ -63,7 +65,8 @@ class SessionOptions(Struct, kw_only=True):
     """Everything that a session needs from outside."""
 
     models: Models
-    tools: Mapping[str, Tool]
+    #: Makes the tools that it begins with, when they are first needed.
+    make_tools: Callable[[], Mapping[str, Tool]]
     active_tools: Sequence[str]
     workspace: Workspace
     runtime: AsyncioRuntime
@@ -136,13 +139,13 @@ class Parts:
             options.models, options.model, options.thinking, options.scoped, notify, keeps_level=options.keeps_level
         )
         self.approver = options.approver
-        self.toolbox = Toolbox(options.tools, options.active_tools)
+        self.toolbox = Toolbox(options.make_tools, options.active_tools)
         self.extensions = Extensions(options.hooks, options.call_hooks, runtime, self.events)
         self.additions = SessionAdditions(
             options.additions, options.servers, self.extensions, workspace, runtime, self._system_prompt, notify
         )
         self._sessions = options.sessions or ConversationStore(workspace=workspace, now_ms=runtime.now_ms)
-        self.current = CurrentConversation(options.conversation or self._sessions.new(), self.selection, notify)
+        self.current = CurrentConversation(options.conversation or self._sessions.new(), self.selection, self.events)
         self.queue = MessageQueue(self.current, notify, lambda: self.intake)
         self.host = Host(workspace, runtime.now_ms, notify, self._make_commands)
         self.budget = ContextBudget(
@@ -154,6 +157,7 @@ class Parts:
             system_prompt=self._system_prompt,
             reserve_tokens=options.compaction.reserve_tokens,
         )
+        self.attempts = Attempts(options.retry, runtime, notify)
         self.compactor = Compactor(
             options.compaction,
             self.current,
@@ -161,19 +165,20 @@ class Parts:
             self.budget,
             self.run,
             self.extensions,
+            self.attempts,
             ask_model=self._ask_model,
             notify=notify,
             on_end=self.host.add_finished_commands,
         )
         self.usage = SessionUsage(self.current, self.selection)
-        self.attempts = Attempts(options.retry, runtime, notify)
-        self.todos = LazyTodos(self.current, self._make_todo_keeper)
+        self.todos = LazyTodos(self.current, self.toolbox, self._make_todo_keeper)
         self.rules = self._make_rules() if options.rules else None
         self.subagents = options.subagents
-        self.activity = Activity(self.run, self.compactor, self.attempts, self.extensions)
+        self.activity = Activity(self.run, self.compactor, self.attempts, self.extensions, lambda: self.intake)
         self.stopper = Stopper(self.activity, self.run, self.compactor, self.additions, self.host, self.subagents)
         self.history = History(self.current, self._sessions, notify, self.make_moves)
         self.history.provider_id = options.provider_session_id
+        self.history.answer = lambda: self.run.answer
         self._follow_conversation()
         if self.subagents is not None:
             self.subagents.attach(self._as_parent())
@@ -189,15 +194,18 @@ class Parts:
             current.on_move.append(self.rules.reset)
         current.on_move += [self.todos.load, self.extensions.position_changed]
         current.resume = self._resume
+        current.on_lost = self._lost
 
     async def close(self) -> None:
         """Stop everything, and let go of everything that is held."""
+        self.run.stop_resumably()
         await self.stopper.stop()
         await self.extensions.close()
         await self.toolbox.close()
         self.todos.stop()
         self.current.close()
         await self.additions.close()
+        await self.current.closed()
 
     # Parts that are made when they are first needed
 
@@ -234,6 +242,7 @@ class Parts:
             self.additions,
             self.budget,
             self.rules,
+            self.attempts,
         )
 
     @cached_property
@@ -334,7 +343,7 @@ class Parts:
     def _system_prompt(self) -> str:
         model = self.selection.model
         brief = is_small(None if model is None else self.selection.window(model))
-        text = self._options.system_prompt(list(self.toolbox.active_tools().values()), brief=brief)
+        text = self._options.system_prompt(list(self.toolbox.declared_tools().values()), brief=brief)
         locale = self.host.locale
         return f"{text}\nAnswer in the language of the user's locale: {locale}" if locale else text
 
@@ -347,20 +356,33 @@ class Parts:
         return resume(self.current.conversation, self.selection, self._workspace, self.queue, model=model, level=level)
 
     def _start_run(
-        self, prompts: Sequence[Message], cancel: CancelToken, system_prompt: str | None, limits: RunLimits | None
+        self,
+        prompts: Sequence[Message],
+        cancel: CancelToken,
+        system_prompt: str | None,
+        limits: RunLimits | None,
+        interruption: Interruption | None = None,
     ) -> None:
         from fairlead.session.run.run import Run
 
         self.turns.system_prompt = system_prompt
         if limits is None and self._options.watch_run is not None:
             limits = self._options.watch_run()
-        self.run.start(Run(self._run_parts, prompts, cancel, limits).go())
+        self.run.start(Run(self._run_parts, prompts, cancel, limits, interruption).go())
+
+    def _lost(self, error: SessionLost) -> None:
+        if self.run.lose(error):
+            self._notify(ExtensionError("session", "write", f"{error} The run was aborted."))
 
     def _set_system_prompt(self, text: str | None) -> None:
         self.turns.system_prompt = text
 
     def _settle(self) -> None:
         self.run.settle()
+        if self.run.is_resumable and self.run.cancel.fired:
+            from fairlead.session.history.call_log import note_run
+
+            note_run(self.current.conversation, "stopped")
         self.turns.system_prompt = None
         self.host.add_finished_commands()
         self.current.flush()

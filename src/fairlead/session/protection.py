@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,7 +37,7 @@ def sandbox(home: Home, settings: Settings, workspace: Workspace, scratch: Calla
             home.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise ConfigError(f"The directory {home.root} cannot be created: {error.strerror}.") from error
-    own = [folder for folder in dict.fromkeys(path.parent for path in key_files(home, workspace.env)) if folder.is_dir()]
+    own = [folder for folder in dict.fromkeys(path.parent for path in key_files(home, workspace.env)) if os.path.isdir(folder)]
     made = Bubblewrap(
         workspace.which("bwrap"),
         workspace.cwd,

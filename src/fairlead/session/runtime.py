@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any, TypeVar
+from types import CoroutineType
+from typing import Any, TypeVar, cast
 
 from fairlead.core.runtime import CancelToken, Interrupted, TimedOut
 
@@ -74,6 +75,19 @@ class AsyncioRuntime:
             forget()
             for timer in timers:
                 timer.cancel()
+            _close_unless_begun(work)
+
+
+def _close_unless_begun(work: Awaitable[object]) -> None:
+    """Close a coroutine that was cancelled before it began: Python would warn about it.
+
+    `inspect.getcoroutinestate` says the same, but the first prompt would have to load `inspect`.
+    """
+    if not isinstance(work, CoroutineType):
+        return
+    coroutine = cast("CoroutineType[Any, Any, Any]", work)
+    if coroutine.cr_frame is not None and not coroutine.cr_running and not coroutine.cr_suspended:
+        coroutine.close()
 
 
 async def _with_ordinary_errors(work: Awaitable[T]) -> T:

@@ -34,8 +34,11 @@ class Models(Protocol):
         """How to ask the model, if that is known already."""
         ...
 
-    async def stream(self, model: Model) -> ModelStream:
-        """How to ask the model. May take long, if the key is the output of a command. Raises NoCredentials."""
+    async def stream(self, model: Model, api_key: str | None = None) -> ModelStream:
+        """How to ask the model, with this key if one is given. May take long, if the key is the output of a command.
+
+        Raises NoCredentials.
+        """
         ...
 
     @property
@@ -68,7 +71,7 @@ class OneModel:
     def known(self, model: Model) -> ModelStream | None:
         return self._stream
 
-    async def stream(self, model: Model) -> ModelStream:
+    async def stream(self, model: Model, api_key: str | None = None) -> ModelStream:
         return self._stream
 
     async def served_window(self, model: Model) -> int | None:
@@ -169,9 +172,9 @@ class Selection:
         """The model with that id; None if there is none and its provider is not known."""
         return self._models.find(provider, model_id)
 
-    async def stream(self, model: Model) -> ModelStream:
-        """What asks a model. Raises ConfigError if it has no credentials."""
-        return await self._models.stream(model)
+    async def stream(self, model: Model, api_key: str | None = None) -> ModelStream:
+        """What asks a model, with this key if one is given. Raises ConfigError if it has no credentials."""
+        return await self._models.stream(model, api_key)
 
     def window(self, model: Model) -> int:
         """The context window of a model, in tokens: what its server said, or what is declared; 0 if it is not known."""

@@ -152,6 +152,7 @@ class Session:
             RunAborted: The session was aborted before the run began.
             SessionError: The message cannot be written. In all these cases nothing has changed.
         """
+        await self.history.open()
         return await self._parts.intake.prompt(
             text, images, attribution, attachments, expand=expand, source=source, behavior=behavior, limits=limits
         )
@@ -170,6 +171,7 @@ class Session:
         The arguments are those of `prompt`. Returns the message; None if an extension has handled it. Raises SessionError if it
         cannot be written, and BadCommand for a command of an extension, which cannot be queued.
         """
+        await self.history.open()
         return await self._parts.intake.queue("steering", text, images, attachments, expand=expand, source=source)
 
     async def follow_up(
@@ -182,6 +184,7 @@ class Session:
         source: InputSource = "interactive",
     ) -> UserMessage | None:
         """Queue a message for when the agent would otherwise stop. Returns and raises what `steer` does."""
+        await self.history.open()
         return await self._parts.intake.queue("followUp", text, images, attachments, expand=expand, source=source)
 
     # The conversation

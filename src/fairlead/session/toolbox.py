@@ -2,63 +2,134 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from fairlead.core.tool import Tool
 from fairlead.errors import BadCommand
 from fairlead.tools import with_usual_subject
 
 
-class Toolbox(Mapping[str, Tool]):
-    """All tools by name, and the names of those that the model may use, in the order in which it sees them."""
+class _Contents(Struct):
+    """What a toolbox holds once its tools are made."""
 
-    def __init__(self, tools: Mapping[str, Tool], active: Sequence[str]) -> None:
-        self._tools = {name: with_usual_subject(tool) for name, tool in tools.items()}
-        self._active = [name for name in active if name in tools]
-        #: The names that each owner has brought.
-        self._brought: dict[str, frozenset[str]] = {}
-        #: The tools that others stand in for.
-        self._replaced: dict[str, Tool] = {}
+    tools: dict[str, Tool]
+    #: The names of the active tools.
+    active: list[str]
+    #: The names that each owner has brought.
+    brought: dict[str, frozenset[str]] = {}
+    #: The tools that others stand in for.
+    replaced: dict[str, Tool] = {}
+    #: Increases whenever the tools or the names of the active ones change.
+    version: int = 0
+    hidden: frozenset[str] = frozenset()
+    descriptions: Mapping[str, str] = {}
+
+
+class Toolbox(Mapping[str, Tool]):
+    """All tools by name, and the names of those that the model may use, in the order in which it sees them.
+
+    The tools are made when they are first needed: a session that waits for its first prompt does without them.
+
+    Args:
+        make: Makes the tools that the session begins with.
+        active: The names of the tools that the model may use. Names without a tool are left out.
+    """
+
+    def __init__(self, make: Callable[[], Mapping[str, Tool]], active: Sequence[str]) -> None:
+        self._make = make
+        self._first_active = active
+        #: What owners bring when the tools are made.
+        self._brought_later: tuple[tuple[str, Callable[[], Sequence[Tool]]], ...] = ()
+        self._made: _Contents | None = None
+
+    @property
+    def _contents(self) -> _Contents:
+        if self._made is None:
+            tools = {name: with_usual_subject(tool) for name, tool in self._make().items()}
+            self._made = _Contents(tools, [name for name in self._first_active if name in tools])
+            for owner, make in self._brought_later:
+                self.replace(owner, make())
+        return self._made
+
+    def fill(self) -> None:
+        """Make the tools now, if that has not happened yet."""
+        _ = self._contents
+
+    def bring_later(self, owner: str, make: Callable[[], Sequence[Tool]]) -> None:
+        """Have `owner` bring tools as soon as tools are needed: see `replace`."""
+        if self._made is None:
+            self._brought_later += ((owner, make),)
+        else:
+            self.replace(owner, make())
+
+    @property
+    def version(self) -> int:
+        """Increases whenever the tools or the names of the active ones change."""
+        return self._contents.version
 
     def __getitem__(self, name: str) -> Tool:
-        return self._tools[name]
+        return self._contents.tools[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._tools)
+        return iter(self._contents.tools)
 
     def __len__(self) -> int:
-        return len(self._tools)
+        return len(self._contents.tools)
 
     @property
     def active(self) -> list[str]:
         """The names of the tools that the model may use."""
-        return list(self._active)
+        return list(self._contents.active)
 
     def active_tools(self) -> dict[str, Tool]:
         """The tools that the model may use."""
-        return {name: self._tools[name] for name in self._active}
+        contents = self._contents
+        return {name: contents.tools[name] for name in contents.active}
+
+    def declared_tools(self) -> dict[str, Tool]:
+        """The active tools that requests declare, with the descriptions that the model sees; see `present`."""
+        contents = self._contents
+        return {
+            name: tool if name not in contents.descriptions else replace(tool, description=contents.descriptions[name])
+            for name, tool in self.active_tools().items()
+            if name not in contents.hidden
+        }
+
+    def present(self, hidden: Collection[str] = (), descriptions: Mapping[str, str] | None = None) -> None:
+        """Choose how requests declare the active tools: those in `hidden` not at all, others with another description.
+
+        A hidden tool stays active: other tools can call it.
+        """
+        contents = self._contents
+        contents.hidden, contents.descriptions = frozenset(hidden), descriptions or {}
 
     def activate(self, names: Sequence[str]) -> None:
         """Choose the tools that the model may use. Raises BadCommand if there is no such tool."""
-        unknown = [name for name in names if name not in self._tools]
+        contents = self._contents
+        unknown = [name for name in names if name not in contents.tools]
         if unknown:
-            raise BadCommand(f"Unknown tool: {', '.join(unknown)}. The tools are: {', '.join(self._tools)}")
-        self._active = list(dict.fromkeys(names))
+            raise BadCommand(f"Unknown tool: {', '.join(unknown)}. The tools are: {', '.join(contents.tools)}")
+        contents.active = list(dict.fromkeys(names))
+        contents.version += 1
 
     def builtin(self, name: str) -> Tool:
         """The tool that the session began with, even if another one stands in for it. Raises BadCommand if there is none."""
-        found = self._replaced.get(name) or self._tools.get(name)
-        if found is None or (name not in self._replaced and any(name in names for names in self._brought.values())):
+        contents = self._contents
+        found = contents.replaced.get(name) or contents.tools.get(name)
+        if found is None or (name not in contents.replaced and any(name in names for names in contents.brought.values())):
             raise BadCommand(f"There is no built-in tool {name}.")
         return found
 
     def taken(self, owner: str) -> set[str]:
         """The names that `owner` cannot use, because others have them."""
-        return set(self._tools) - self._brought.get(owner, frozenset())
+        return set(self._contents.tools) - self._contents.brought.get(owner, frozenset())
 
     async def close(self) -> None:
         """Close the tools that belong to this session alone."""
-        for tool in self._tools.values():
+        for tool in () if self._made is None else self._made.tools.values():
             if tool.close is not None and tool.bound:
                 await tool.close()
 
@@ -70,24 +141,26 @@ class Toolbox(Mapping[str, Tool]):
         With `instead`, a tool stands in for one that the session began with, which comes back when the owner removes it.
         Raises BadCommand if a name belongs to a tool that is not the owner's; then nothing has changed.
         """
-        before = self._brought.get(owner, frozenset())
+        contents = self._contents
+        before = contents.brought.get(owner, frozenset())
         taken = self.taken(owner)
         if instead:
-            taken &= frozenset[str]().union(*self._brought.values())
+            taken &= frozenset[str]().union(*contents.brought.values())
         for tool in tools:
             if tool.name in taken:
                 raise BadCommand(f'{owner} tool "{tool.name}" conflicts with an existing tool')
         brought = {tool.name: with_usual_subject(tool) for tool in tools}
-        others = {name: tool for name, tool in self._tools.items() if name not in before}
+        others = {name: tool for name, tool in contents.tools.items() if name not in before}
         for name in before - set(brought):
-            if name in self._replaced:
-                others[name] = self._replaced.pop(name)
-        self._replaced |= {name: others[name] for name in brought if name in others}
-        self._tools = others | brought
-        self._active = [name for name in self._active if name in self._tools]
-        self._brought[owner] = frozenset(brought)
-        owners = list(self._brought)
-        later = frozenset[str]().union(*(self._brought[other] for other in owners[owners.index(owner) + 1 :]))
-        place = next((number for number, name in enumerate(self._active) if name in later), len(self._active))
-        new = [name for name in brought if name not in before and name not in inactive and name not in self._active]
-        self._active[place:place] = new
+            if name in contents.replaced:
+                others[name] = contents.replaced.pop(name)
+        contents.replaced |= {name: others[name] for name in brought if name in others}
+        contents.tools = others | brought
+        contents.active = [name for name in contents.active if name in contents.tools]
+        contents.brought[owner] = frozenset(brought)
+        owners = list(contents.brought)
+        later = frozenset[str]().union(*(contents.brought[other] for other in owners[owners.index(owner) + 1 :]))
+        place = next((number for number, name in enumerate(contents.active) if name in later), len(contents.active))
+        new = [name for name in brought if name not in before and name not in inactive and name not in contents.active]
+        contents.active[place:place] = new
+        contents.version += 1

@@ -18,12 +18,13 @@ from fairlead.session.context.budget import ContextBudget
 from fairlead.session.context.tokens import estimate, estimate_all, should_compact
 from fairlead.session.events import Notify
 from fairlead.session.history.current import CurrentConversation
-from fairlead.session.run.state import RunState
+from fairlead.session.run.state import Attempts, RunState
 from fairlead.session.selection import Selection
 
 if TYPE_CHECKING:
     from fairlead.core.model import Model, ModelStream, StreamEnd, ThinkingLevel
     from fairlead.session.compaction.cut import BranchSummary, Item, Plan
+    from fairlead.session.compaction.summary import SummaryRetries
     from fairlead.session.history.entries import Entry
     from fairlead.session.history.log import Log
     from fairlead.session.hooks import Cancelled, CompactionPlan, Summary
@@ -57,6 +58,7 @@ class Compactor:
         budget: ContextBudget,
         run: RunState,
         extensions: Extensions,
+        attempts: Attempts,
         *,
         ask_model: AskModel,
         notify: Notify,
@@ -71,6 +73,7 @@ class Compactor:
         self._budget = budget
         self._run = run
         self._extensions = extensions
+        self._attempts = attempts
         self._ask_model = ask_model
         self._notify = notify
         self._on_end = on_end
@@ -254,6 +257,7 @@ class Compactor:
             instructions=wish.instructions,
             reserve_tokens=self._longest_summary(model),
             thinking=self._thinking(),
+            retries=self._retries(wish.reason),
         )
 
     async def _replace(self, reason: CompactionReason, result: CompactionResult, *, from_hook: bool) -> None:
@@ -282,6 +286,7 @@ class Compactor:
             instructions=instructions,
             reserve_tokens=self._longest_summary(model),
             thinking=self._thinking(),
+            retries=self._retries(None),
         )
 
     @contextmanager
@@ -303,6 +308,11 @@ class Compactor:
         if self._selection.model is None:
             raise ConfigError("No model is chosen that could write the summary.")
         return self._selection.model
+
+    def _retries(self, reason: CompactionReason | None) -> SummaryRetries:
+        from fairlead.session.compaction.summary import SummaryRetries
+
+        return SummaryRetries(self._attempts, self._notify, reason)
 
     def _thinking(self) -> ThinkingLevel:
         """A summary needs little thought, and what is thought is taken from its length."""

@@ -24,7 +24,7 @@ from fairlead.core.messages import (
 from fairlead.core.model import Model, ModelStream, ThinkingLevel
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import AlreadyCompacted, CompactionCancelled, NothingToCompact
-from fairlead.session.compaction.summary import SummaryWriter, file_lists, joined
+from fairlead.session.compaction.summary import SummaryRetries, SummaryWriter, file_lists, joined
 from fairlead.session.context.tokens import DEFAULT_RESERVE_TOKENS, estimate, estimate_all, tokens_since, usable_reserve
 
 #: The tools whose `path` argument is listed in summaries.
@@ -119,6 +119,7 @@ async def compact(
     instructions: str | None = None,
     reserve_tokens: int = DEFAULT_RESERVE_TOKENS,
     thinking: ThinkingLevel = "off",
+    retries: SummaryRetries | None = None,
 ) -> CompactionResult:
     """Have `model` write the summary of a planned compaction.
 
@@ -127,6 +128,7 @@ async def compact(
         cancel: stops the requests when it fires.
         instructions: what the user wants the summary to focus on.
         reserve_tokens: the part of the context window for the answer.
+        retries: repeats requests that failed in a way that may pass; None: they are not repeated.
 
     Raises CompactionCancelled if `cancel` has fired, and ProviderError if the model fails or returns no text.
     """
@@ -138,7 +140,7 @@ async def compact(
         return joined(history.result(), turn_prefix.result())
 
     reserve = usable_reserve(reserve_tokens, model.context_window)
-    written, usage = await _written(write, SummaryWriter(model, stream, thinking, instructions, reserve), cancel)
+    written, usage = await _written(write, SummaryWriter(model, stream, thinking, instructions, reserve, retries), cancel)
     text = written + file_lists(plan.read_files, plan.modified_files)
     return CompactionResult(
         summary=text,
@@ -168,6 +170,7 @@ async def summarise_branch(
     instructions: str | None = None,
     reserve_tokens: int = DEFAULT_RESERVE_TOKENS,
     thinking: ThinkingLevel = "off",
+    retries: SummaryRetries | None = None,
 ) -> BranchSummary:
     """Have `model` summarise the messages of a branch. Takes and raises the same as `compact`."""
 
@@ -175,7 +178,7 @@ async def summarise_branch(
         return writer.history(messages, None)
 
     reserve = usable_reserve(reserve_tokens, model.context_window)
-    text, usage = await _written(write, SummaryWriter(model, stream, thinking, instructions, reserve), cancel)
+    text, usage = await _written(write, SummaryWriter(model, stream, thinking, instructions, reserve, retries), cancel)
     files = _files(messages, FileLists())
     return BranchSummary(text + file_lists(files.read_files, files.modified_files), files, usage)
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import structs
 
+from fairlead.core.events import CompactionReason, SummaryRetryEnd, SummaryRetryScheduled, SummaryRetryStart
 from fairlead.core.messages import (
     AssistantMessage,
     BashExecutionMessage,
@@ -19,13 +22,17 @@ from fairlead.core.messages import (
     Usage,
     UserBlock,
     UserMessage,
+    add_usage,
 )
 from fairlead.core.model import Model, ModelRequest, ModelStream, StreamEnd, ThinkingLevel
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import ProviderError
 from fairlead.session.context.model_view import for_model
 from fairlead.session.context.overflow import is_overflow, without_middle
-from fairlead.session.context.tokens import add_usage
+
+if TYPE_CHECKING:
+    from fairlead.session.events import Notify
+    from fairlead.session.run.state import Attempts
 
 #: How many characters of a tool's output, and of each argument of a call, go into the text. The beginning is enough.
 OUTPUT_CHARACTERS = 2_000
@@ -111,10 +118,54 @@ class NoSummary(ProviderError):
     """The model answers, but gives no summary: its answer has no text, or every request is too large for it."""
 
 
+class SummaryRetries:
+    """Sends requests for a summary again that failed in a way that may pass, with the delays and limits of a run's retries."""
+
+    def __init__(self, attempts: Attempts, notify: Notify, reason: CompactionReason | None) -> None:
+        """`attempts` has the settings, `reason` is why a compaction runs; None if the summary is for a branch."""
+        self._attempts = attempts
+        self._notify = notify
+        self._reason: CompactionReason | None = reason
+        self._has_waited = False
+
+    async def repeated(self, ask: Callable[[], Awaitable[StreamEnd]], cancel: CancelToken) -> StreamEnd:
+        """Call `ask` until it succeeds, fails for good or has failed too often, or until `cancel` fires.
+
+        Returns the end of the last answer. Raises what `ask` raises.
+        """
+        attempt = 0
+        try:
+            while True:
+                end = await ask()
+                delay_ms = None if cancel.fired else self._attempts.delay_after(end, attempt)
+                if delay_ms is None:
+                    return end
+                attempt += 1
+                error = end.message.error_message or ""
+                self._notify(SummaryRetryScheduled(attempt, self._attempts.most, delay_ms, error))
+                if not await self._attempts.sleep(delay_ms, cancel):
+                    return end
+                self._notify(SummaryRetryStart("branchSummary" if self._reason is None else "compaction", self._reason))
+        finally:
+            if attempt or self._has_waited:
+                self._has_waited = False
+                self._notify(SummaryRetryEnd())
+
+    def waits(self, seconds: float, reason: str) -> None:
+        """Announce that a request waits because of a limit of its key. That is not an attempt."""
+        self._has_waited = True
+        delay_ms = math.ceil(seconds * 1000)
+        self._notify(SummaryRetryScheduled(1, max(self._attempts.most, 1), delay_ms, reason))
+
+    def proceeds(self) -> None:
+        """The wait that was announced has ended."""
+
+
 class SummaryWriter:
     """Has a model write the summaries of one compaction. The first failure stops all requests and is stored as `failure`.
 
-    `reserve_tokens` is the part of the context window for the answer. After `stop` no request is sent, and what the methods
+    `reserve_tokens` is the part of the context window for the answer. `retries` repeats requests that failed in a way that may
+    pass; without it they are not repeated. After `stop` no request is sent, and what the methods
     return is not usable.
     """
 
@@ -125,6 +176,7 @@ class SummaryWriter:
         thinking: ThinkingLevel,
         instructions: str | None,
         reserve_tokens: int,
+        retries: SummaryRetries | None = None,
     ) -> None:
         self.usage = Usage()
         self.failure: ProviderError | None = None
@@ -133,6 +185,7 @@ class SummaryWriter:
         self._thinking: ThinkingLevel = thinking
         self._instructions = instructions
         self._reserve_tokens = reserve_tokens
+        self._retries = retries
         self._stop = CancelToken()
         #: How many requests have overflowed the context, and how many characters the next ones may have therefore.
         self._overflows = 0
@@ -192,10 +245,12 @@ class SummaryWriter:
         if self._model.max_tokens > 0:
             limit = min(limit, self._model.max_tokens)
         # The time 0 does no harm: the message is never stored, and providers do not see its time.
-        request = ModelRequest(SYSTEM_PROMPT, [UserMessage(prompt, 0)], [], self._thinking, limit)
-        end = await self._end_of(request)
+        request = ModelRequest(SYSTEM_PROMPT, [UserMessage(prompt, 0)], [], self._thinking, limit, wait_listener=self._retries)
+        if self._retries is None:
+            end = await self._end_of(request)
+        else:
+            end = await self._retries.repeated(lambda: self._end_of(request), self._stop)
         answer = end.message
-        self.usage = add_usage(self.usage, answer.usage)
         if answer.stop_reason in ("error", "aborted"):
             reason = answer.error_message or "the provider gave no reason"
             raise ProviderError(reason, status=end.status, retry_after=end.retry_after, transient=end.transient)
@@ -216,6 +271,7 @@ class SummaryWriter:
             raise ProviderError(f"{type(error).__name__}: {error}") from error
         if end is None:
             raise ProviderError("the model's stream stopped without an end")
+        self.usage = add_usage(self.usage, end.message.usage)
         return end
 
     def _fail(self, what: str, error: ProviderError) -> None:

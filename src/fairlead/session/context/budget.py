@@ -12,7 +12,7 @@ from msgspec import UNSET, Struct, ValidationError, convert, field
 from fairlead.core.messages import AssistantMessage, Message, ToolResultMessage, Usage, UserMessage, sum_of_counts
 from fairlead.core.model import Model, ModelRequest, StreamEnd
 from fairlead.core.runtime import CancelToken, Interrupted
-from fairlead.models.small_models import is_small, largest_reserve
+from fairlead.models.context_windows import is_small, largest_reserve
 from fairlead.session.context.tokens import (
     CHARACTERS_PER_TOKEN,
     DEFAULT_RESERVE_TOKENS,
@@ -60,6 +60,7 @@ class SessionUsage:
     def __init__(self, current: CurrentConversation, selection: Selection) -> None:
         self._current = current
         self._selection = selection
+        self._sums: RunningTotals | None = None
 
     @property
     def context(self) -> ContextUsage | None:
@@ -72,8 +73,11 @@ class SessionUsage:
 
     @property
     def totals(self) -> Totals:
-        """What all branches of the conversation came to so far: messages, tokens, dollars."""
-        return totals(self._current.log)
+        """What all branches of the conversation came to so far: messages, tokens, dollars. Counts only what is new."""
+        log = self._current.log
+        if self._sums is None or self._sums.log is not log:
+            self._sums = RunningTotals(log)
+        return self._sums.up_to_now()
 
 
 class ContextBudget:
@@ -151,7 +155,7 @@ class ContextBudget:
         return int(self._estimated_overhead() * self._density)
 
     def _estimated_overhead(self) -> int:
-        specs = [tool.spec() for tool in self._toolbox.active_tools().values()]
+        specs = [tool.spec() for tool in self._toolbox.declared_tools().values()]
         return _overhead(self._system_prompt(), specs)
 
     # What is sent
@@ -299,20 +303,36 @@ class Totals(Struct):
         self.cost += usage.cost.total
 
 
+class RunningTotals:
+    """The totals of a log. Each time, only the entries that are new are counted: a log never changes those it has."""
+
+    def __init__(self, log: Log) -> None:
+        self.log = log
+        self._totals = Totals()
+        #: How many entries are counted.
+        self._counted = 0
+
+    def up_to_now(self) -> Totals:
+        """Return the totals of all entries so far."""
+        from fairlead.session.history.entries import BranchSummaryEntry, CompactionEntry, MessageEntry, UsageEntry
+
+        sums = self._totals
+        while self._counted < len(self.log):
+            entry, _ = self.log.at(self._counted)
+            self._counted += 1
+            if isinstance(entry, MessageEntry):
+                sums.total_messages += 1
+                for message in self.log.read(entry, keep=False):
+                    _count(sums, message)
+            elif isinstance(entry, CompactionEntry | BranchSummaryEntry | UsageEntry) and entry.usage is not UNSET:
+                with suppress(ValidationError):
+                    sums.add(convert(entry.usage, Usage))
+        return msgspec.structs.replace(sums, tokens=msgspec.structs.replace(sums.tokens))
+
+
 def totals(log: Log) -> Totals:
     """Return the totals of a session."""
-    from fairlead.session.history.entries import BranchSummaryEntry, CompactionEntry, MessageEntry, UsageEntry
-
-    sums = Totals()
-    for entry in log.entries():
-        if isinstance(entry, MessageEntry):
-            sums.total_messages += 1
-            for message in log.read(entry):
-                _count(sums, message)
-        elif isinstance(entry, CompactionEntry | BranchSummaryEntry | UsageEntry) and entry.usage is not UNSET:
-            with suppress(ValidationError):
-                sums.add(convert(entry.usage, Usage))
-    return sums
+    return RunningTotals(log).up_to_now()
 
 
 def _count(sums: Totals, message: Message) -> None:
@@ -321,6 +341,8 @@ def _count(sums: Totals, message: Message) -> None:
             sums.user_messages += 1
         case ToolResultMessage():
             sums.tool_results += 1
+            if message.usage is not UNSET:
+                sums.add(message.usage)
         case AssistantMessage():
             sums.assistant_messages += 1
             sums.tool_calls += len(message.tool_calls())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from binascii import a2b_base64
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -74,6 +73,8 @@ def _document_text(file: _AttachedFile) -> str:
     """Return what the model reads of a document: the extracted text, or the content if that is text, or what is known of it."""
     if file.extracted_text is not None:
         return file.extracted_text
+    from binascii import a2b_base64
+
     try:
         content = a2b_base64(file.content)
     except ValueError:

@@ -6,14 +6,12 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, TypeGuard
 
 import msgspec
-from msgspec import UNSET, UnsetType
 
 from fairlead.core.messages import (
     AssistantMessage,
     BashExecutionMessage,
     BranchSummaryMessage,
     CompactionSummaryMessage,
-    Cost,
     ImageContent,
     Message,
     TextContent,
@@ -22,7 +20,6 @@ from fairlead.core.messages import (
     Usage,
     UserMessage,
     reported_count,
-    sum_of_counts,
 )
 from fairlead.session.context.model_view import with_attachments
 
@@ -109,30 +106,6 @@ def should_compact(tokens: int | None, context_window: int, reserve_tokens: int)
 def usable_reserve(reserve_tokens: int, context_window: int) -> int:
     """Return the reserve, at most half of the window: otherwise a small window would be compacted again and again."""
     return min(reserve_tokens, context_window // 2) if context_window > 0 else reserve_tokens
-
-
-def add_usage(one: Usage, other: Usage) -> Usage:
-    """Return the sum of two usages, with their costs."""
-    return Usage(
-        sum_of_counts(one.input, other.input),
-        sum_of_counts(one.output, other.output),
-        sum_of_counts(one.cache_read, other.cache_read),
-        sum_of_counts(one.cache_write, other.cache_write),
-        sum_of_counts(one.total_tokens, other.total_tokens),
-        Cost(
-            one.cost.input + other.cost.input,
-            one.cost.output + other.cost.output,
-            one.cost.cache_read + other.cost.cache_read,
-            one.cost.cache_write + other.cost.cache_write,
-            one.cost.total + other.cost.total,
-            _both(one.cost.total_from_provider, other.cost.total_from_provider),
-        ),
-    )
-
-
-def _both(one: bool | UnsetType, other: bool | UnsetType) -> bool | UnsetType:
-    """Whether both are true. One that is not known does not count."""
-    return other if one is UNSET else one if other is UNSET else one and other
 
 
 def is_good_answer(message: Message) -> TypeGuard[AssistantMessage]:

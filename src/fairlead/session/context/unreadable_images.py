@@ -19,7 +19,6 @@ from fairlead.core.messages import (
 )
 from fairlead.core.model import Model, ModelRequest, ModelStream, StreamEnd, StreamEvent
 from fairlead.core.runtime import CancelToken
-from fairlead.session.context.overflow import is_overflow
 from fairlead.session.context.tokens import is_good_answer
 
 if TYPE_CHECKING:
@@ -44,7 +43,11 @@ _TEMPORARY = r"rate.?limit|too many requests|overloaded|\bquota\b|per (?:minute|
 def is_refusal(end: StreamEnd) -> bool:
     """Whether a request failed because of its images. Call it only for a request that had images."""
     text = end.message.error_message or ""
-    if end.message.stop_reason != "error" or end.status not in _STATUSES or is_overflow(text, end.status):
+    if end.message.stop_reason != "error" or end.status not in _STATUSES:
+        return False
+    from fairlead.session.context.overflow import is_overflow
+
+    if is_overflow(text, end.status):
         return False
     about_images, temporary = _patterns()
     return about_images.search(text) is not None and temporary.search(text) is None
@@ -78,6 +81,8 @@ class UnreadableImages:
         #: Digests of the images of the last request and of the one before, stored in the same way.
         self._digests: dict[int, tuple[ImageContent, str]] = {}
         self._earlier_digests: dict[int, tuple[ImageContent, str]] = {}
+        #: The messages of the last request, if none of them had an image. A request repeats them, and adds to them.
+        self._without_images: list[ModelMessage] = []
         self._read_entries()
 
     def prepare(self, request: ModelRequest, model: Model, stream: ModelStream) -> ModelStream:
@@ -92,7 +97,15 @@ class UnreadableImages:
             self._replaced, self._replaced_for = {}, key
             self._earlier_digests, self._digests = self._digests, {}
             request.messages = [self._without(message, unreadable, before) for message in request.messages]
-        return self._noticing(stream, model) if any(map(_images, request.messages)) else stream
+        return self._noticing(stream, model) if self._has_images(request.messages) else stream
+
+    def _has_images(self, messages: list[ModelMessage]) -> bool:
+        known = len(self._without_images)
+        new = messages[known:] if messages[:known] == self._without_images else messages
+        if any(map(_images, new)):
+            return True
+        self._without_images = list(messages)
+        return False
 
     def _noticing(self, stream: ModelStream, model: Model) -> ModelStream:
         async def noticing(request: ModelRequest, cancel: CancelToken) -> AsyncIterator[list[StreamEvent]]:

@@ -1,16 +1,20 @@
-"""How prompts and other messages reach a session: past extensions, through templates, into a run or a queue."""
+"""How prompts and other messages reach a session: into a run or a queue.
+
+`fairlead.session.run.rewriting` knows what extensions, servers and templates make of them first.
+"""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
 from fairlead.core.events import ExtensionError, MessageEnd, MessageStart
 from fairlead.core.messages import (
+    AssistantMessage,
     Attribution,
     CustomMessage,
     ImageContent,
@@ -20,12 +24,14 @@ from fairlead.core.messages import (
     images_in,
     user_message,
 )
-from fairlead.core.queues import Behavior
-from fairlead.core.runtime import CancelToken, Interrupted
-from fairlead.errors import BadCommand, BusyError, CompactingError, ConfigError, RunAborted, SessionError
+from fairlead.core.queues import Behavior, Queued
+from fairlead.core.runtime import CancelToken
+from fairlead.errors import BadCommand, BusyError, CompactingError, ConfigError, NothingToResume, RunAborted, SessionError
 from fairlead.session.additions import SessionAdditions
 from fairlead.session.compaction.compactor import AskModel, Compactor
 from fairlead.session.events import Notify
+from fairlead.session.history.call_log import Interruption, find_interruption, finish_calls
+from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.current import CurrentConversation
 from fairlead.session.run.message_queue import MessageQueue
 from fairlead.session.run.state import RunState
@@ -35,10 +41,26 @@ from fairlead.session.todos.lazy import LazyTodos
 if TYPE_CHECKING:
     from fairlead.core.limits import RunLimits
     from fairlead.session.history.queue_log import QueueName
-    from fairlead.session.hooks import Heard, Hooks, InputSource, Opening
+    from fairlead.session.hooks import Hooks, InputSource
+    from fairlead.session.run.rewriting import Rewriting
 
-#: Starts a run with messages that are part of the conversation, with a system prompt and with limits; None: the usual ones.
-StartRun: TypeAlias = "Callable[[Sequence[Message], CancelToken, str | None, RunLimits | None], None]"
+
+class StartRun(Protocol):
+    """Starts a run with messages that are part of the conversation.
+
+    `system_prompt` and `limits` replace the usual ones. With `interruption`, the run continues one that was interrupted there.
+    """
+
+    def __call__(
+        self,
+        prompts: Sequence[Message],
+        cancel: CancelToken,
+        system_prompt: str | None,
+        limits: RunLimits | None,
+        interruption: Interruption | None = None,
+        /,
+    ) -> None: ...
+
 
 NO_MODEL = (
     "No model selected.\n\nSet a provider's key in the environment (such as ANTHROPIC_API_KEY, OPENAI_API_KEY or "
@@ -99,8 +121,13 @@ class Intake:
         self._waits_for_key = waits_for_key
         #: What extensions have sent while a prompt was being prepared: until then it is not known whether there will be a run.
         self._sent_meanwhile: list[_Sent] = []
-        #: Messages are queued in the order in which they were given, however long extensions handle each.
-        self._in_order = asyncio.Lock()
+
+    @cached_property
+    def _rewriting(self) -> Rewriting:
+        # Only extensions and slash commands need it.
+        from fairlead.session.run.rewriting import Rewriting
+
+        return Rewriting(self._additions)
 
     # Prompts
 
@@ -127,12 +154,13 @@ class Intake:
         if behavior is not None or is_next:
             await self._wait_for_other_prompt()
             if self._run.is_active:
-                heard = await self._heard(hooks, text, images, source, behavior)
+                heard = None if hooks is None else await self._rewriting.queued(hooks, text, images, source, behavior)
                 if heard is not None and heard.handled:
                     return None
                 text, images = (text, images) if heard is None else (heard.text, heard.images)
-                text, images, expand = await self._from_servers(text, images, expand, CancelToken())
-                text, expand = await self._expanded(text, None) if expand else text, False
+                if expand and text.startswith("/"):
+                    text, images = await self._rewriting.expanded(text, images, None)
+                expand = False
                 if self._run.is_active:
                     message = user_message(text, images, self._now_ms(), attribution if is_next else "user")
                     message.attachments = attachments or None
@@ -140,23 +168,23 @@ class Intake:
                         self._queue.enqueue_prompt(message)
                     else:
                         self._queue.enqueue("steering" if behavior == "steer" else "followUp", message)
+                    await self._current.conversation.written()
                     return message
                 is_heard = True  # the run has ended meanwhile: this begins the next one
         elif self._run.is_running:
-            heard = await self._heard(hooks, text, images, source, None)
+            heard = None if hooks is None else await self._rewriting.queued(hooks, text, images, source, None)
             if heard is not None and heard.handled:
                 return None
             raise BusyError("Agent is already processing.")
         with self._preparing() as cancel:
-            if hooks is not None and not is_heard and hooks.wants("input"):
-                heard = await self._asked(hooks.input(text, images, source, None), cancel)
+            heard = None if hooks is None or is_heard else await self._rewriting.prompted(hooks, text, images, source, cancel)
+            if heard is not None:
                 if heard.handled:
                     await self._begin_with_sent(cancel)
                     return None
                 text, images = heard.text, heard.images
-            if not is_heard:
-                text, images, expand = await self._from_servers(text, images, expand, cancel)
-            text = await self._expanded(text, cancel) if expand else text
+            if expand and text.startswith("/"):
+                text, images = await self._rewriting.expanded(text, images, cancel)
             message = user_message(text, images, self._now_ms(), attribution)
             message.attachments = attachments or None
             await self._begin(message, hooks, images, cancel, limits=limits)
@@ -176,7 +204,8 @@ class Intake:
             self._current.conversation.add(note)
             self._todos.told()
         try:
-            opening = await self._opening(message, self._extensions.hooks, images_in(message), cancel)
+            hooks = self._extensions.hooks
+            opening = None if hooks is None else await self._rewriting.opening(message, hooks, images_in(message), cancel)
         except RunAborted:
             opening = None
         self._set_system_prompt(opening.system_prompt if opening else None)
@@ -199,7 +228,9 @@ class Intake:
             raise ConfigError(NO_MODEL)
         if self._waits_for_key:
             await self._ask_model(model, cancel)
-        opening = await self._opening(message, hooks, images, cancel) if isinstance(message, UserMessage) else None
+        opening = None
+        if hooks is not None and isinstance(message, UserMessage):
+            opening = await self._rewriting.opening(message, hooks, images, cancel)
         if self._current.conversation is not conversation:
             raise SessionError("The session was changed while the prompt was being prepared.")
         if self._compactor.is_running:
@@ -209,7 +240,9 @@ class Intake:
         if isinstance(message, UserMessage):
             note, prelude, after = self._todos.note(), self._todos.prelude(message), opening.messages if opening else ()
             prompts = [*prelude, message, *self._queue.next_turn, *after]
+        finish_calls(self._current.conversation, self._now_ms())
         self._write(prompts if note is None else [note, *prompts])  # the host gets no event for the note: the list is its own
+        await conversation.written()
         if isinstance(message, UserMessage):
             self._todos.told()
             self._queue.next_turn.clear()
@@ -224,23 +257,57 @@ class Intake:
             raise ConfigError(NO_MODEL)
         with self._preparing() as cancel:
             taken = steering.take()
+            finish_calls(self._current.conversation, self._now_ms())
             for message in taken:
                 self._current.conversation.add(message)
             self._notify(self._queue.update())
             self._start_run(taken, cancel, None, None)
 
-    async def _opening(
-        self, message: UserMessage, hooks: Hooks | None, images: list[ImageContent] | None, cancel: CancelToken
-    ) -> Opening | None:
-        if hooks is None or not hooks.wants("before_agent_start"):
-            return None
-        from fairlead.core.messages import user_text
+    async def resume(self, limits: RunLimits | None) -> None:
+        """See `Activity.resume`."""
+        hooks = await self._extensions.ready(stoppable=True)
+        await self._run.announced()
+        with self._preparing() as cancel:
+            conversation, model = self._current.conversation, self._selection.model
+            self._interruption()
+            if model is None:
+                raise ConfigError(NO_MODEL)
+            if self._waits_for_key:
+                await self._ask_model(model, cancel)
+            # The messages that extensions add to a prompt are part of the conversation already.
+            asked = next((each for each in reversed(conversation.messages) if isinstance(each, UserMessage)), None)
+            opening = None
+            if hooks is not None and asked is not None:
+                opening = await self._rewriting.opening(asked, hooks, images_in(asked), cancel)
+            if self._current.conversation is not conversation:
+                raise SessionError("The session was changed while the run was being resumed.")
+            if self._compactor.is_running:
+                raise CompactingError(COMPACTING)
+            interruption = self._interruption()
+            prompts: list[Queued] = []
+            if interruption is None:
+                prompts = self._queue.steering.take() or self._queue.follow_up.take()
+                for message in prompts:
+                    conversation.add(message)
+                self._notify(self._queue.update())
+            self._start_run(prompts, cancel, opening.system_prompt if opening else None, limits, interruption)
 
-        await self._additions.prepare(cancel)
+    @property
+    def is_interrupted(self) -> bool:
+        """See `Activity.is_interrupted`."""
         try:
-            return await self._asked(hooks.opening(user_text(message), images, self._additions.system_prompt()), cancel)
-        except RunAborted:
-            return None  # the run begins, so that the message is kept, and ends at once
+            self._interruption()
+        except NothingToResume:
+            return False
+        return not self._run.is_active
+
+    def _interruption(self) -> Interruption | None:
+        """Where the last run stopped; None if it has ended, but messages wait. Raises NothingToResume if none wait."""
+        conversation = self._current.conversation
+        found = find_interruption(conversation.log) if conversation.has_begun else None
+        if found is None and (not len(self._queue) or _was_aborted(conversation)):
+            raise NothingToResume
+        return found
 
     def _write(self, prompts: Sequence[Message]) -> None:
         """Write what a run begins with: all of it or nothing."""
@@ -279,31 +346,6 @@ class Intake:
             if not is_inside():
                 await self._run.decided()
 
-    async def _asked(self, work: Any, cancel: CancelToken) -> Any:
-        try:
-            return await self._extensions.ask(work, cancel)
-        except Interrupted:
-            raise RunAborted("The prompt was aborted while an extension was looking at it.") from None
-
-    async def _from_servers(
-        self, text: str, images: list[ImageContent] | None, expand: bool, cancel: CancelToken
-    ) -> tuple[str, list[ImageContent] | None, bool]:
-        """The text and the images of a message that is a command of a server, and whether the text may be another command."""
-        servers = self._additions.servers
-        if servers is None or not expand or not text.startswith("/"):
-            return text, images, expand
-        found = await servers.expand(text, cancel)
-        if cancel.fired:
-            raise RunAborted("The prompt was aborted while it was being prepared.")
-        return (text, images, expand) if found is None else (found[0], [*(images or ()), *found[1]] or None, False)
-
-    async def _expanded(self, text: str, cancel: CancelToken | None) -> str:
-        """The text that a message stands for, if it begins with a slash command. Raises ConfigError, and RunAborted."""
-        if not text.startswith("/"):
-            return text
-        await self._additions.prepare(cancel)
-        return self._additions.expand(text)
-
     # Queues
 
     async def queue(
@@ -323,28 +365,19 @@ class Intake:
             raise BadCommand(
                 f'Extension command "{name}" cannot be queued. Use prompt() or execute the command when not streaming.'
             )
-        heard = await self._heard(hooks, text, images, source, "steer" if line == "steering" else "followUp")
+        behavior: Behavior = "steer" if line == "steering" else "followUp"
+        heard = None if hooks is None else await self._rewriting.queued(hooks, text, images, source, behavior)
         if heard is not None:
             if heard.handled:
                 return None
             text, images = heard.text, heard.images
-        text, images, expand = await self._from_servers(text, images, expand, CancelToken())
-        text = await self._expanded(text, None) if expand else text
+        if expand and text.startswith("/"):
+            text, images = await self._rewriting.expanded(text, images, None)
         message = user_message(text, images, self._now_ms())
         message.attachments = attachments or None
         self._queue.enqueue(line, message)
+        await self._current.conversation.written()
         return message
-
-    async def _heard(
-        self, hooks: Hooks | None, text: str, images: list[ImageContent] | None, source: InputSource, behavior: Behavior | None
-    ) -> Heard | None:
-        """What extensions make of a message before it is queued. An abort does not end this: a queued message outlives a run."""
-        if hooks is None or not hooks.wants("input"):
-            return None
-        from fairlead.session.hook_calls import is_inside
-
-        async with nullcontext() if is_inside() else self._in_order:
-            return await self._extensions.ask(hooks.input(text, images, source, behavior), CancelToken())
 
     # Messages of extensions
 
@@ -390,6 +423,12 @@ class Intake:
             return
         await self._begin(sent[first].message, None, None, cancel, before=[each.message for each in sent[:first]])
         del sent[: first + 1]
+
+
+def _was_aborted(conversation: Conversation) -> bool:
+    """Whether the last answer was aborted: messages that wait stay queued then."""
+    last = next((each for each in reversed(conversation.messages) if isinstance(each, AssistantMessage)), None)
+    return last is not None and last.stop_reason == "aborted"
 
 
 def as_json(value: Any) -> Any:

@@ -16,6 +16,7 @@ from msgspec import Struct
 from fairlead.core.events import AgentEnd, AgentStart, EntryAppended, Event, ExtensionError, MessageEnd
 from fairlead.core.limits import RunLimits
 from fairlead.core.loop import LoopCallbacks, run_agent
+from fairlead.core.message_updates import MessageUpdate, UpdateMaker
 from fairlead.core.messages import Message, UserMessage
 from fairlead.core.model import StreamEnd
 from fairlead.core.partial_message import PartialMessage
@@ -26,6 +27,7 @@ from fairlead.session.compaction.compactor import Compactor
 from fairlead.session.context.budget import ContextBudget
 from fairlead.session.context.tokens import is_good_answer
 from fairlead.session.events import Events, report
+from fairlead.session.history.call_log import CallLog, Interruption, find_interruption, note_run
 from fairlead.session.history.current import CurrentConversation
 from fairlead.session.run.message_queue import MessageQueue
 from fairlead.session.run.state import Attempts, RunState
@@ -71,7 +73,15 @@ class RunParts(Struct, frozen=True, kw_only=True):
 class Run:
     """One run. `prompts` are part of the conversation already."""
 
-    def __init__(self, parts: RunParts, prompts: Sequence[Message], cancel: CancelToken, limits: RunLimits | None = None) -> None:
+    def __init__(
+        self,
+        parts: RunParts,
+        prompts: Sequence[Message],
+        cancel: CancelToken,
+        limits: RunLimits | None = None,
+        interruption: Interruption | None = None,
+    ) -> None:
+        """Make a run. With `interruption` it continues the run that was interrupted there."""
         self._parts = parts
         self._cancel = cancel
         #: What the next pass begins with, and what it has added so far.
@@ -84,17 +94,25 @@ class Run:
         #: Whether a compaction may still help.
         self._compactable = True
         self._limits = parts.turns.limits(limits)
+        self._interruption = interruption
+        #: The calls that the next pass has to finish before the model is asked.
+        self._unfinished = None if interruption is None else interruption.calls
 
     async def go(self) -> None:
         parts, state = self._parts, self._parts.state
         self._begin_prompt()
         try:
             run = self._loop_run()
-            await self._between()
+            if self._interruption is not None and self._interruption.failed:
+                self._forget_failure()
+            if self._unfinished is None:  # else a compaction would come between calls and their results
+                await self._between()
             while True:
                 self._ended = state.is_ending = False
+                self._note_start()
                 await self._emit(AgentStart())
-                end = state.last_end = await run_agent(run, self._prompts, self._added)
+                unfinished, self._unfinished = self._unfinished, None
+                end = state.last_end = await run_agent(run, self._prompts, self._added, unfinished)
                 added = list(self._added)
                 if await self._continues(end) or await self._is_continued_by_extensions(end, added):
                     continue
@@ -121,7 +139,15 @@ class Run:
                 parts.attempts.ended(state.last_end)
                 last = state.last_end.message
                 _log.info("run ended: %s/%s, stop reason %s", last.provider, last.model, last.stop_reason)
+                if last.stop_reason not in ("error", "aborted") and last.tool_calls():
+                    note_run(parts.current.conversation, "ended")
             parts.settle()
+
+    def _note_start(self) -> None:
+        """Note that the run continues, where the messages so far look like those of a run that has ended."""
+        conversation = self._parts.current.conversation
+        if find_interruption(conversation.log) is None:
+            note_run(conversation, "started")
 
     def _begin_prompt(self) -> None:
         """Give a prompt all its attempts."""
@@ -144,29 +170,51 @@ class Run:
             watch=parts.rules.saw if parts.rules is not None else None,
             add=parts.current.conversation.add,
             emit=self._emit,
+            update=self._update,
             notify=parts.events.notify,
             report=report,
             queues=parts.queues,
             runtime=parts.runtime,
             cancel=self._cancel,
+            written=parts.events.written,
             before_call=before,
             approver=parts.approver,
             after_call=after,
             revise=None if parts.extensions.calls is None else self._revise,
+            may_revise=self._may_revise,
+            journal=CallLog(parts.current.conversation),
+            answering=self._answering,
             limits=self._limits,
         )
 
+    def _answering(self, answer: UpdateMaker | None) -> int:
+        self._parts.state.answer = answer
+        return self._parts.current.conversation.last_number if answer is not None else 0
+
     async def _emit(self, event: Event) -> None:
-        """Send an event, and wait while a listener cannot keep up."""
+        """Send an event, and wait while a listener or the store cannot keep up."""
         events = self._parts.events
         if not isinstance(event, MessageEnd):
             await events.emit(event, self._cancel)
         else:  # extensions have handled it in `_revise`
+            await events.room()
             events.send(event)
             if is_good_answer(event.message):
                 self._parts.attempts.answered()
         if events.paused:
             await events.wait(self._cancel)
+
+    def _update(self, event: MessageUpdate) -> Awaitable[None] | None:
+        """Send an update of an answer. Returns what to await before the next one, if there is something to await."""
+        events = self._parts.events
+        if not events.send_at_once(event):
+            return self._emit(event)
+        return events.wait(self._cancel) if events.paused else None
+
+    def _may_revise(self) -> bool:
+        """Whether an extension may want to keep another message than one that has ended."""
+        calls = self._parts.extensions.calls
+        return calls is not None and calls.hooks is not None and calls.hooks.wants("message_end")
 
     async def _revise(self, message: Message) -> Message:
         """Return the message that extensions want to keep instead of one that has ended."""
@@ -227,6 +275,8 @@ class Run:
             return False
         if end.is_final or self._limits.exhausted:
             return False
+        if not self._ended:
+            await self._emit_end()
         try:
             wanted = await extensions.ask(hooks.before_settle(added), self._cancel)
         except Interrupted:
@@ -234,8 +284,6 @@ class Run:
         continues = self._parts.queues.take_again() or bool(wanted)
         if not continues and end.message.stop_reason == "error":
             return False
-        if not self._ended:
-            await self._emit_end(will_retry=continues)
         if not continues:
             return not self._parts.queues.has_prompts and self._takes_queued()
         for message in wanted:

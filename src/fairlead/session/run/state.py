@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from fairlead.config.settings import RetrySettings
 from fairlead.core.events import ExtensionError, RetryEnd, RetryStart
+from fairlead.core.message_updates import UpdateMaker
 from fairlead.core.model import StreamEnd
 from fairlead.core.runtime import CancelToken
+from fairlead.errors import SessionLost
 from fairlead.session.events import Notify
 from fairlead.session.runtime import AsyncioRuntime
 
 if TYPE_CHECKING:
+    from fairlead.core.limits import RunLimits
     from fairlead.session.additions import Extensions, SessionAdditions
     from fairlead.session.compaction.compactor import Compactor
     from fairlead.session.host import Host
+    from fairlead.session.run.intake import Intake
     from fairlead.session.subagents.subagents import SessionSubagents
 
 
@@ -35,13 +40,18 @@ class RunState:
         self.is_ending = False
         #: Stops the present run, or the prompt that is being prepared.
         self.cancel = CancelToken()
+        #: Why the present or last run was aborted, if that is because the session was lost.
+        self.lost: SessionLost | None = None
+        #: Whether the present run was stopped because the session ends, not because the user aborted it.
+        self.is_resumable = False
+        #: Makes the updates of the answer that is arriving.
+        self.answer: UpdateMaker | None = None
         self._task: asyncio.Task[None] | None = None
-        #: Set while no prompt is being prepared.
-        self._decided = asyncio.Event()
-        self._decided.set()
+        #: Set when the prompt that is being prepared is ready; None while there is none.
+        self._decided: asyncio.Event | None = None
         #: Announces the end of the last run, while extensions handle it; the event is set when that has happened.
         self._unannounced: Callable[[], None] | None = None
-        self._announced = asyncio.Event()
+        self._announced: asyncio.Event | None = None
 
     @property
     def is_active(self) -> bool:
@@ -55,18 +65,32 @@ class RunState:
 
     @property
     def is_preparing(self) -> bool:
-        return not self._decided.is_set()
+        return self._decided is not None
 
     @contextmanager
     def preparing(self) -> Generator[CancelToken]:
         """Prepare a prompt. An abort fires what this gives."""
         self.announce()
-        self._decided.clear()
+        decided = self._decided = asyncio.Event()
         self.cancel = CancelToken()
+        self.is_resumable, self.lost = False, None
         try:
             yield self.cancel
         finally:
-            self._decided.set()
+            decided.set()
+            if self._decided is decided:
+                self._decided = None
+
+    def stop_resumably(self) -> None:
+        """Note that the run is about to be stopped because the session ends, unless the user has aborted it already."""
+        if self.is_active and not self.cancel.fired:
+            self.is_resumable = True
+
+    def lose(self, error: SessionLost) -> bool:
+        """Abort the run, because the session was lost. Returns whether this is news."""
+        is_news, self.lost = self.lost is None, error
+        self.cancel.fire()
+        return is_news
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         self._task = asyncio.create_task(work, name="fairlead-run")
@@ -87,14 +111,16 @@ class RunState:
     def announce(self) -> None:
         """Announce the end of the last run now, if it has not been announced yet."""
         announce, self._unannounced = self._unannounced, None
-        if announce is not None:
+        if self._announced is not None:
             self._announced.set()
+            self._announced = None
+        if announce is not None:
             announce()
 
     async def announced(self) -> None:
         """Wait until the end of the last run has been announced. An extension that handles it must not wait for itself: it is
         announced at once then."""
-        if self._unannounced is None:
+        if self._unannounced is None or self._announced is None:
             return
         from fairlead.session.hook_calls import is_inside
 
@@ -108,7 +134,8 @@ class RunState:
 
     async def decided(self) -> None:
         """Wait until no prompt is being prepared."""
-        await self._decided.wait()
+        if self._decided is not None:
+            await self._decided.wait()
 
     async def ended(self) -> None:
         """Wait until the run has settled, also the one of a prompt that is being prepared."""
@@ -127,11 +154,13 @@ class Activity:
         compactor: Compactor,
         attempts: Attempts,
         extensions: Extensions,
+        intake: Callable[[], Intake],
     ) -> None:
         self._run = run
         self._compactor = compactor
         self._attempts = attempts
         self._extensions = extensions
+        self._intake = intake
 
     # What begins by itself
 
@@ -152,6 +181,32 @@ class Activity:
     @auto_retry.setter
     def auto_retry(self, enabled: bool) -> None:
         self._attempts.enabled = enabled
+
+    # A run that was interrupted
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether the last run did not reach its end, so that `resume` continues it.
+
+        The process was killed, the session was closed during the run, the model failed, or messages wait that no run has taken.
+        A run that the user aborted has ended.
+        """
+        return self._intake().is_interrupted
+
+    async def resume(self, limits: RunLimits | None = None) -> None:
+        """Continue a run that was interrupted. `idle` waits for its end.
+
+        No message is repeated. Calls that had ended keep their results, calls of idempotent tools and calls that had not started
+        are made now, and any other gets a result that says that it may have run. Messages that wait are delivered.
+
+        Args:
+            limits: What the run may not exceed, instead of the limits of the session.
+
+        Raises:
+            NothingToResume: The last run has ended, or there was none.
+            BusyError, CompactingError, ConfigError, RunAborted, SessionError: As `Session.prompt`. Nothing has changed then.
+        """
+        await self._intake().resume(limits)
 
     # What is going on
 
@@ -176,6 +231,11 @@ class Activity:
         return self._run.last_end
 
     @property
+    def lost(self) -> SessionLost | None:
+        """Why the last run was aborted, if that is because the session was lost."""
+        return self._run.lost
+
+    @property
     def is_compacting(self) -> bool:
         """Whether a compaction is going on, or a branch is being summarised."""
         return self._compactor.is_running
@@ -191,11 +251,18 @@ class Activity:
         return self._run.cancel if self._run.is_active else None
 
     def cancel_retry(self) -> None:
-        """Make no further attempt, if the run is waiting for one."""
+        """Make no further attempt, if the session is waiting for one. A run that waits for its key is aborted."""
         self._attempts.cancel()
+        if self._attempts.is_held:
+            self.cancel()
 
-    def cancel(self) -> None:
-        """Tell the run, a compaction, and whatever waits for an extension, to stop, without waiting for them."""
+    def cancel(self, *, resumable: bool = False) -> None:
+        """Tell the run, a compaction, and whatever waits for an extension, to stop, without waiting for them.
+
+        `resumable` says that no user aborts the run, but the process or the session ends: `resume` can continue it later.
+        """
+        if resumable:
+            self._run.stop_resumably()
         self._run.announce()
         self._run.cancel.fire()
         self._compactor.cancel()
@@ -257,21 +324,46 @@ class Attempts:
         self._runtime = runtime
         self._notify = notify
         self._attempt = 0
-        self._retry_cancel: CancelToken | None = None
+        #: Fire to end the waits for a next attempt.
+        self._waits: list[CancelToken] = []
+        #: Whether a wait for a limit of the key was announced, and whether it lasts.
+        self._has_waited = False
+        self.is_held = False
+
+    @property
+    def most(self) -> int:
+        """How many attempts follow a failure at most."""
+        return self._settings.max_retries
 
     def begin(self) -> None:
         """A new run: it has all its attempts."""
-        self._attempt = 0
+        self._forget()
 
     def answered(self) -> None:
         """The model gave a good answer: if there were retries, they succeeded."""
-        if self._attempt:
-            self._notify(RetryEnd(True, self._attempt))
-            self._attempt = 0
+        if self._attempt or self._has_waited:
+            self._notify(RetryEnd(True, max(self._attempt, 1)))
+            self._forget()
+
+    def waits(self, seconds: float, reason: str) -> None:
+        """Announce that a request waits because of a limit of its key. That is not an attempt."""
+        self._has_waited = self.is_held = True
+        self._notify(RetryStart(max(self._attempt, 1), max(self.most, 1), math.ceil(seconds * 1000), reason))
+
+    def proceeds(self) -> None:
+        """The wait that was announced has ended."""
+        self.is_held = False
+
+    def _forget(self) -> None:
+        self._attempt, self._has_waited = 0, False
 
     def next_delay(self, end: StreamEnd) -> int | None:
         """Milliseconds until the next attempt; None if there is none."""
-        if end.message.stop_reason != "error" or not self.enabled or self._attempt >= self._settings.max_retries:
+        return self.delay_after(end, self._attempt)
+
+    def delay_after(self, end: StreamEnd, attempts: int) -> int | None:
+        """Milliseconds until a request is sent again that failed after this many further attempts; None if it is not."""
+        if end.message.stop_reason != "error" or not self.enabled or attempts >= self._settings.max_retries:
             return None
         import random
 
@@ -281,7 +373,7 @@ class Attempts:
             return None
         try:
             policy = RetryPolicy.from_settings(self._settings)
-            return policy.delay_ms(self._attempt + 1, wait_asked_for(end), random.random)
+            return policy.delay_ms(attempts + 1, wait_asked_for(end), random.random)
         except WaitTooLong as error:
             self._notify(ExtensionError("session", "retry", str(error)))
             return None
@@ -294,26 +386,32 @@ class Attempts:
 
     async def wait(self, delay_ms: int, cancel: CancelToken) -> bool:
         """Wait for the time of the next attempt. Returns False if it was cancelled meanwhile."""
-        retry_cancel = self._retry_cancel = CancelToken()
-        forget = cancel.on_fire(retry_cancel.fire)
+        if await self.sleep(delay_ms, cancel):
+            return True
+        self._notify(RetryEnd(False, self._attempt, CANCELLED))
+        self._forget()
+        return False
+
+    async def sleep(self, delay_ms: int, cancel: CancelToken) -> bool:
+        """Wait. Returns False if `cancel` fired, or `cancel` was called, meanwhile."""
+        stop = CancelToken()
+        forget = cancel.on_fire(stop.fire)
+        self._waits.append(stop)
         try:
-            await self._runtime.sleep(delay_ms / 1000, retry_cancel)
+            await self._runtime.sleep(delay_ms / 1000, stop)
         finally:
             forget()
-            self._retry_cancel = None
-        if retry_cancel.fired:
-            self._notify(RetryEnd(False, self._attempt, CANCELLED))
-            self._attempt = 0
-        return not retry_cancel.fired
+            self._waits.remove(stop)
+        return not stop.fired
 
     def cancel(self) -> None:
-        """Make no further attempt, if the run is waiting for one."""
-        if self._retry_cancel is not None:
-            self._retry_cancel.fire()
+        """Make no further attempt, if the session is sleeping before one."""
+        for stop in list(self._waits):
+            stop.fire()
 
     def ended(self, end: StreamEnd) -> None:
         """The run is over: if its last attempt failed too, say so."""
-        if self._attempt:
+        if self._attempt or self._has_waited:
             error = CANCELLED if end.message.stop_reason == "aborted" else end.message.error_message
-            self._notify(RetryEnd(False, self._attempt, error))
-            self._attempt = 0
+            self._notify(RetryEnd(False, max(self._attempt, 1), error))
+            self._forget()

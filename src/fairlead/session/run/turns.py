@@ -14,7 +14,7 @@ from fairlead.core.model import Model, ModelRequest, ModelStream
 from fairlead.core.runtime import CancelToken, Interrupted
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import FairleadError, RunAborted
-from fairlead.models.small_models import longest_tool_output
+from fairlead.models.context_windows import longest_tool_output
 from fairlead.session.additions import SessionAdditions
 from fairlead.session.context.budget import ContextBudget
 from fairlead.session.context.unreadable_images import UnreadableImages
@@ -26,6 +26,7 @@ from fairlead.session.toolbox import Toolbox
 if TYPE_CHECKING:
     from fairlead.core.queues import Queues
     from fairlead.session.rules.keeper import RuleKeeper
+    from fairlead.session.run.state import Attempts
 
 #: The part of a result that is kept from its beginning. The rest is its end, where errors and hints are.
 _FROM_BEGINNING = 0.6
@@ -44,6 +45,7 @@ class Turns:
         additions: SessionAdditions,
         budget: ContextBudget,
         rules: RuleKeeper | None,
+        attempts: Attempts,
     ) -> None:
         #: The system prompt of the present run, if an extension has replaced the usual one.
         self.system_prompt: str | None = None
@@ -57,6 +59,7 @@ class Turns:
         self._extensions = additions.extensions
         self._budget = budget
         self._rules = rules
+        self._attempts = attempts
         self._images: UnreadableImages | None = None
 
     def limits(self, wanted: RunLimits | None) -> Limits:
@@ -72,6 +75,8 @@ class Turns:
             await self._additions.servers.ready(cancel)
         model = self._selection.model
         assert model is not None, "a run needs a model, and a model is never unset"
+        if self._extensions.calls is not None:
+            await self._extensions.calls.prepare_tools(cancel)
         system_prompt = await self._system_prompt(cancel)
         if self._rules is not None:
             self._rules.begin()
@@ -80,9 +85,10 @@ class Turns:
         request = ModelRequest(
             system_prompt=system_prompt or "",
             messages=conversation.for_model(),
-            tools=[tool.spec() for tool in tools.values()],
+            tools=[tool.spec() for tool in self._toolbox.declared_tools().values()],
             thinking=self._selection.thinking,
             session_id=self._options.provider_session_id or conversation.id,
+            wait_listener=self._attempts,
         )
         if calls is not None:
             await calls.change(request, cancel)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -15,6 +14,7 @@ from msgspec.structs import replace
 from fairlead.core.model import Model, ThinkingLevel
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import Tool
+from fairlead.session.history.paths import new_subagent_id
 from fairlead.session.history.sessions import ConversationStore
 from fairlead.session.parts import SessionOptions
 from fairlead.session.selection import Models
@@ -33,7 +33,7 @@ class Slots:
 
     def __init__(self, count: int) -> None:
         self._free = count
-        self._waiting: deque[asyncio.Future[bool]] = deque()
+        self._waiting: list[asyncio.Future[bool]] = []
 
     async def take(self, cancel: CancelToken) -> bool:
         """Wait for a slot; False if `cancel` fires first."""
@@ -56,7 +56,7 @@ class Slots:
 
     def give_back(self) -> None:
         while self._waiting:
-            if _answer(self._waiting.popleft(), True):
+            if _answer(self._waiting.pop(0), True):
                 return
         self._free += 1
 
@@ -139,12 +139,16 @@ class SessionSpawner:
             workspace=workspace, now_ms=parent.runtime.now_ms, durability=first.durability if first is not None else "flush"
         )
         kept_in = parent.current.conversation.path
+        above, id = str(kept_in) if kept_in is not None else None, None
+        if first is not None and first.store is not None:
+            sessions.store, sessions.owner, sessions.lease_seconds = first.store, first.owner, first.lease_seconds
+            above, id = parent.current.conversation.id, new_subagent_id()
         model, level = self._model(agent, parent)
         session = Session(
             replace(
                 self.like,
                 models=self._models(),
-                tools=tools,
+                make_tools=lambda: tools,
                 active_tools=list(tools) if agent.tools is None else [name for name in agent.tools if name in tools],
                 workspace=workspace,
                 system_prompt=SystemPrompt(workspace, agent.prompt, self._appended, self.like.additions),
@@ -154,7 +158,7 @@ class SessionSpawner:
                 thinking=agent.thinking or level or parent.selection.wanted,
                 scoped=(),
                 sessions=sessions,
-                conversation=sessions.new(parent=str(kept_in) if kept_in is not None else None, path=file),
+                conversation=sessions.new(id=id, parent=above, path=file),
                 subagents=subagents,
                 hooks=None,  # extensions follow the first session; of the others they see only the tool calls
                 call_hooks=parent.extensions.call_hooks,

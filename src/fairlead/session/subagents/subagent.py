@@ -22,7 +22,7 @@ from fairlead.core.events import (
     ToolStart,
 )
 from fairlead.core.lenient import scrub
-from fairlead.core.messages import AssistantMessage, Usage
+from fairlead.core.messages import AssistantMessage, Usage, add_usage
 from fairlead.core.model import Model, StreamEnd
 from fairlead.core.runtime import CancelToken
 from fairlead.core.snapshots import (
@@ -34,7 +34,6 @@ from fairlead.core.snapshots import (
     SubagentStatus,
 )
 from fairlead.errors import FairleadError
-from fairlead.session.context.tokens import add_usage
 from fairlead.session.events import report
 from fairlead.session.subagents.spawner import Slot
 from fairlead.tools.background import Paced

@@ -127,7 +127,7 @@ class SessionSubagents:
         self._owner = owner
         self._slot = slot
         self._parent: Parent | None = None
-        self._at_work: set[asyncio.Task[None]] = set()
+        self._at_work: list[asyncio.Task[None]] = []
 
     @property
     def may_spawn(self) -> bool:
@@ -182,8 +182,8 @@ class SessionSubagents:
         forget = cancel.on_fire(stop.fire)
         jobs = [partial(child.work, stop) for child in children]
         work = asyncio.create_task(self.parent.runtime.run_all(jobs, self.family.most_at_once), name="fairlead-subagents")
-        self._at_work.add(work)
-        work.add_done_callback(self._at_work.discard)
+        self._at_work.append(work)
+        work.add_done_callback(self._at_work.remove)
         try:
             async with self._slot.lent(stop) if self._slot is not None else nullcontext():
                 try:

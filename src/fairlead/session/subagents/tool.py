@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -26,15 +26,6 @@ UPDATE_INTERVAL, INTERVAL_EACH = 0.2, 0.001
 def task_tool(subagents: SessionSubagents) -> Tool:
     """The tool that lets a session give work to `subagents`."""
     agents = "\n".join(f"- {agent.name}: {agent.description}" for agent in subagents.family.agents.values())
-    task = {
-        "type": "object",
-        "properties": {
-            "id": _string("A short name for this piece of work, such as FindCallers; one is made up if left out"),
-            "description": _string("A few words that tell people what it is about"),
-            "assignment": _string("What to do, and what the answer should contain"),
-        },
-        "required": ["description", "assignment"],
-    }
     return Tool(
         name="task",
         label="task",
@@ -43,20 +34,7 @@ def task_tool(subagents: SessionSubagents) -> Tool:
             "nothing of this conversation but context and its assignment; you see nothing of its work but its last message. "
             f"The agents are:\n{agents}"
         ),
-        parameters={
-            "type": "object",
-            "properties": {
-                "agent": _string("Which agent does the work"),
-                "context": _string("What all of them need to know"),
-                "tasks": {
-                    "type": "array",
-                    "items": task,
-                    "minItems": 1,
-                    "description": "The pieces of work. They must not depend on each other or change the same files",
-                },
-            },
-            "required": ["agent", "tasks"],
-        },
+        parameters=_parameters(),
         run=partial(run_task, subagents),
         kind="think",
         title=lambda arguments: f"{arguments['agent']}: {'; '.join(task['description'] for task in arguments['tasks'])}",
@@ -67,6 +45,33 @@ def task_tool(subagents: SessionSubagents) -> Tool:
         timeout=None,
         grace=GRACE,
     )
+
+
+@cache
+def _parameters() -> dict[str, Any]:
+    task = {
+        "type": "object",
+        "properties": {
+            "id": _string("A short name for this piece of work, such as FindCallers; one is made up if left out"),
+            "description": _string("A few words that tell people what it is about"),
+            "assignment": _string("What to do, and what the answer should contain"),
+        },
+        "required": ["description", "assignment"],
+    }
+    return {
+        "type": "object",
+        "properties": {
+            "agent": _string("Which agent does the work"),
+            "context": _string("What all of them need to know"),
+            "tasks": {
+                "type": "array",
+                "items": task,
+                "minItems": 1,
+                "description": "The pieces of work. They must not depend on each other or change the same files",
+            },
+        },
+        "required": ["agent", "tasks"],
+    }
 
 
 async def run_task(subagents: SessionSubagents, arguments: dict[str, Any], context: ToolContext) -> ToolResult:

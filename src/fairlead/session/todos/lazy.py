@@ -13,13 +13,15 @@ if TYPE_CHECKING:
     from fairlead.session.history.log import Log
     from fairlead.session.todos.keeper import TodoKeeper
     from fairlead.session.todos.todos import TodoPhase
+    from fairlead.session.toolbox import Toolbox
 
 
 class LazyTodos:
     """The todos of a session. The `TodoKeeper` behind it is made when it is first needed."""
 
-    def __init__(self, current: CurrentConversation, make_keeper: Callable[[], TodoKeeper]) -> None:
+    def __init__(self, current: CurrentConversation, toolbox: Toolbox, make_keeper: Callable[[], TodoKeeper]) -> None:
         self._current = current
+        self._toolbox = toolbox
         self._make_keeper = make_keeper
         self._keeper: TodoKeeper | None = None
 
@@ -32,9 +34,9 @@ class LazyTodos:
         """Replace the list. Raises BadCommand if it is malformed, SessionError if it cannot be written."""
         self._made().set(phases)
 
-    def tool(self) -> Tool:
+    def tools(self) -> list[Tool]:
         """The tool with which the model changes the list."""
-        return self._made().tool
+        return [self._made().tool]
 
     def load(self) -> None:
         """Read the list from the conversation, as it is where that stands."""
@@ -46,6 +48,7 @@ class LazyTodos:
 
     def prelude(self, prompt: UserMessage) -> list[CustomMessage]:
         """What the model is told before a prompt."""
+        self._toolbox.fill()  # the tool comes with the keeper
         if self._keeper is None:
             return []
         self._keeper.begin()

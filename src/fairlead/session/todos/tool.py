@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -65,6 +66,7 @@ def todo_write_tool(todos: TodoList, on_change: Callable[[], object]) -> Tool:
     )
 
 
+@cache
 def _parameters() -> dict[str, Any]:
     remarks = {
         "notes": _string("Context worth remembering"),
