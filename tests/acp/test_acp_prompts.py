@@ -275,3 +275,21 @@ def test_cancel_ends_a_turn_during_a_compaction(tmp_path: Path) -> None:
         client.cancel(session)
         assert client.answer_to(prompt)["result"] == {"stopReason": "cancelled"}
         client.until("compaction_update", status="cancelled")
+
+
+def test_an_interrupted_run_is_continued_by_a_command(tmp_path: Path) -> None:
+    turns = [{"status": 400, "error": "no such thing"}, says("fine"), says("text")]
+    with acp(tmp_path, turns) as client:
+        session = client.new()
+        since = client.host.mark()
+        client.refusal("session/prompt", sessionId=session, prompt=[text("hi")])
+        offered = [{"name": "resume", "description": "Continue the run that was interrupted"}]
+        client.until("available_commands_update", since=since, availableCommands=offered)
+        since = client.host.mark()
+        assert client.prompt(session, "/resume") == "end_turn"
+        assert client.said(session, since=since) == "fine"
+        (first, second) = [each.body for each in client.host.provider.requests]
+        assert first["messages"] == second["messages"]
+        # After that, it is a text like any other.
+        assert client.prompt(session, "/resume") == "end_turn"
+        assert "/resume" in str(client.host.provider.requests[-1].body)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.surroundings import surroundings
 
 from fairlead import Agent, AgentOptions, Tool, ToolContext, ToolError, ToolResult
 from fairlead.core import events as e
@@ -342,18 +343,23 @@ async def test_an_idle_timeout_of_nothing_waits_for_ever(tmp_path: Path) -> None
         assert (await agent.ask("hi")).text == "late"
 
 
-def test_warming_up_loads_what_the_first_prompt_needs() -> None:
+def test_after_the_warm_up_the_first_prompt_loads_no_module(tmp_path: Path) -> None:
     code = """
 import sys, threading
 from fairlead import Agent
-agent = Agent(isolated=True, env={"ANTHROPIC_API_KEY": "x"})
-late = {"h11", "fairlead.session.history.store"}
-assert not late & set(sys.modules)
-agent.warm_up()
-[thread.join() for thread in threading.enumerate() if thread.name == "fairlead-warm-up"]
-assert late <= set(sys.modules)
+with Agent() as agent:
+    agent.warm_up()
+    [thread.join() for thread in threading.enumerate() if thread.name == "fairlead-warm-up"]
+    before = set(sys.modules)
+    assert {"h11", "fairlead.session.history.store"} <= before
+    answer = agent.ask_sync("hi").text
+    print(answer, *(name for name in sys.modules if name not in before and not name.startswith("fairlead.agent.")))
 """
-    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, timeout=30)
+    with ProviderServer([{"text": "hello"}]) as provider:
+        around = surroundings(tmp_path, provider.url)
+        command = [sys.executable, "-W", "error", "-c", code]
+        done = subprocess.run(command, check=True, timeout=30, capture_output=True, text=True, env=around.env, cwd=around.cwd)
+    assert done.stdout.split() == ["hello"]
 
 
 async def test_a_limit_ends_the_run_with_an_error(tmp_path: Path) -> None:

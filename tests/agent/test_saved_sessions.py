@@ -25,13 +25,13 @@ async def test_the_saved_sessions_of_a_folder_and_of_all_folders(tmp_path: Path)
         model=SCRIPTED_MODEL, stream=Scripted([Turn(text="unused")]), cwd=tmp_path / "one", env=env, keep=True
     ) as agent:
         history = agent.session.history
-        assert [info.first_message for info in history.saved()] == ["in one"]
-        assert {info.first_message for info in history.saved(everywhere=True)} == {"in one", "in two"}
+        assert [info.first_message for info in await history.saved()] == ["in one"]
+        assert {info.first_message for info in await history.saved(everywhere=True)} == {"in one", "in two"}
 
 
 async def test_a_session_in_memory_has_no_saved_ones_beside_it(tmp_path: Path) -> None:
     async with Agent(model=SCRIPTED_MODEL, stream=Scripted([Turn(text="unused")]), cwd=tmp_path, isolated=True) as agent:
-        assert agent.session.history.saved(everywhere=True) == []
+        assert await agent.session.history.saved(everywhere=True) == []
 
 
 async def test_a_key_that_the_user_typed_is_stored_and_used(tmp_path: Path) -> None:

@@ -193,3 +193,26 @@ def test_a_summary_that_fails_loses_nothing(dialect: str, tmp_path: Path) -> Non
         assert host.request("compact")["data"]["summary"] == "a summary"
         host.prompt("three")
         assert conversation(host)[0] == "a summary"
+
+
+def test_a_summary_that_fails_in_a_way_that_may_pass_is_requested_again(dialect: str, tmp_path: Path) -> None:
+    turns = [LONG, LONG, {"status": 529, "error": "Overloaded"}, says("In short.")]
+    settings = {**KEEP_LITTLE, "retry": {"baseDelayMs": 0}}
+    with stage(tmp_path, dialect, turns, settings=settings) as host:
+        two_prompts(host)
+        since = host.mark()
+        answer = host.request("compact")
+        assert answer["success"], answer
+        told = [frame for frame in host.frames[since:] if "retry" in frame["type"] or frame["type"] == "notice"]
+    error = told[0].pop("errorMessage" if dialect == "pi" else "message") if told else ""
+    assert "Overloaded" in error or dialect == "xcsh"
+    expected = {
+        "pi": [
+            {"type": "summarization_retry_scheduled", "attempt": 1, "maxAttempts": 3, "delayMs": 0},
+            {"type": "summarization_retry_attempt_start", "source": "compaction", "reason": "manual"},
+            {"type": "summarization_retry_finished"},
+        ],
+        "omp": [{"type": "notice", "level": "warning", "source": "compaction"}],
+        "xcsh": [],
+    }
+    assert told == expected[dialect]

@@ -27,7 +27,9 @@ def public(kind: type, *more: str) -> set[str]:
 
 def to_be_shown() -> set[str]:
     """Everything there is, as it is written in an extension."""
-    context = public(Context) | public(CommandContext) - {"on_wait"} | public(ToolRunContext, "call_id")  # for the engine
+    context = (
+        public(Context) | public(CommandContext) - {"on_wait", "is_ending"} | public(ToolRunContext, "call_id")
+    )  # for the engine
     parts = {
         "fl": public(Fairlead),
         "fl.events": public(EventBus) - {"close"},  # for the engine

@@ -157,7 +157,7 @@ def test_todos_survive_a_restart_and_follow_the_session(tmp_path: Path) -> None:
         assert statuses(host) == before
         host.leave()
     kept = [json.loads(line) for line in Path(file).read_text().splitlines()]
-    assert [entry["customType"] for entry in kept if entry["type"] == "custom"] == ["fairlead.todos", "fairlead.todos"]
+    assert [entry.get("customType") for entry in kept].count("fairlead.todos") == 2
     with stage(tmp_path / "2", "omp", flags=["--session", file]) as host:
         assert statuses(host) == before == [("task-1", "abandoned"), ("task-2", "in_progress")]
 

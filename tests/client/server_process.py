@@ -87,6 +87,7 @@ class CuttingProxy:
         self._writers: set[asyncio.StreamWriter] = set()
         self.port = 0
         self.cuts = 0
+        self._chance = random.Random(1)
 
     async def __aenter__(self) -> CuttingProxy:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
@@ -117,7 +118,7 @@ class CuttingProxy:
             upward.cancel()
             for each in (writer, upstream[1]):
                 self._writers.discard(each)
-                if random.random() < 0.5:
+                if self._chance.random() < 0.5:
                     each.transport.abort()
                 else:
                     each.close()

@@ -31,7 +31,7 @@ every_agent = each(*FAIRLEAD, FAIRLEAD_2025, *PI)
 with_all_commands = each(*FAIRLEAD, *PI)
 with_host_tools = each(*FAIRLEAD)
 
-STORY = says("Once upon a time there was an agent. " * 20, chunkSize=16)
+STORY = says("Once upon a time there was an agent. " * 20, chunk=16)
 WAIT = calls(bash("until [ -e go ]; do sleep 0.02; done"))
 
 

@@ -216,6 +216,35 @@ async def test_a_slow_reader_gets_a_snapshot_instead_of_what_it_missed(tmp_path:
         assert mirror.snapshots > 1
 
 
+async def test_a_move_within_the_tree_brings_a_snapshot(tmp_path: Path) -> None:
+    async with (
+        ProviderServer([{"text": "first"}, {"text": "second"}, {"text": "third"}]) as provider,
+        server_process(agent_command(tmp_path, provider.url)) as server,
+        asyncio.timeout(PATIENCE),
+    ):
+        client = server.client()
+        session = await client.create_session()
+        mirror = Mirror()
+        async with aclosing(client.follow(session.id)) as following:
+            for text in ("one", "two"):
+                accepted = await client.prompt(session.id, text)
+                while accepted.id not in mirror.results:
+                    mirror.apply(await anext(following))
+            entries = (await client.get_tree(session.id)).entries
+            moved = await client.move(session.id, entries[2].id)
+            assert moved.text == "two"
+            while mirror.snapshots < 2:
+                mirror.apply(await anext(following))
+            assert mirror.texts == ["one", "first"]
+            accepted = await client.prompt(session.id, "other")
+            while accepted.id not in mirror.results:
+                mirror.apply(await anext(following))
+        assert mirror.texts == ["one", "first", "other", "third"]
+        snapshot = await client.get_session(session.id)
+        assert [each.status for each in snapshot.prompt_results] == ["completed"] * 3
+        assert (await client.clear_queue(session.id)).steering == []
+
+
 async def test_a_server_that_stays_away_is_an_error(tmp_path: Path) -> None:
     async with wordy(tmp_path) as (server, _):
         client = server.client(patience=0.5)

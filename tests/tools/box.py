@@ -14,6 +14,7 @@ from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools import Workspace, builtin_tools
+from fairlead.tools.shell.process import ShellResult, run_shell
 
 
 @dataclass
@@ -76,3 +77,9 @@ class Box:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content.encode() if isinstance(content, str) else content)
         return path
+
+
+def shell(box: Box, command: str, **options: Any) -> ShellResult:
+    """Run a command as a user's own command is run, without a tool."""
+    options = {"cancel": CancelToken(), "timeout": None, **options}
+    return asyncio.run(run_shell(box.workspace, command, **options))

@@ -44,6 +44,7 @@ def walks(monkeypatch: pytest.MonkeyPatch) -> None:
     if not Path(sys.executable).with_name("rg").exists():
         pytest.skip("ripgrep is not installed beside this Python")
     monkeypatch.setattr(grep, "WALKED_FIRST", 0)
+    monkeypatch.setattr(ripgrep_walk, "SOON", 60)
 
 
 def make_tree(box: Box, seed: int) -> None:
@@ -78,6 +79,7 @@ def test_the_results_are_those_of_the_search_without_ripgrep(
     box: Box, walks: None, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     make_tree(box, seed)
+    monkeypatch.setattr(ripgrep_walk, "SOON", 60 if seed % 2 else 0)  # ripgrep walks in order, or with all threads
     calls = [
         {},
         {"limit": 7},
@@ -97,7 +99,11 @@ def test_the_results_are_those_of_the_search_without_ripgrep(
         assert (found.text, found.details) == (expected.text, expected.details), call
 
 
-def test_the_first_matches_are_shown_however_many_names_there_are(box: Box, walks: None, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("soon", [60, 0], ids=["in order", "with all threads"])
+def test_the_first_matches_are_shown_however_many_names_there_are(
+    box: Box, walks: None, monkeypatch: pytest.MonkeyPatch, soon: float
+) -> None:
+    monkeypatch.setattr(ripgrep_walk, "SOON", soon)
     monkeypatch.setattr(ripgrep_walk, "MOST_NAMES", 4)
     for number in range(100):
         box.put(f"d{number % 10}/f{number:02d}", "needle\n")
@@ -155,4 +161,5 @@ def test_names_that_ripgrep_should_not_have_printed_show_nothing(box: Box) -> No
     box.workspace.env = {"PATH": f"{programs}:{os.environ['PATH']}"}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(grep, "WALKED_FIRST", 0)
+        patch.setattr(ripgrep_walk, "SOON", 0)
         assert box.call("grep", pattern="needle").text == "fine:1: needle"

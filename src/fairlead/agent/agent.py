@@ -1,45 +1,36 @@
-"""The agent. `fairlead.agent.assembly` builds its session."""
+"""The agent: how it begins, what it offers besides its session, and how it ends.
+
+`fairlead.agent.assembly` builds its session, and `fairlead.agent.asking` prompts it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import math
 import os
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
-from functools import cached_property, wraps
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
-from types import UnionType
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Self
 
-from msgspec.structs import astuple, replace
+from msgspec.structs import replace
 
+from fairlead.agent.asking import Asking
 from fairlead.agent.assembly import Assembly, Shared
-from fairlead.agent.keywords import AgentKeywords
 from fairlead.agent.options import AgentOptions
 from fairlead.config.home import Home
 from fairlead.config.process import start_thread
 from fairlead.config.scratch import Scratch
 from fairlead.config.settings import Settings
 from fairlead.config.settings_files import load_settings, persist_setting
-from fairlead.core.events import Event
-from fairlead.core.messages import ImageContent
 from fairlead.core.model import Model
-from fairlead.errors import AgentClosed, ConfigError, ModelNotFound, WrongEventLoop
+from fairlead.errors import ConfigError, ModelNotFound
 from fairlead.models.http.client import Http
 from fairlead.models.registry import Registry
 
 if TYPE_CHECKING:
-    from fairlead.agent.background import BackgroundLoop
-    from fairlead.agent.prompting import Prompting
-    from fairlead.agent.result import Result
-    from fairlead.core.limits import RunLimits
     from fairlead.models.choosing import ModelChoice
     from fairlead.models.logins import Logins
-
-P = ParamSpec("P")
-R = TypeVar("R")
-S = TypeVar("S")
-T = TypeVar("T")
 
 #: How many warnings are passed on at a time, and how many characters of each: a project's files can cause any number.
 MOST_WARNINGS = 20
@@ -48,35 +39,22 @@ LONGEST_WARNING = 4000
 PROTECTING_SETTINGS = ("approvals", "sandbox", "protectedPaths", "extension", "streamRules", "defaultProjectTrust")
 
 
-_OTHER_LOOP = "This agent works on the event loop of another thread. Use it there, or make another agent."
-_ASYNC_LOOP = (
-    "This agent works on an event loop already, because it was used with `await`. Call `await agent.ask(...)` there, or use"
-    " another agent for blocking calls."
+#: The modules that a prompt needs and a start does not, in the order in which it needs them: it is saved before the model is
+#: called, and the calls of tools come last.
+_OF_A_PROMPT = (
+    "extend.extensions.presence",
+    "session.run.intake",
+    "session.run.run",
+    "session.run.turns",
+    "session.history.store",
+    "extend.search_paths",
+    "models.limiter",
+    "models.http.pool",
+    "core.calls",
 )
-_FORKED = "The process was forked after this agent had been used, so its thread is missing here. Make the agent after the fork."
-_SYNC_LOOP = "This agent is used by blocking calls, which run on its own thread. Use ask_sync here too, or another agent."
 
 
-def _blocking(method: Callable[Concatenate[S, P], Coroutine[Any, Any, R]], description: str) -> Callable[Concatenate[S, P], R]:
-    """Make a method that blocks until a coroutine method is done. It has the same arguments, results and errors."""
-
-    @wraps(method)
-    def call(self: Any, *args: Any, **keywords: Any) -> R:
-        return self._run_blocking(method, *args, **keywords)
-
-    call.__name__ = f"{method.__name__}_sync"
-    call.__doc__ = f"""{description}
-
-    It runs the agent on its own thread, so it also works in Jupyter and inside a running event loop, which it blocks.
-    Arguments, result and errors are those of `{method.__name__}`. An agent is used either by blocking calls or with `await`.
-
-    Raises:
-        WrongEventLoop: The agent was used with `await` before, or a tool of the agent makes the call.
-    """
-    return call
-
-
-class Agent(AgentKeywords):
+class Agent(Asking):
     """A coding agent: a session with everything it needs.
 
     Attributes:
@@ -99,8 +77,11 @@ class Agent(AgentKeywords):
         self.warnings: list[str] = []
         self._warn = options.warn
         self._alert = options.alert or options.warn
-        settings, unusable = load_settings(self.home, Path(options.cwd).absolute(), approve=options.approve)
-        self.settings = replace(settings, **{group: getattr(Settings(), group) for group in options.reset_settings})
+        # A copy would take memory in each session of a server.
+        cwd = (options.cwd if isinstance(options.cwd, Path) else Path(options.cwd)).absolute()
+        settings, unusable = load_settings(self.home, cwd, approve=options.approve)
+        reset = {group: getattr(Settings(), group) for group in options.reset_settings}
+        self.settings = replace(settings, **reset) if reset else settings
         self._warn_of([each for each in unusable if not _protects(each)])
         self._alert_about([each for each in unusable if _protects(each)])
         self._scratch = Scratch()
@@ -111,7 +92,7 @@ class Agent(AgentKeywords):
         max_turns = self.settings.max_turns if options.max_turns is None else options.max_turns
         self._limits: dict[str, Any] = {"max_turns": max_turns, "max_cost": options.max_cost, "timeout": options.timeout}
         assembly = Assembly(
-            options, env, self.home, self.settings, shared, self._scratch, self._warn_of, self._alert_about, self._watch_run
+            options, env, cwd, self.home, self.settings, shared, self._scratch, self._warn_of, self._alert_about, self._watch_run
         )
         self.extensions = assembly.extensions
         try:
@@ -126,161 +107,13 @@ class Agent(AgentKeywords):
             # The sandbox may be required only because a settings file could not be used.
             raise ConfigError("\n".join([str(error), *unusable])) from error
         self._sandbox = assembly.sandbox
-        #: The event loop that the agent is used on, and its own one for blocking calls.
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._background: BackgroundLoop | None = None
         self._is_closed = False
         self._warn_of(self.registry.warnings)
-
-    def run(
-        self,
-        prompt: str,
-        images: Sequence[ImageContent] | None = None,
-        *,
-        expand: bool = True,
-        max_turns: int | None = None,
-        max_cost: float | None = None,
-        timeout: float | None = None,
-    ) -> AsyncGenerator[Event]:
-        """Prompt the agent and yield all events until the run has settled. Leaving the loop early aborts the run.
-
-        Args:
-            prompt: The text of the prompt.
-            images: Images for the model; `ImageContent.from_file` makes them.
-            expand: Whether to expand a slash command at the beginning of the text.
-            max_turns: How many model calls the run may make. 0: no limit. None here and below: the limit of the agent.
-            max_cost: How many US dollars the run may cost, with its retries and sub-agents.
-            timeout: How many seconds the run may take. A limit ends the run, and its last events say so.
-
-        Returns:
-            The events of the run; none if an extension handles the prompt.
-
-        Raises:
-            TypeError: The prompt is not a string, or an image is not an `ImageContent`.
-            BadOption: A limit has an invalid value.
-            FairleadError: The iteration raises this if the run cannot start; `Session.prompt` lists the reasons.
-        """
-        return self._prompting(prompt, images, expand, max_turns, max_cost, timeout).events()
-
-    @overload
-    async def ask(
-        self,
-        prompt: str,
-        images: Sequence[ImageContent] | None = None,
-        *,
-        output_type: None = None,
-        output_retries: int = 2,
-        expand: bool = True,
-        max_turns: int | None = None,
-        max_cost: float | None = None,
-        timeout: float | None = None,
-    ) -> Result[str]: ...
-
-    @overload
-    async def ask(
-        self,
-        prompt: str,
-        images: Sequence[ImageContent] | None = None,
-        *,
-        output_type: type[T],
-        output_retries: int = 2,
-        expand: bool = True,
-        max_turns: int | None = None,
-        max_cost: float | None = None,
-        timeout: float | None = None,
-    ) -> Result[T]: ...
-
-    @overload
-    async def ask(
-        self,
-        prompt: str,
-        images: Sequence[ImageContent] | None = None,
-        *,
-        output_type: Mapping[str, Any] | UnionType,
-        output_retries: int = 2,
-        expand: bool = True,
-        max_turns: int | None = None,
-        max_cost: float | None = None,
-        timeout: float | None = None,
-    ) -> Result[Any]: ...
-
-    async def ask(
-        self,
-        prompt: str,
-        images: Sequence[ImageContent] | None = None,
-        *,
-        output_type: Any = None,
-        output_retries: int = 2,
-        expand: bool = True,
-        max_turns: int | None = None,
-        max_cost: float | None = None,
-        timeout: float | None = None,
-    ) -> Result[Any]:
-        """Prompt the agent and return what came of it.
-
-        Args:
-            prompt: The text of the prompt.
-            images: Images for the model; `ImageContent.from_file` makes them.
-            output_type: The type of `result.output`: a dataclass, msgspec Struct, Pydantic model, TypedDict or another type that
-                JSON can hold, or a JSON Schema. None: the text.
-            output_retries: How many times the model may correct an answer that does not have that type.
-            expand: Whether to expand a slash command at the beginning of the text.
-            max_turns: How many model calls the prompt may take. 0: no limit. None here and below: the limit of the agent.
-            max_cost: How many US dollars the prompt may cost, with retries, sub-agents and corrections.
-            timeout: How many seconds the prompt may take.
-
-        Returns:
-            The result. Its text is empty if an extension handled the prompt.
-
-        Raises:
-            ProviderError: The model failed.
-            LimitReached: A limit ended the run; `RunTimeout` if it was the timeout.
-            OutputError: The answer does not have the `output_type`.
-            RunAborted: The run was aborted. All of these have a `result` with everything so far.
-            TypeError, BadOption: An argument has an invalid value.
-            AgentClosed: The agent was closed.
-            FairleadError: The run cannot start; `Session.prompt` lists the reasons.
-        """
-        asked = self._prompting(prompt, images, expand, max_turns, max_cost, timeout)
-        return await asked.result(output_type, output_retries)
-
-    ask_sync = _blocking(ask, "Prompt the agent and wait for the result: `ask` for programs without an event loop.")
-
-    def _prompting(
-        self,
-        prompt: str,
-        images: Sequence[ImageContent] | None,
-        expand: bool,
-        max_turns: int | None,
-        max_cost: float | None,
-        timeout: float | None,
-    ) -> Prompting:
-        from fairlead.agent.prompting import Prompting
-
-        given = {"max_turns": max_turns, "max_cost": max_cost, "timeout": timeout}
-        limits = {name: self._limits[name] if value is None else value for name, value in given.items()}
-        model = self.session.model
-        if limits["max_cost"] is not None and model is not None and not any(astuple(model.cost)):
-            self._warn_of([f"max_cost has no effect: the price of {model.provider}/{model.id} is not known, or it is free."])
-        return Prompting(self.session, prompt, images, expand=expand, limits=limits, use_loop=self._use_loop)
-
-    def _watch_run(self) -> RunLimits | None:
-        """Stop a run at the limits of the agent. The session calls this for runs that neither `ask` nor `run` starts."""
-        if self._limits["max_cost"] is None and self._limits["timeout"] is None:
-            return None
-        from fairlead.agent.result import RunRecord
-
-        return RunRecord(self.session, **self._limits).watch()
 
     async def idle(self) -> None:
         """Wait until no run is active and no extension has asked for another one."""
         await self.extensions.sent()
         await self.session.activity.idle()
-
-    def text(self) -> str:
-        """Return the text of the last answer, or an empty string if there is none."""
-        answer = self.session.history.last_answer()
-        return "" if answer is None else answer.text()
 
     async def reload_extensions(self) -> list[str]:
         """Load all extensions again and return their names. Raises BadCommand while a run is active, and ExtensionNotLoaded."""
@@ -362,7 +195,14 @@ class Agent(AgentKeywords):
             await asyncio.to_thread(self._sandbox.remove)
         self.leave_nothing_behind()
 
-    close_sync = _blocking(close, "Close the agent and wait for it: `close` for programs without an event loop.")
+    def close_sync(self) -> None:
+        """Close the agent and wait for it: `close` for programs without an event loop. See `ask_sync`.
+
+        Raises:
+            WrongEventLoop: The agent was used with `await` before, or a tool of the agent makes the call.
+        """
+        self._loop.run(self.close)
+        self._loop.close()
 
     def leave_nothing_behind(self) -> None:
         """Kill the servers and remove temporary files immediately, because the process is about to exit."""
@@ -373,6 +213,8 @@ class Agent(AgentKeywords):
         self._scratch.remove()
 
     async def __aenter__(self) -> Self:
+        if self.session.history.conversation.opener is not None:
+            await self.open()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -383,35 +225,6 @@ class Agent(AgentKeywords):
 
     def __exit__(self, *_: object) -> None:
         self.close_sync()
-
-    def _use_loop(self) -> None:
-        """Work on the running event loop from now on. Raises AgentClosed, and WrongEventLoop if the loop before it still runs."""
-        if self._is_closed:
-            raise AgentClosed
-        loop = asyncio.get_running_loop()
-        if self._loop is not None and self._loop is not loop and self._loop.is_running():
-            raise WrongEventLoop(_OTHER_LOOP if self._background is None else _SYNC_LOOP)
-        self._loop = loop
-
-    def _run_blocking(self, method: Callable[..., Coroutine[Any, Any, R]], *args: Any, **keywords: Any) -> R:
-        """Run a method on the agent's own event loop, and wait for it."""
-        if self._is_closed and method is not Agent.close:
-            raise AgentClosed
-        if self._background is not None and self._background.is_of_parent:
-            raise WrongEventLoop(_FORKED)
-        if self._background is None:
-            if self._loop is not None and self._loop.is_running():
-                raise WrongEventLoop(_ASYNC_LOOP)
-            from fairlead.agent.background import BackgroundLoop
-
-            self._background = BackgroundLoop()
-            self._loop = self._background.loop
-        background = self._background
-        result = background.run(method(self, *args, **keywords))
-        if method is Agent.close:
-            background.close()
-            self._background = None
-        return result
 
     def _alert_about(self, warnings: Sequence[str]) -> None:
         """Warn about something that protects the user and cannot be used."""
@@ -428,11 +241,15 @@ class Agent(AgentKeywords):
                     warn(warning)
 
     def _load(self) -> None:
-        # In the order in which a prompt needs them: it is saved before the model is called.
-        import fairlead.session.history.store  # noqa: F401  # pyright: ignore[reportUnusedImport]
+        from importlib import import_module
 
+        from fairlead.models.model_streams import ADAPTERS, load_adapter
+
+        for name in _OF_A_PROMPT:
+            import_module(f"fairlead.{name}")
         model = self.session.model
-        if model is not None:
+        if model is not None and model.api in ADAPTERS:
+            load_adapter(model.api)
             self._http.load(model.base_url)
 
 
@@ -452,7 +269,12 @@ def shared_by_agents(options: AgentOptions, home: Home, settings: Settings) -> S
     if options.model_file is not None:
         registry.unlisted.use_local(Path(options.model_file).expanduser().absolute())
     return Shared(
-        Http(idle_timeout=settings.http_idle_timeout_ms / 1000 or math.inf, env=env, tap=options.http_tap),
+        Http(
+            idle_timeout=settings.http_idle_timeout_ms / 1000 or math.inf,
+            read_interval=options.read_interval,
+            env=env,
+            tap=options.http_tap,
+        ),
         registry,
     )
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +15,7 @@ from msgspec.structs import replace
 from fairlead.agent.extensions import AgentExtensions
 from fairlead.agent.options import ASK, TASK, TODO_WRITE, AgentOptions, Telemetry, is_pattern
 from fairlead.agent.tool_set import ToolServices
+from fairlead.agent.workspace import make_workspace
 from fairlead.config.files import is_absent
 from fairlead.config.home import Home
 from fairlead.config.scratch import Scratch
@@ -21,10 +24,10 @@ from fairlead.core.model import Model, ThinkingLevel
 from fairlead.core.secrets import learn, learn_variables
 from fairlead.core.tool import Tool
 from fairlead.errors import BadOption, ConfigError, ModelNotFound
+from fairlead.models.context_windows import is_small
 from fairlead.models.http.client import Http
 from fairlead.models.model_patterns import qualified
 from fairlead.models.registry import DEFAULT_LEVEL, Registry
-from fairlead.models.small_models import is_small
 from fairlead.session.approval_mode import SessionApprovals
 from fairlead.session.context.tokens import DEFAULT_RESERVE_TOKENS
 from fairlead.session.history.conversation import Conversation
@@ -34,14 +37,15 @@ from fairlead.session.runtime import AsyncioRuntime
 from fairlead.session.selection import Models, OneModel
 from fairlead.session.session import Session
 from fairlead.session.system_prompt import SystemPrompt
-from fairlead.tools import builtin_tools
-from fairlead.tools.workspace import Guard, LateGuard, Workspace
+from fairlead.tools import BUILTIN_NAMES, builtin_tools
+from fairlead.tools.workspace import Workspace
 
 if TYPE_CHECKING:
     from fairlead.agent.telemetry import Recorder
     from fairlead.core.limits import RunLimits
     from fairlead.policy.sandbox import Bubblewrap
     from fairlead.session.approvals import Approvals
+    from fairlead.session.host import Host
     from fairlead.session.rules.rules import Rule
     from fairlead.session.subagents.spawner import SessionSpawner
     from fairlead.session.subagents.subagents import SessionSubagents
@@ -65,6 +69,7 @@ class Assembly:
         self,
         options: AgentOptions,
         env: Mapping[str, str],
+        cwd: Path,
         home: Home,
         settings: Settings,
         shared: Shared,
@@ -78,7 +83,7 @@ class Assembly:
         self.sandbox: Bubblewrap | None = None
         self._options = options
         self._env = env
-        self._cwd = Path(options.cwd).absolute()
+        self._cwd = cwd
         self._home = home
         self._settings = settings
         self._http, self._registry = shared.http, shared.registry
@@ -90,7 +95,9 @@ class Assembly:
     def session(self) -> Session:
         """Build the session, and set `sandbox`. Call it once. Raises ModelNotFound or SessionError."""
         options, settings = self._options, self._settings
-        workspace = self._workspace()
+        workspace, self.sandbox = make_workspace(
+            options, self._env, self._cwd, self._home, settings, self._scratch, self._registry.key_variables
+        )
         additions = self.extensions.additions(workspace, self._env)
         self.extensions.prepare(workspace, self._env, additions)
         runtime = AsyncioRuntime()
@@ -103,15 +110,15 @@ class Assembly:
             subagents = self._subagents(spawner)
         if options.tool_set is not None and subagents is not None:
             services = ToolServices(workspace, additions, subagents, runtime.now_ms)
-        tools = self._tools(workspace, subagents, services)
+        names, make_tools = self._tools(workspace, subagents, services)
         scoped = [] if options.stream else self._models_to_cycle()
         sessions, conversation = self._conversation(workspace, runtime)
         servers = self.extensions.servers(workspace)
         approver = self._approvals()
         session_options = SessionOptions(
             models=models,
-            tools=tools,
-            active_tools=self._active_tools(tools),
+            make_tools=make_tools,
+            active_tools=self._active_tools(names),
             workspace=workspace,
             system_prompt=SystemPrompt(
                 workspace, options.system_prompt, options.append_system_prompt, additions, advice=options.advice
@@ -160,12 +167,10 @@ class Assembly:
             servers.attach(session.host, session.tools, session.extensions)
         if services is not None:
             services.attach(session)
-        if TODO_WRITE in options.wanted_tools() and TODO_WRITE not in session.tools and settings.todo.enabled:
-            session.tools.replace("todo", [session.todos.tool()])
-        if ASK in options.wanted_tools() and ASK not in session.tools:
-            from fairlead.session.ask_tool import ask_tool
-
-            session.tools.replace("ask", [ask_tool(lambda: session.host.ui, settings.ask.timeout or None)])
+        if TODO_WRITE in options.wanted_tools() and TODO_WRITE not in names and settings.todo.enabled:
+            session.tools.bring_later("todo", session.todos.tools)
+        if ASK in options.wanted_tools() and ASK not in names:
+            session.tools.bring_later("ask", partial(_ask_tools, session.host, settings.ask.timeout or None))
         if options.session_name is not None:
             session.history.set_name(options.session_name, lasting=False)
         session.queue.steering.mode = settings.steering_mode
@@ -191,37 +196,6 @@ class Assembly:
 
     def _recorded(self, models: Models) -> Models:
         return models if self._recorder is None else self._recorder.models(models)
-
-    def _workspace(self) -> Workspace:
-        settings = self._settings
-        workspace = Workspace(
-            self._cwd,
-            self._env,
-            log_dir=self._scratch.path,
-            keep_log=self._scratch.keep,
-            shell=settings.shell_path,
-            command_prefix=settings.shell_command_prefix or "",
-            resize_images=settings.images.auto_resize,
-            default_timeout=settings.tools.timeout_seconds,
-            counts_written_bytes=self._options.counts_written_bytes,
-            more=[Path(folder).absolute() for folder in self._options.add_dirs],
-            root=None if self._options.confinement is None else self._options.confinement.root,
-        )
-        for folder in (workspace.cwd, *workspace.more):
-            if not workspace.may_work_in(folder):
-                raise BadOption(f"cwd: {folder} is outside {workspace.root}, and sessions may not work there.")
-        if (self._options.sandbox or settings.sandbox) == "workspace":
-            from fairlead.session.protection import sandbox
-
-            workspace.sandbox = self.sandbox = sandbox(self._home, settings, workspace, self._scratch.path)
-
-        def guard() -> Guard:
-            from fairlead.session.protection import protection
-
-            return protection(self._home, settings, workspace)
-
-        workspace.guard = LateGuard(guard)
-        return workspace
 
     def _approvals(self) -> SessionApprovals:
         """Return what approves tool calls."""
@@ -257,6 +231,8 @@ class Assembly:
             durability=options.durability,
             bound=None if options.confinement is None else options.confinement.sessions,
         )
+        if options.store is not None:
+            return sessions, self._stored_conversation(sessions)
         folder = options.session_dir
         if folder is None and not options.isolated:
             folder = self._env.get("PI_CODING_AGENT_SESSION_DIR") or self._settings.session_dir
@@ -281,6 +257,22 @@ class Assembly:
         )
         return sessions, found
 
+    def _stored_conversation(self, sessions: ConversationStore) -> Conversation | None:
+        """Return the conversation in the agent's store, to be opened when it is first used; None starts a new one."""
+        options = self._options
+        if options.keep or options.session_dir is not None:
+            raise BadOption("store: the store keeps the sessions, so `keep` and `session_dir` cannot be used beside it.")
+        from fairlead.session.history.initial import stored_conversation
+        from fairlead.session.history.stored import new_owner
+
+        sessions.store, sessions.lease_seconds = options.store, options.lease_seconds
+        sessions.owner = options.lease_owner or new_owner()
+        if options.conversation is not None:
+            return options.conversation(sessions)
+        session = None if options.session is None else str(options.session)
+        fork = None if options.fork is None else str(options.fork)
+        return stored_conversation(sessions, session=session, resume=options.resume, fork=fork, session_id=options.session_id)
+
     def _models(self, runtime: AsyncioRuntime) -> tuple[Model | None, ThinkingLevel | None, Models]:
         """Return the model, the thinking level if one was given, and the access to all models."""
         options = self._options
@@ -303,6 +295,8 @@ class Assembly:
             runtime.now_ms,
             budgets,
             block_images=self._settings.images.block_images,
+            rate_limits=self._settings.rate_limits if self._options.rate_limits is None else self._options.rate_limits,
+            priority=self._options.priority,
             after=lambda: self._warn(self._registry.warnings),
         )
         return self._recorded(models)
@@ -340,7 +334,7 @@ class Assembly:
     def _rules(self) -> Sequence[Rule]:
         """Return the stream rules of the user and the project."""
         folders = self._home.rules_folders(self._cwd)
-        if not self._settings.stream_rules.enabled or not any(folder.is_dir() for _, folder in folders):
+        if not self._settings.stream_rules.enabled or not any(os.path.isdir(folder) for _, folder in folders):
             return ()
         from fairlead.session.rules.rules import load_rules
 
@@ -358,19 +352,21 @@ class Assembly:
             return SessionSpawner(lambda: models, None, overrides, appended)
         return SessionSpawner(lambda: self._model_access(runtime), self._registry.match, overrides, appended)
 
-    def _tools(self, workspace: Workspace, subagents: SessionSubagents | None, services: ToolServices | None) -> dict[str, Tool]:
-        """Return the tools that the session starts with: `tool_set` or the built-in tools, then `extra_tools` and `task`."""
-        options = self._options
-        if options.tool_set is not None and services is not None:
-            tools = {tool.name: tool for tool in options.tool_set.for_session(services)}
-        else:
-            tools = builtin_tools(workspace)
-        tools |= {tool.name: tool for tool in options.own_tools()}
-        if subagents is not None and subagents.may_spawn and _wants_task(options):
-            from fairlead.session.subagents.tool import task_tool
+    def _tools(
+        self, workspace: Workspace, subagents: SessionSubagents | None, services: ToolServices | None
+    ) -> tuple[list[str], Callable[[], Mapping[str, Tool]]]:
+        """Return the names of the tools that the session starts with, and what makes them.
 
-            tools[TASK] = task_tool(subagents)
-        return tools
+        They are those of `tool_set` or the built-in ones, then `extra_tools` and `task`.
+        """
+        options = self._options
+        of_set: dict[str, Tool] | None = None
+        if options.tool_set is not None and services is not None:
+            of_set = {tool.name: tool for tool in options.tool_set.for_session(services)}
+        tasks = subagents if subagents is not None and subagents.may_spawn and _wants_task(options) else None
+        own = [tool.name for tool in options.own_tools()]
+        names: dict[str, None] = dict.fromkeys([*(of_set or BUILTIN_NAMES), *own, *([] if tasks is None else [TASK])])
+        return list(names), partial(_make_tools, workspace, of_set, options, tasks)
 
     def _subagents(self, spawner: SessionSpawner) -> SessionSubagents:
         """Return the sub-agents of the session."""
@@ -386,7 +382,8 @@ class Assembly:
         tool_set = self._options.tool_set
         return SessionSubagents(Family(agents, task, spawner, builtin_tools if tool_set is None else tool_set.for_workspace))
 
-    def _active_tools(self, tools: Mapping[str, Tool]) -> list[str]:
+    def _active_tools(self, tools: Sequence[str]) -> list[str]:
+        """Return the names of the tools that the model may use. `tools` are those that the session starts with."""
         options = self._options
         known = list(dict.fromkeys([*tools, TODO_WRITE, TASK, ASK]))
         named = [name for name in (*(options.tool_names() or ()), *options.exclude_tools) if not is_pattern(name)]
@@ -396,6 +393,26 @@ class Assembly:
         self.extensions.check_tools(unknown, known)
         wanted = tools if options.tools is None and options.tool_set is not None else options.wanted_tools()
         return [name for name in wanted if name in tools and not options.excludes_tool(name)]
+
+
+def _make_tools(
+    workspace: Workspace, of_set: Mapping[str, Tool] | None, options: AgentOptions, tasks: SessionSubagents | None
+) -> Mapping[str, Tool]:
+    """Make the tools that a session starts with. `tasks` are the sub-agents that the model may give work to."""
+    tools = builtin_tools(workspace) if of_set is None else dict(of_set)
+    tools |= {tool.name: tool for tool in options.own_tools()}
+    if tasks is not None:
+        from fairlead.session.subagents.tool import task_tool
+
+        tools[TASK] = task_tool(tasks)
+    return tools
+
+
+def _ask_tools(host: Host, timeout: float | None) -> list[Tool]:
+    """Make the tool that asks the user, and waits `timeout` seconds for each answer; None: as long as it takes."""
+    from fairlead.session.ask_tool import ask_tool
+
+    return [ask_tool(lambda: host.ui, timeout)]
 
 
 def _for_model(options: AgentOptions, window: int | None) -> AgentOptions:

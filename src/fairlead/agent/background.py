@@ -1,4 +1,4 @@
-"""An event loop on its own thread, for programs that call an agent without one."""
+"""The event loop that an agent works on: that of the program, or one on its own thread for programs that have none."""
 
 from __future__ import annotations
 
@@ -6,13 +6,54 @@ import asyncio
 import contextvars
 import os
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
 
 from fairlead.errors import WrongEventLoop
 
 T = TypeVar("T")
+
+_OTHER_LOOP = "This agent works on the event loop of another thread. Use it there, or make another agent."
+_ASYNC_LOOP = (
+    "This agent works on an event loop already, because it was used with `await`. Call `await agent.ask(...)` there, or use"
+    " another agent for blocking calls."
+)
+_FORKED = "The process was forked after this agent had been used, so its thread is missing here. Make the agent after the fork."
+_SYNC_LOOP = "This agent is used by blocking calls, which run on its own thread. Use ask_sync here too, or another agent."
+
+
+class AgentLoop:
+    """The loop of one agent. An agent is used either by blocking calls or with `await`."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        #: The loop for blocking calls.
+        self._background: BackgroundLoop | None = None
+
+    def use(self) -> None:
+        """Work on the running event loop from now on. Raises WrongEventLoop if the loop before it still runs."""
+        loop = asyncio.get_running_loop()
+        if self._loop is not None and self._loop is not loop and self._loop.is_running():
+            raise WrongEventLoop(_OTHER_LOOP if self._background is None else _SYNC_LOOP)
+        self._loop = loop
+
+    def run(self, start: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Run a coroutine on a thread, wait for it, and return its result. Raises WrongEventLoop if that is not possible."""
+        if self._background is not None and self._background.is_of_parent:
+            raise WrongEventLoop(_FORKED)
+        if self._background is None:
+            if self._loop is not None and self._loop.is_running():
+                raise WrongEventLoop(_ASYNC_LOOP)
+            self._background = BackgroundLoop()
+            self._loop = self._background.loop
+        return self._background.run(start())
+
+    def close(self) -> None:
+        """End the thread, if there is one."""
+        if self._background is not None:
+            self._background.close()
+            self._background = None
 
 
 class BackgroundLoop:

@@ -92,7 +92,7 @@ class AgentExtensions:
         options = self._options
         usual = self._home.mcp_files(workspace.cwd) if options.find_mcp else ()
         # A directory in place of the project's file may be one that a sandbox put there.
-        found = [each for each in usual if not is_absent(each[1]) and (each[0] == "user" or not os.path.isdir(each[1]))]  # noqa: PTH112
+        found = [each for each in usual if not is_absent(each[1]) and (each[0] == "user" or not os.path.isdir(each[1]))]
         given = server_configs(options.mcp_servers)
         if found or options.mcp_config or given:
             self.mcp = self._make_servers(workspace, found, given)
@@ -113,6 +113,7 @@ class AgentExtensions:
                 is_trusted=lambda: self.is_trusted(cwd),
                 is_wanted=options.wants_tool,
                 warn=self._warn,
+                sign_ins=None if self._home.isolated else self._home.mcp_sign_ins_path,
                 wait=self._settings.mcp.wait_seconds,
             )
         )

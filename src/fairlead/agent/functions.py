@@ -29,6 +29,7 @@ def tool(
     timeout: float | None = None,
     harmless: bool = False,
     exclusive: bool = False,
+    idempotent: bool = False,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 def tool(
     function: Callable[..., Any] | None = None,
@@ -40,6 +41,7 @@ def tool(
     timeout: float | None = None,
     harmless: bool = False,
     exclusive: bool = False,
+    idempotent: bool = False,
 ) -> Any:
     """Make a tool from a function. This is a decorator, with or without arguments.
 
@@ -58,6 +60,7 @@ def tool(
         timeout: the seconds that a call may take; None sets no limit.
         harmless: whether the function only reads, so that no approval is needed unless a rule says so.
         exclusive: whether calls must not run beside others that are exclusive, under the schedules that respect this.
+        idempotent: whether a call may be made again when its result was lost because the agent was killed.
 
     Returns:
         The tool, for `Agent(tools=[...])`; without a function, a decorator that returns it.
@@ -77,6 +80,7 @@ def tool(
             timeout=timeout,
             harmless=harmless,
             exclusive=exclusive,
+            idempotent=idempotent,
         )
         try:
             result.check_schema()

@@ -16,7 +16,7 @@ from fairlead.agent.mcp_server import McpServer
 from fairlead.agent.options import AgentOptions, Confinement, Hooks, OnApproval, Telemetry, suggestion
 from fairlead.agent.tool_set import ToolSet
 from fairlead.config.home import PeerHome
-from fairlead.config.settings import ApprovalMode, SandboxMode, SettingsGroup
+from fairlead.config.settings import ApprovalMode, RateLimit, SandboxMode, SettingsGroup
 from fairlead.core.model import Model, ModelStream, ThinkingLevel
 from fairlead.core.queues import InterruptMode
 from fairlead.core.tool import Schedule, Tool
@@ -25,6 +25,7 @@ from fairlead.models.http.exchange import HttpTap
 from fairlead.session.context.tokens import DEFAULT_RESERVE_TOKENS
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.sessions import ConversationStore, Durability
+from fairlead.stores.store import SessionStore
 from fairlead.tools import DEFAULT_TOOLS
 
 F = TypeVar("F", bound=Callable[..., None])
@@ -60,6 +61,8 @@ class AgentKeywords(ABC):
         models: Sequence[str] = (),
         api_key: str | None = None,
         thinking: ThinkingLevel | None = None,
+        rate_limits: Mapping[str, RateLimit] | None = None,
+        priority: int = 0,
         cwd: str | Path = ".",
         add_dirs: Sequence[str | Path] = (),
         env: Mapping[str, str] | None = None,
@@ -104,6 +107,9 @@ class AgentKeywords(ABC):
         fork: str | Path | None = None,
         session_id: str | None = None,
         conversation: Callable[[ConversationStore], Conversation] | None = None,
+        store: SessionStore | None = None,
+        lease_owner: str | None = None,
+        lease_seconds: Annotated[float, Meta(gt=0)] = 15.0,
         session_name: str | None = None,
         provider_session_id: str | None = None,
         durability: Durability = "flush",
@@ -121,6 +127,7 @@ class AgentKeywords(ABC):
         warn: Callable[[str], None] | None = None,
         alert: Callable[[str], None] | None = None,
         http_tap: HttpTap | None = None,
+        read_interval: float = 0.016,
     ) -> None:
         """Create an agent. It connects and loads nothing before that is needed.
 
@@ -136,6 +143,9 @@ class AgentKeywords(ABC):
             models: Patterns for the models to cycle through.
             api_key: The key for the provider, instead of one from the environment.
             thinking: How much the model thinks before it answers.
+            rate_limits: What all agents of the process together may ask of a provider's key, by the name of the provider; `*`
+                is any other provider. None: the limits of the settings.
+            priority: Of the requests that wait for such a limit, those with a higher priority come first.
             cwd: The directory where the tools work.
             add_dirs: Other directories of the workspace. The model is told about them. A sandbox lets commands read them.
             env: The environment for keys and commands. None: the environment of this process.
@@ -188,6 +198,10 @@ class AgentKeywords(ABC):
             fork: Start with a copy of a session: the path of its file, or the beginning of its id.
             session_id: Resume the session with exactly this id, or start it.
             conversation: Chooses the conversation, instead of the options above.
+            store: Keeps the sessions instead of files; see `fairlead.stores`. `session`, `fork` and `session_id` are then ids.
+            lease_owner: The name under which the agent has the leases of its sessions. None: one that no other process has.
+            lease_seconds: How long the lease of a session lasts. The agent renews it. A session that could not be renewed for
+                so long is lost, and its run ends with `SessionLost`.
             session_name: The name of the session.
             provider_session_id: The id of the session that providers see. None: the id of the conversation.
             durability: With `fsync`, saved entries also survive a power cut.
@@ -207,6 +221,8 @@ class AgentKeywords(ABC):
             warn: Called with a sentence for each part of the configuration that cannot be used.
             alert: Called instead of `warn` for what protects the user: settings and stream rules. None: `warn`.
             http_tap: Sees the requests to providers and their responses, except those of logins.
+            read_interval: Seconds between two reads of an answer that arrives in small pieces. A longer time takes less CPU and
+                delays updates.
 
         Raises:
             BadOption: An option has an invalid value. It is a ConfigError and a ValueError.

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from fairlead.agent.mcp_server import McpServer
 from fairlead.agent.tool_set import ToolSet
 from fairlead.config.home import PeerHome
-from fairlead.config.settings import ApprovalMode, SandboxMode, SettingsGroup
+from fairlead.config.settings import ApprovalMode, RateLimit, SandboxMode, SettingsGroup
 from fairlead.core.approval import ApprovalAnswer, ApprovalRequest
 from fairlead.core.model import Model, ModelStream, ThinkingLevel
 from fairlead.core.queues import InterruptMode
@@ -23,6 +23,7 @@ from fairlead.models.http.exchange import HttpTap
 from fairlead.session.context.tokens import DEFAULT_RESERVE_TOKENS
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.sessions import ConversationStore, Durability
+from fairlead.stores.store import SessionStore
 from fairlead.tools import BUILTIN_NAMES, DEFAULT_TOOLS
 
 if TYPE_CHECKING:
@@ -110,6 +111,10 @@ class AgentOptions(Struct, kw_only=True):
     models: Sequence[str] = ()
     api_key: str | None = None
     thinking: ThinkingLevel | None = None
+    #: Limits of all agents of the process, by the name of the provider, `*` for any other; None: those of the settings.
+    rate_limits: Mapping[str, RateLimit] | None = None
+    #: Of the requests that wait for such a limit, those with a higher priority come first.
+    priority: int = 0
     cwd: str | Path = "."
     #: Other directories of the workspace. The model is told about them. A sandbox lets commands read them.
     add_dirs: Sequence[str | Path] = ()
@@ -195,6 +200,11 @@ class AgentOptions(Struct, kw_only=True):
     session_id: str | None = None
     #: A function that chooses the conversation, instead of the options above.
     conversation: Callable[[ConversationStore], Conversation] | None = None
+    #: Keeps the sessions instead of files. `session`, `fork` and `session_id` are then ids. The owner of leases is named
+    #: `lease_owner`; None: a name that no other process has. A session whose lease cannot be renewed for so many seconds is lost.
+    store: SessionStore | None = None
+    lease_owner: str | None = None
+    lease_seconds: Annotated[float, Meta(gt=0)] = 15.0
     session_name: str | None = None
     #: The id of the session that providers and hosts of omp see. None: the id of the conversation.
     provider_session_id: str | None = None
@@ -227,6 +237,8 @@ class AgentOptions(Struct, kw_only=True):
     alert: Callable[[str], None] | None = None
     #: Sees the requests to providers and their responses, except those of logins.
     http_tap: HttpTap | None = None
+    #: Seconds between two reads of an answer that arrives in small pieces. A longer time takes less CPU and delays updates.
+    read_interval: float = 0.016
 
     def wants_tool(self, name: str) -> bool:
         """Whether the model may use a tool that is added later."""
@@ -350,6 +362,8 @@ def _fits(value: Any, hint: Any) -> bool:
     if origin is Mapping:
         items = cast("Mapping[Any, Any]", value).items() if isinstance(value, Mapping) else None
         return items is not None and all(_fits(key, parameters[0]) and _fits(each, parameters[1]) for key, each in items)
+    if hint is SessionStore:
+        return isinstance(value, SessionStore) and not isinstance(value, type)
     if origin is Callable or getattr(hint, "_is_protocol", False):
         return callable(value)
     if hint in (int, float):
@@ -371,10 +385,10 @@ def _in_words(hint: Any) -> str:
         return f"a list in which each item is {_in_words(parameters[0])}"
     if origin is Mapping:
         return f"a mapping in which each key is {_in_words(parameters[0])} and each value {_in_words(parameters[1])}"
-    if origin is Callable or getattr(hint, "_is_protocol", False):
+    if (origin is Callable or getattr(hint, "_is_protocol", False)) and hint is not SessionStore:
         return "something to call"
     named = {NoneType: "None", bool: "True or False", int: "a whole number", float: "a number", str: "a string"}
-    return named.get(hint) or _with_article(hint.__name__)
+    return named.get(cast("Any", hint)) or _with_article(hint.__name__)
 
 
 def _found(value: Any, hint: Any) -> str:

@@ -23,24 +23,26 @@ class Prompting:
     def __init__(
         self,
         session: Session,
-        prompt: str,
+        prompt: str | None,
         images: Sequence[ImageContent] | None,
         *,
         expand: bool,
         limits: dict[str, Any],
         use_loop: Callable[[], None],
+        resumes: bool = False,
     ) -> None:
         """Check the arguments. Raises TypeError and BadOption.
 
         Args:
             session: The session.
-            prompt: The text of the prompt.
+            prompt: The text of the prompt; None if it `resumes` a run that was interrupted.
             images: Images for the model.
             expand: Whether to expand a slash command at the beginning of the text.
             limits: `max_turns`, `max_cost` and `timeout`.
             use_loop: Called on the event loop before anything happens there.
+            resumes: Whether to resume a run instead.
         """
-        if not isinstance(prompt, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not resumes and not isinstance(prompt, str):
             raise TypeError(f"prompt: expected a string, found {type(prompt).__name__}.")
         check_value("expand", expand, bool)
         for name, value in limits.items():
@@ -70,7 +72,8 @@ class Prompting:
 
         output = OutputType(output_type)
         prompt, expand = await self._expanded()
-        if not await self._settles(f"{prompt}\n\n{output.instructions()}", self._images, expand=expand):
+        prompt = None if prompt is None else f"{prompt}\n\n{output.instructions()}"
+        if not await self._settles(prompt, self._images, expand=expand):
             raise OutputError("An extension handled the prompt, so that there is no output.", record.result())
         for left in range(repairs, -1, -1):
             answer = record.result()
@@ -84,7 +87,7 @@ class Prompting:
         raise AssertionError("the last round returns or raises")
 
     async def _settles(
-        self, prompt: str, images: list[ImageContent] | None, *, expand: bool, attribution: Attribution = "user"
+        self, prompt: str | None, images: list[ImageContent] | None, *, expand: bool, attribution: Attribution = "user"
     ) -> bool:
         """Run a prompt to its end. Returns False if an extension handled it. Raises if the run failed."""
         is_settled = False
@@ -96,15 +99,18 @@ class Prompting:
         return is_settled
 
     async def _run(
-        self, prompt: str, images: list[ImageContent] | None, *, expand: bool, attribution: Attribution = "user"
+        self, prompt: str | None, images: list[ImageContent] | None, *, expand: bool, attribution: Attribution = "user"
     ) -> AsyncGenerator[Event]:
         self._use_loop()
         session, record = self._session, self._record
         limits = record.limits()
+        await session.history.open()
         await record.wait_for_other_run()
         with record.stopping_in_time():
             try:
-                if await session.prompt(prompt, images, attribution, expand=expand, limits=limits) is None:
+                if prompt is None:
+                    await session.activity.resume(limits)
+                elif await session.prompt(prompt, images, attribution, expand=expand, limits=limits) is None:
                     return
             except RunAborted:
                 record.raise_if_stopped()
@@ -128,9 +134,9 @@ class Prompting:
                 if not is_settled or not session.activity.is_streaming:
                     await session.abort()
 
-    async def _expanded(self) -> tuple[str, bool]:
+    async def _expanded(self) -> tuple[str | None, bool]:
         """The prompt with a template or skill expanded, before anything is added to it. And whether it may be a command."""
-        if not self._expand or not self._prompt.startswith("/"):
+        if self._prompt is None or not self._expand or not self._prompt.startswith("/"):
             return self._prompt, False
         additions = self._session.additions
         await additions.prepare()

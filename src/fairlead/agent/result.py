@@ -13,9 +13,8 @@ from msgspec import Struct
 from fairlead.core.events import AgentSettled, CompactionEnd, Event, MessageEnd, SubagentEvent
 from fairlead.core.limits import RunLimits
 from fairlead.core.message_updates import MessageUpdate
-from fairlead.core.messages import AssistantMessage, Message, StopReason, Usage
-from fairlead.errors import FairleadError, LimitReached, ProviderError, RunAborted, RunTimeout
-from fairlead.session.context.tokens import add_usage
+from fairlead.core.messages import AssistantMessage, Message, StopReason, Usage, add_usage
+from fairlead.errors import FairleadError, LimitReached, ProviderError, RunAborted, RunTimeout, SessionLost
 from fairlead.session.session import Session
 
 T_co = TypeVar("T_co", covariant=True)
@@ -204,7 +203,10 @@ class RunRecord:
             raise self._limit_error()
 
     def raise_failure(self) -> None:
-        """Raise ProviderError, LimitReached or RunAborted if the last run did not end with a good answer."""
+        """Raise SessionLost, ProviderError, LimitReached or RunAborted if the last run did not end with a good answer."""
+        lost = self._session.activity.lost
+        if lost is not None:
+            raise SessionLost(str(lost), self.result())
         end = self._session.activity.last_end
         if end is None:  # the task of the run was cancelled, as all tasks are when a loop ends
             raise RunAborted("The run was cancelled.", self.result())

@@ -309,8 +309,8 @@ class _RecordedModels:
         stream = self._models.known(model)
         return None if stream is None else self._recorded(model, stream)
 
-    async def stream(self, model: Model) -> ModelStream:
-        return self._recorded(model, await self._models.stream(model))
+    async def stream(self, model: Model, api_key: str | None = None) -> ModelStream:
+        return self._recorded(model, await self._models.stream(model, api_key))
 
     @property
     def windows(self) -> ContextWindows:

@@ -8,7 +8,9 @@
     UriContent                      the content of a URI that the host serves
     HostUriResult                   the same as a line of the protocol, for `Client.send`
     ServerClient                    the sessions of `fairlead serve`, over the network
-    NumberedEvent                   an event of such a session
+    Snapshot, NumberedEvent         the state of such a session, and an event after it
+    Job, JobLimits                  a prompt for the workers of a fleet, and what it may use
+    JobResult, JobEvent             what is known of such a job, and something that happened to it
     MessageAssembler                builds a message from its updates
     StopTimes                       how long an agent may take to end
 
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
     from fairlead.client.server import NumberedEvent, ServerClient
     from fairlead.client.serving import Approval, HostCall, UriContent
     from fairlead.client.sync import SyncClient, SyncRun, SyncRunStream
+    from fairlead.protocol.http.fleet import Job, JobEvent, JobLimits, JobResult
+    from fairlead.protocol.http.objects import Snapshot
     from fairlead.protocol.pi.host_requests import HostUriResult
 
 __all__ = [
@@ -44,12 +48,17 @@ __all__ = [
     "ExtensionUiRequest",
     "HostCall",
     "HostUriResult",
+    "Job",
+    "JobEvent",
+    "JobLimits",
+    "JobResult",
     "MessageAssembler",
     "NumberedEvent",
     "Result",
     "Run",
     "RunStream",
     "ServerClient",
+    "Snapshot",
     "StopTimes",
     "SyncClient",
     "SyncRun",
@@ -63,12 +72,17 @@ _HOMES = {
     "ExtensionUiRequest": "fairlead.client.events",
     "HostCall": "fairlead.client.serving",
     "HostUriResult": "fairlead.protocol.pi.host_requests",
+    "Job": "fairlead.protocol.http.fleet",
+    "JobEvent": "fairlead.protocol.http.fleet",
+    "JobLimits": "fairlead.protocol.http.fleet",
+    "JobResult": "fairlead.protocol.http.fleet",
     "MessageAssembler": "fairlead.client.assembly",
     "NumberedEvent": "fairlead.client.server",
     "Result": "fairlead.client.runs",
     "Run": "fairlead.client.runs",
     "RunStream": "fairlead.client.runs",
     "ServerClient": "fairlead.client.server",
+    "Snapshot": "fairlead.protocol.http.objects",
     "StopTimes": "fairlead.client.process",
     "SyncClient": "fairlead.client.sync",
     "SyncRun": "fairlead.client.sync",

@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 from fairlead.client.event_base import Event, Restarted, UnknownEvent, UnparsedLine
-from fairlead.protocol.pi import frames, host_requests, protocol_2025
-from fairlead.protocol.pi.frames import (
+from fairlead.protocol.pi import frames, host_requests, message_updates, protocol_2025
+from fairlead.protocol.pi.message_updates import (
     InnerEvent,
     TextDelta,
     TextEnd,
@@ -57,6 +57,9 @@ __all__ = [
     "SubagentEvent",
     "SubagentLifecycle",
     "SubagentProgress",
+    "SummarizationRetryAttemptStart",
+    "SummarizationRetryFinished",
+    "SummarizationRetryScheduled",
     "TextDelta",
     "TextEnd",
     "TextStart",
@@ -118,7 +121,7 @@ class MessageStart(frames.MessageStart, Event, tag="message_start"):
     """A message started."""
 
 
-class MessageUpdate(frames.MessageUpdate, Event, tag="message_update"):
+class MessageUpdate(message_updates.MessageUpdate, Event, tag="message_update"):
     """Part of an assistant message arrived."""
 
 
@@ -144,6 +147,18 @@ class AutoRetryStart(frames.AutoRetryStart, Event, tag="auto_retry_start"):
 
 class AutoRetryEnd(frames.AutoRetryEnd, Event, tag="auto_retry_end"):
     """The retries are over: one succeeded, all failed, or the host cancelled them."""
+
+
+class SummarizationRetryScheduled(frames.SummarizationRetryScheduled, Event, tag="summarization_retry_scheduled"):
+    """A request for a summary failed with an error that may be temporary."""
+
+
+class SummarizationRetryAttemptStart(frames.SummarizationRetryAttemptStart, Event, tag="summarization_retry_attempt_start"):
+    """A request for a summary is sent again."""
+
+
+class SummarizationRetryFinished(frames.SummarizationRetryFinished, Event, tag="summarization_retry_finished"):
+    """The retries for a summary are over: one succeeded, all failed, or the host cancelled them (pi)."""
 
 
 class CompactionStart(frames.CompactionStart, Event, tag="compaction_start"):
@@ -271,6 +286,9 @@ EVENTS: dict[str, type[Event]] = {
     "tool_execution_end": ToolExecutionEnd,
     "auto_retry_start": AutoRetryStart,
     "auto_retry_end": AutoRetryEnd,
+    "summarization_retry_scheduled": SummarizationRetryScheduled,
+    "summarization_retry_attempt_start": SummarizationRetryAttemptStart,
+    "summarization_retry_finished": SummarizationRetryFinished,
     "compaction_start": CompactionStart,
     "compaction_end": CompactionEnd,
     "auto_compaction_start": AutoCompactionStart,

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import threading
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import IO
 
 from msgspec import Struct
@@ -169,6 +168,6 @@ def _spawn(launch: Launch) -> subprocess.Popen[bytes]:
         )
     except (OSError, ValueError) as error:
         name = launch.argv[0] if launch.argv else ""
-        if launch.cwd is not None and not Path(launch.cwd).is_dir():
+        if launch.cwd is not None and not os.path.isdir(launch.cwd):
             raise AgentGone(f"The agent cannot start: {launch.cwd} is not a directory.") from error
         raise AgentGone(f"The agent {name!r} cannot start: {error}. Is it installed, and on the PATH?") from error

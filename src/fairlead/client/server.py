@@ -1,4 +1,4 @@
-"""A client for the sessions of `fairlead serve`: requests over HTTP, and events without gaps."""
+"""A client for `fairlead serve`, its sessions and its jobs: requests over HTTP, and events without gaps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import ssl
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args, get_origin
 from urllib.parse import urlencode
 
 import msgspec
@@ -19,17 +19,20 @@ from fairlead.client.decoding import FrameDecoder, typed_value
 from fairlead.client.event_base import Event
 from fairlead.client.generated.http import HttpMethods
 from fairlead.client.network import ConnectionBroke, Response, ServerAddress, ServerRefused, open_request, path_part
-from fairlead.client.server_events import EVENTS, Resync, SessionReplaced
+from fairlead.client.server_events import EVENTS, BranchChanged, Resync, SessionReplaced
 from fairlead.errors import NoAnswer
+from fairlead.protocol.http.fleet import ENDED, FLEET_OPERATIONS, JobEvent, JobResult
 from fairlead.protocol.http.objects import Snapshot
 from fairlead.protocol.http.operations import OPERATIONS, Operation
 
 #: Seconds that the server has to answer, unless the caller says otherwise.
 TIMEOUT = 30.0
 #: Operations that take long by nature and have no time limit by default.
-LATE = frozenset({"abort", "compact"})
-#: Operations that the client repeats with the same id if the connection breaks. The server accepts each id once.
-REPEATABLE = frozenset({"prompt", "steer", "follow_up"})
+LATE = frozenset({"abort", "compact", "move"})
+#: Operations that get an id, so that the client can repeat them if the connection breaks. The server accepts each id once.
+WITH_ID = frozenset({"prompt", "steer", "follow_up", "prompt_session"})
+#: Operations that the client repeats: a job has its own id.
+REPEATABLE = WITH_ID | {"submit_jobs", "cancel_job"}
 #: How often a request is sent at most.
 MOST_ATTEMPTS = 6
 #: Seconds without anything from the server, which sends a sign of life every 15 seconds, after which a connection is dead.
@@ -39,7 +42,7 @@ FIRST_WAIT, LONGEST_WAIT = 0.1, 10.0
 #: Statuses that mean: try again later.
 TRANSIENT = frozenset({429, 502, 503, 504})
 
-_OPERATIONS = {operation.name: operation for operation in OPERATIONS}
+_OPERATIONS = {operation.name: operation for operation in (*OPERATIONS, *FLEET_OPERATIONS)}
 
 
 class NumberedEvent(Struct, frozen=True):
@@ -62,7 +65,8 @@ class ServerClient(HttpMethods):
         async for each in server.follow(session.id):
             ...
 
-    Every operation of the HTTP interface is a method. Each request has a connection of its own, so there is nothing to close.
+    Every operation of the HTTP interface is a method, also those of a fleet (`fairlead serve --db`). Each request has a
+    connection of its own, so there is nothing to close.
     """
 
     def __init__(
@@ -109,7 +113,8 @@ class ServerClient(HttpMethods):
                             last = number
                             yield NumberedEvent(number, event)
                             if isinstance(event, SessionReplaced):
-                                session_id, last, needs_snapshot = event.session_id, 0, True
+                                session_id, last = event.session_id, 0
+                            needs_snapshot = isinstance(event, SessionReplaced | BranchChanged)
                         if needs_snapshot:
                             snapshot = await self.get_session(session_id, messages=messages)
                             last = snapshot.last_event
@@ -122,13 +127,62 @@ class ServerClient(HttpMethods):
                     raise
                 await away.wait(error)
 
+    async def follow_job(self, job_id: str, *, after: int = 0) -> AsyncGenerator[JobEvent]:
+        """Yield the events of a job of a fleet after a number, and new ones as they come, until the job has ended.
+
+        None is missing and none comes twice, even if the connection breaks: the client connects again after the last number.
+
+        Raises CommandRefused if the job does not exist or the server refuses the token, and AgentGone if the server could not be
+        reached for `patience` seconds.
+        """
+        away = _Away(self._patience)
+        # How many streams in a row have ended without an event: a server that stops ends them too.
+        empty = 0
+        while True:
+            problem: Exception | None = None
+            empty += 1
+            try:
+                async with aclosing(self._stream("job_events", job_id, after, away)) as stream:
+                    async for number, data in stream:
+                        if number != after + 1:
+                            break  # something was lost on the way: ask for it again
+                        fields = msgspec.json.decode(data, type=dict[str, Any])
+                        after, kind, empty = number, fields.pop("type"), 0
+                        yield JobEvent(job_id, number, kind, fields)
+                        away.resets()
+                        if kind in ENDED and (await self.get_job(job_id)).has_ended:
+                            return
+                if empty > 1 and (await self.get_job(job_id)).has_ended:
+                    return
+            except (ConnectionBroke, NoAnswer, ServerRefused) as error:
+                if isinstance(error, ServerRefused) and error.status not in TRANSIENT:
+                    raise
+                problem, empty = error, 0
+            await away.wait(problem)
+
+    async def wait_for_job(self, job_id: str) -> JobResult:
+        """Wait until a job of a fleet has ended, and return its result. Raises what `follow_job` raises."""
+        async with aclosing(self.follow_job(job_id)) as events:
+            async for _ in events:
+                pass
+        return await self.get_job(job_id)
+
     async def _listen(self, session_id: str, last: int, away: _Away) -> AsyncGenerator[tuple[int, Event]]:
-        """Yield the events after a number, with their numbers, until the connection ends."""
+        """Yield the events of a session after a number, with their numbers, until the connection ends."""
+        async with aclosing(self._stream("listen", session_id, last, away)) as stream:
+            async for number, data in stream:
+                event = self._decoder.decode(data)
+                away.resets()
+                if isinstance(event, Event):
+                    yield number, event
+
+    async def _stream(self, name: str, id: str, last: int, away: _Away) -> AsyncGenerator[tuple[int, bytes]]:
+        """Yield what the server sends after a number, with the numbers, until the connection ends."""
         headers = {"Accept": "text/event-stream", "Last-Event-ID": str(last)}
-        path = f"/v1/sessions/{path_part(session_id)}/events"
+        path = _OPERATIONS[name].path.replace("{id}", path_part(id))
         try:
             async with asyncio.timeout(SILENCE):
-                response = await self._open(_OPERATIONS["listen"], path, None, headers)
+                response = await self._open(_OPERATIONS[name], path, None, headers)
         except TimeoutError:
             raise ConnectionBroke(f"The server at {self._address.url} did not answer in time.", was_sent=True) from None
         try:
@@ -136,10 +190,7 @@ class ServerClient(HttpMethods):
             if not response.headers.get("content-type", "").startswith("text/event-stream"):
                 raise self._address.not_fairlead("it sends no events")
             async for number, data in _server_sent_events(response):
-                event = self._decoder.decode(data)
-                away.resets()
-                if isinstance(event, Event):
-                    yield number, event
+                yield number, data
         finally:
             await response.close()
 
@@ -149,19 +200,19 @@ class ServerClient(HttpMethods):
         operation = _OPERATIONS[name]
         seconds = (None if name in LATE else self._timeout) if timeout is UNSET else timeout
         path = operation.path
-        for part, field in (("{id}", "session_id"), ("{question}", "question_id")):
-            if part in path:
-                path = path.replace(part, path_part(fields.pop(field)))
+        for part, field in operation.ids:
+            path = path.replace(part, path_part(fields.pop(field)))
         query = {each.name: fields.pop(each.name) for each in operation.parameters if each.place == "query"}
         given = {name: value for name, value in query.items() if value is not None}
         path += f"?{urlencode(given)}" if given else ""
         body = None
         if operation.body is not None:
-            if name in REPEATABLE:
+            if name in WITH_ID:
                 fields["id"] = fields["id"] or os.urandom(16).hex()
             if "images" in fields:
                 fields["images"] = list(fields["images"])
-            body = msgspec.json.encode(operation.body(**fields))
+            is_struct = isinstance(operation.body, type)
+            body = msgspec.json.encode(operation.body(**fields) if is_struct else next(iter(fields.values())))
         try:
             async with asyncio.timeout(seconds):
                 return await self._exchange(operation, path, body)
@@ -185,13 +236,15 @@ class ServerClient(HttpMethods):
 
     def _result(self, operation: Operation, data: bytes) -> Any:
         if operation.result is None:
-            return None
+            return None if operation.content == "application/json" else data.decode(errors="replace")
+        is_list = get_origin(operation.result) is list
         try:
-            found = msgspec.json.decode(data, type=dict[str, Raw])
+            found = msgspec.json.decode(data, type=list[dict[str, Raw]] if is_list else dict[str, Raw])
         except msgspec.DecodeError:
             raise self._address.not_fairlead(f"it answers {operation.name} with something that is not JSON") from None
-        required = [each.encode_name for each in msgspec.structs.fields(operation.result) if each.required]
-        if any(name not in found for name in required):
+        declared = get_args(operation.result)[0] if is_list else operation.result
+        required = [each.encode_name for each in msgspec.structs.fields(declared) if each.required]
+        if any(name not in each for each in (found if isinstance(found, list) else [found]) for name in required):
             raise self._address.not_fairlead(f"it answers {operation.name} with something else")
         return typed_value(Raw(data), operation.result)
 

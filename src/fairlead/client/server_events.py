@@ -11,6 +11,7 @@ from fairlead.protocol.http import events
 
 __all__ = [
     "ApprovalModeChanged",
+    "BranchChanged",
     "ModelChanged",
     "PromptResult",
     "Question",
@@ -36,6 +37,10 @@ class PromptResult(events.PromptResult, Event, tag="prompt_result"):
 
 class SessionReplaced(events.SessionReplaced, Event, tag="session_replaced"):
     """An extension moved the session to another conversation."""
+
+
+class BranchChanged(events.BranchChanged, Event, tag="branch_changed"):
+    """The session has moved to another place in its tree."""
 
 
 class ModelChanged(events.ModelChanged, Event, tag="model_changed"):
@@ -65,6 +70,7 @@ EVENTS: dict[str, type[Event]] = {
     "question_closed": QuestionClosed,
     "prompt_result": PromptResult,
     "session_replaced": SessionReplaced,
+    "branch_changed": BranchChanged,
     "model_changed": ModelChanged,
     "approval_mode_changed": ApprovalModeChanged,
     "todos_changed": TodosChanged,

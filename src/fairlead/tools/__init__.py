@@ -10,8 +10,8 @@ Private: see `fairlead` for the public modules.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -79,17 +79,10 @@ def _read_tool(workspace: Workspace, timeout: float) -> Tool:
             "Read a text file or an image (PNG, JPEG, GIF, WebP). At most 2000 lines or 50KB of text are returned, whichever"
             " comes first; continue with offset, which the result names."
         ),
-        parameters=_object(
-            {
-                "path": _string("The file, absolute or relative to the working directory"),
-                "offset": {"type": "integer", "description": "First line to read, from 1"},
-                "limit": {"type": "integer", "minimum": 1, "description": "How many lines to read at most"},
-            },
-            "path",
-        ),
+        parameters=_read_parameters(),
         run=partial(_run_read, workspace),
         kind="read",
-        title=partial(usual_title, "read"),
+        title=usual_title("read"),
         locations=partial(usual_locations, workspace),
         idempotent=True,
         subject=PATH,
@@ -97,6 +90,18 @@ def _read_tool(workspace: Workspace, timeout: float) -> Tool:
         guidelines=("Look at files with read, not with cat or sed.",),
         harmless=True,
         timeout=timeout,
+    )
+
+
+@cache
+def _read_parameters() -> dict[str, Any]:
+    return _object(
+        {
+            "path": _string("The file, absolute or relative to the working directory"),
+            "offset": {"type": "integer", "description": "First line to read, from 1"},
+            "limit": {"type": "integer", "minimum": 1, "description": "How many lines to read at most"},
+        },
+        "path",
     )
 
 
@@ -108,16 +113,10 @@ def _bash_tool(workspace: Workspace) -> Tool:
             "Run a shell command in the working directory. Returns stdout and stderr as they came, cut to the last 2000 lines or"
             " 50KB; a longer output is saved in full to a file that the result names. Standard input is empty."
         ),
-        parameters=_object(
-            {
-                "command": _string("The command, as for bash -c"),
-                "timeout": {"type": "number", "minimum": 0, "description": "Seconds until it is stopped; no limit if left out"},
-            },
-            "command",
-        ),
+        parameters=_bash_parameters(),
         run=partial(_run_bash, workspace),
         kind="execute",
-        title=partial(usual_title, "bash"),
+        title=usual_title("bash"),
         subject=COMMAND,
         snippet="Run shell commands",
         exclusive=True,
@@ -125,15 +124,18 @@ def _bash_tool(workspace: Workspace) -> Tool:
     )
 
 
-def _edit_tool(workspace: Workspace, timeout: float) -> Tool:
-    edit = _object(
+@cache
+def _bash_parameters() -> dict[str, Any]:
+    return _object(
         {
-            "oldText": _string("The text to replace: exactly as in the file, and found there only once"),
-            "newText": _string("What takes its place"),
+            "command": _string("The command, as for bash -c"),
+            "timeout": {"type": "number", "minimum": 0, "description": "Seconds until it is stopped; no limit if left out"},
         },
-        "oldText",
-        "newText",
+        "command",
     )
+
+
+def _edit_tool(workspace: Workspace, timeout: float) -> Tool:
     return Tool(
         name="edit",
         label="edit",
@@ -141,17 +143,10 @@ def _edit_tool(workspace: Workspace, timeout: float) -> Tool:
             "Replace exact pieces of text in one file. Every oldText is looked up in the file as it was before the call, must"
             " be found once, and must not overlap another. Put all changes of a file into one call."
         ),
-        parameters=_object(
-            {
-                "path": _string("The file, absolute or relative to the working directory"),
-                "edits": {"type": "array", "items": edit, "minItems": 1, "description": "The replacements"},
-            },
-            "path",
-            "edits",
-        ),
+        parameters=_edit_parameters(),
         run=partial(_run_edit, workspace),
         kind="edit",
-        title=partial(usual_title, "edit"),
+        title=usual_title("edit"),
         locations=partial(usual_locations, workspace),
         preview=partial(_preview_edit, workspace),
         subject=PATH,
@@ -164,22 +159,35 @@ def _edit_tool(workspace: Workspace, timeout: float) -> Tool:
     )
 
 
+@cache
+def _edit_parameters() -> dict[str, Any]:
+    edit = _object(
+        {
+            "oldText": _string("The text to replace: exactly as in the file, and found there only once"),
+            "newText": _string("What takes its place"),
+        },
+        "oldText",
+        "newText",
+    )
+    return _object(
+        {
+            "path": _string("The file, absolute or relative to the working directory"),
+            "edits": {"type": "array", "items": edit, "minItems": 1, "description": "The replacements"},
+        },
+        "path",
+        "edits",
+    )
+
+
 def _write_tool(workspace: Workspace, timeout: float) -> Tool:
     return Tool(
         name="write",
         label="write",
         description="Write a file: makes it, with its folders, or replaces all of its content.",
-        parameters=_object(
-            {
-                "path": _string("The file, absolute or relative to the working directory"),
-                "content": _string("The whole new content"),
-            },
-            "path",
-            "content",
-        ),
+        parameters=_write_parameters(),
         run=partial(_run_write, workspace),
         kind="edit",
-        title=partial(usual_title, "write"),
+        title=usual_title("write"),
         locations=partial(usual_locations, workspace),
         preview=partial(_preview_write, workspace),
         subject=PATH,
@@ -191,6 +199,18 @@ def _write_tool(workspace: Workspace, timeout: float) -> Tool:
     )
 
 
+@cache
+def _write_parameters() -> dict[str, Any]:
+    return _object(
+        {
+            "path": _string("The file, absolute or relative to the working directory"),
+            "content": _string("The whole new content"),
+        },
+        "path",
+        "content",
+    )
+
+
 def _grep_tool(workspace: Workspace, timeout: float) -> Tool:
     return Tool(
         name="grep",
@@ -199,26 +219,31 @@ def _grep_tool(workspace: Workspace, timeout: float) -> Tool:
             "Search the contents of files for a regular expression. Gives file, line number and line, 100 matches at most unless"
             " limit says otherwise; lines are cut at 500 characters. Files named in .gitignore and binary files are skipped."
         ),
-        parameters=_object(
-            {
-                "pattern": _string("A regular expression, or plain text with literal"),
-                "path": _string("File or folder to search; the working directory if left out"),
-                "glob": _string("Only files that match this, such as *.py or src/**/*.ts"),
-                "ignoreCase": {"type": "boolean", "description": "Upper and lower case are the same"},
-                "literal": {"type": "boolean", "description": "The pattern is plain text"},
-                "context": {"type": "integer", "minimum": 0, "description": "Lines to show before and after each match"},
-                "limit": {"type": "integer", "minimum": 1, "description": "How many matches at most; 100 if left out"},
-            },
-            "pattern",
-        ),
+        parameters=_grep_parameters(),
         run=partial(_run_grep, workspace),
         kind="search",
-        title=partial(usual_title, "grep"),
+        title=usual_title("grep"),
         idempotent=True,
         subject=PATH,
         snippet="Search file contents, respecting .gitignore",
         harmless=True,
         timeout=timeout,
+    )
+
+
+@cache
+def _grep_parameters() -> dict[str, Any]:
+    return _object(
+        {
+            "pattern": _string("A regular expression, or plain text with literal"),
+            "path": _string("File or folder to search; the working directory if left out"),
+            "glob": _string("Only files that match this, such as *.py or src/**/*.ts"),
+            "ignoreCase": {"type": "boolean", "description": "Upper and lower case are the same"},
+            "literal": {"type": "boolean", "description": "The pattern is plain text"},
+            "context": {"type": "integer", "minimum": 0, "description": "Lines to show before and after each match"},
+            "limit": {"type": "integer", "minimum": 1, "description": "How many matches at most; 100 if left out"},
+        },
+        "pattern",
     )
 
 
@@ -230,19 +255,10 @@ def _find_tool(workspace: Workspace, timeout: float) -> Tool:
             "Find files and folders by a glob pattern. Gives paths relative to the folder searched, 1000 at most unless limit"
             " says otherwise. What .gitignore names is skipped."
         ),
-        parameters=_object(
-            {
-                "pattern": _string(
-                    "A glob such as *.py, which matches names, or src/**/*.ts, which matches paths; both at any depth"
-                ),
-                "path": _string("Folder to search; the working directory if left out"),
-                "limit": {"type": "integer", "minimum": 1, "description": "How many results at most; 1000 if left out"},
-            },
-            "pattern",
-        ),
+        parameters=_find_parameters(),
         run=partial(_run_find, workspace),
         kind="search",
-        title=partial(usual_title, "find"),
+        title=usual_title("find"),
         idempotent=True,
         subject=PATH,
         snippet="Find files by name, respecting .gitignore",
@@ -251,25 +267,44 @@ def _find_tool(workspace: Workspace, timeout: float) -> Tool:
     )
 
 
+@cache
+def _find_parameters() -> dict[str, Any]:
+    return _object(
+        {
+            "pattern": _string(
+                "A glob such as *.py, which matches names, or src/**/*.ts, which matches paths; both at any depth"
+            ),
+            "path": _string("Folder to search; the working directory if left out"),
+            "limit": {"type": "integer", "minimum": 1, "description": "How many results at most; 1000 if left out"},
+        },
+        "pattern",
+    )
+
+
 def _ls_tool(workspace: Workspace, timeout: float) -> Tool:
     return Tool(
         name="ls",
         label="ls",
         description="List a folder in alphabetical order, hidden files included; folders end with /.",
-        parameters=_object(
-            {
-                "path": _string("The folder; the working directory if left out"),
-                "limit": {"type": "integer", "minimum": 1, "description": "How many entries at most; 500 if left out"},
-            },
-        ),
+        parameters=_ls_parameters(),
         run=partial(_run_ls, workspace),
         kind="search",
-        title=partial(usual_title, "ls"),
+        title=usual_title("ls"),
         idempotent=True,
         subject=PATH,
         snippet="List folders",
         harmless=True,
         timeout=timeout,
+    )
+
+
+@cache
+def _ls_parameters() -> dict[str, Any]:
+    return _object(
+        {
+            "path": _string("The folder; the working directory if left out"),
+            "limit": {"type": "integer", "minimum": 1, "description": "How many entries at most; 500 if left out"},
+        },
     )
 
 
@@ -284,11 +319,16 @@ def _string(description: str) -> dict[str, Any]:
     return {"type": "string", "description": description}
 
 
-def usual_title(tool: str, arguments: Mapping[str, Any]) -> str:
-    """Return the title of a call of a built-in tool, or of one that takes the same arguments."""
-    from fairlead.tools.titles import TITLES
+@cache
+def usual_title(tool: str) -> Callable[[Mapping[str, Any]], str]:
+    """Return what gives a call of a built-in tool its title, or a call of one that takes the same arguments."""
 
-    return TITLES[tool](arguments)
+    def title(arguments: Mapping[str, Any]) -> str:
+        from fairlead.tools.titles import TITLES
+
+        return TITLES[tool](arguments)
+
+    return title
 
 
 def usual_locations(workspace: Workspace, arguments: Mapping[str, Any]) -> list[ToolLocation]:

@@ -101,11 +101,14 @@ class Workspace(Struct):
     """What the tools of one session share. Nothing here is read from the process's own environment."""
 
     cwd: Path
+    #: The environment of the programs that tools start.
     env: Mapping[str, str]
     #: Names a private folder for full output logs, which it makes on first use.
     log_dir: Callable[[], Path]
     #: Called with every log that a result names, so that the log outlives the session.
     keep_log: Callable[[Path], None]
+    #: The environment of the agent itself, which may have keys. None: that of the tools.
+    agent_env: Mapping[str, str] | None = None
     #: The shell that runs commands; None: bash from PATH, else /bin/sh.
     shell: str | None = None
     #: Run before every command, in the same shell.
@@ -158,7 +161,7 @@ class Workspace(Struct):
         """Return the first executable called `name` on the workspace's PATH."""
         for folder in self.env.get("PATH", os.defpath).split(os.pathsep):
             candidate = os.path.join(folder or ".", name)  # noqa: PTH118
-            if os.path.isfile(candidate) and os.access(candidate, os.X_OK):  # noqa: PTH113
+            if os.path.isfile(candidate) and os.access(candidate, os.X_OK):
                 return candidate
         return None
 

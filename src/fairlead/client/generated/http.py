@@ -17,13 +17,16 @@ if TYPE_CHECKING:
     from fairlead.core.events import CompactionResult
     from fairlead.core.messages import ImageContent
     from fairlead.core.model import ThinkingLevel
+    from fairlead.protocol.http.fleet import Job, JobLimits, JobResult
     from fairlead.protocol.http.objects import (
         AcceptedPrompt,
         Approval,
+        ClearedQueue,
         Forked,
         Health,
         LoginCode,
         ModelList,
+        Moved,
         RequestId,
         SessionList,
         SessionState,
@@ -125,6 +128,11 @@ class HttpMethods(Caller):
         """Stop the run or the compaction, and wait until the session has settled."""
         return await self._call("abort", timeout, session_id=session_id)
 
+    async def resume(self, session_id: str, *, timeout: float | UnsetType | None = UNSET) -> SessionState:
+        """Continue the last run if it was interrupted. No message is repeated. The response comes at once, and the
+        events report the run."""
+        return await self._call("resume", timeout, session_id=session_id)
+
     async def compact(
         self, session_id: str, *, instructions: str | None = None, timeout: float | UnsetType | None = UNSET
     ) -> CompactionResult:
@@ -132,7 +140,7 @@ class HttpMethods(Caller):
         return await self._call("compact", timeout, session_id=session_id, instructions=instructions)
 
     async def get_tree(self, session_id: str, *, timeout: float | UnsetType | None = UNSET) -> Tree:
-        """Get the messages of all branches, from each of which `fork` can begin a session."""
+        """Get the messages of all branches. `move` continues from any of them, and `fork` begins a session there."""
         return await self._call("get_tree", timeout, session_id=session_id)
 
     async def fork(
@@ -145,6 +153,26 @@ class HttpMethods(Caller):
     ) -> Forked:
         """Begin a session with what this one has up to an entry."""
         return await self._call("fork", timeout, session_id=session_id, entry_id=entry_id, position=position)
+
+    async def move(
+        self,
+        session_id: str,
+        entry_id: str | None,
+        *,
+        summarize: bool = False,
+        instructions: str | None = None,
+        timeout: float | UnsetType | None = UNSET,
+    ) -> Moved:
+        """Continue from another entry of the same session. The run is stopped first. All clients get
+        `branch_changed`. The new place is saved with the next message."""
+        return await self._call(
+            "move", timeout, session_id=session_id, entry_id=entry_id, summarize=summarize, instructions=instructions
+        )
+
+    async def clear_queue(self, session_id: str, *, timeout: float | UnsetType | None = UNSET) -> ClearedQueue:
+        """Remove the messages that wait for the run, and return their texts. `prompt_result` reports them as
+        aborted."""
+        return await self._call("clear_queue", timeout, session_id=session_id)
 
     async def answer(
         self,
@@ -190,3 +218,70 @@ class HttpMethods(Caller):
     async def readyz(self, *, timeout: float | UnsetType | None = UNSET) -> Health:
         """Whether the server accepts work. The status is 503 while it shuts down."""
         return await self._call("readyz", timeout)
+
+    async def list_jobs(self, *, timeout: float | UnsetType | None = UNSET) -> list[JobResult]:
+        """List all jobs, in the order of submission. Only with `--db`."""
+        return await self._call("list_jobs", timeout)
+
+    async def submit_jobs(self, jobs: Job | Sequence[Job], *, timeout: float | UnsetType | None = UNSET) -> list[JobResult]:
+        """Submit a job or a list of jobs. Only with `--db`."""
+        return await self._call("submit_jobs", timeout, jobs=jobs)
+
+    async def get_job(self, job_id: str, *, timeout: float | UnsetType | None = UNSET) -> JobResult:
+        """Get what is known of a job. Only with `--db`."""
+        return await self._call("get_job", timeout, job_id=job_id)
+
+    async def job_patch(self, job_id: str, *, timeout: float | UnsetType | None = UNSET) -> str:
+        """Get what a job has changed in its repository. Only with `--db`."""
+        return await self._call("job_patch", timeout, job_id=job_id)
+
+    async def cancel_job(self, job_id: str, *, timeout: float | UnsetType | None = UNSET) -> JobResult:
+        """Cancel a job. Only with `--db`."""
+        return await self._call("cancel_job", timeout, job_id=job_id)
+
+    async def retry_job(self, job_id: str, *, timeout: float | UnsetType | None = UNSET) -> JobResult:
+        """Queue a job again that has ended without success. Only with `--db`."""
+        return await self._call("retry_job", timeout, job_id=job_id)
+
+    async def session_jobs(self, session_id: str, *, timeout: float | UnsetType | None = UNSET) -> list[JobResult]:
+        """List the jobs of a session. Only with `--db`."""
+        return await self._call("session_jobs", timeout, session_id=session_id)
+
+    async def prompt_session(
+        self,
+        session_id: str,
+        prompt: str,
+        *,
+        id: RequestId | None = None,
+        workdir: str | None = None,
+        repo: str | None = None,
+        commit: str | None = None,
+        model: str | None = None,
+        limits: JobLimits | None = None,
+        key: str | None = None,
+        priority: int | None = None,
+        container: str | None = None,
+        labels: dict[str, str] | None = None,
+        timeout: float | UnsetType | None = UNSET,
+    ) -> JobResult:
+        """Send a prompt to a session. Only with `--db`."""
+        return await self._call(
+            "prompt_session",
+            timeout,
+            session_id=session_id,
+            prompt=prompt,
+            id=id,
+            workdir=workdir,
+            repo=repo,
+            commit=commit,
+            model=model,
+            limits=limits,
+            key=key,
+            priority=priority,
+            container=container,
+            labels=labels,
+        )
+
+    async def session_transcript(self, session_id: str, *, timeout: float | UnsetType | None = UNSET) -> str:
+        """Get a session as the lines of a session file. Only with `--db`."""
+        return await self._call("session_transcript", timeout, session_id=session_id)

@@ -131,6 +131,13 @@ class SessionMethods(Caller):
         the path."""
         return await self._call("export_html", timeout, output_path=output_path)
 
+    async def resume(self, *, timeout: float | UnsetType | None = UNSET) -> None:
+        """Continue the last run if it was interrupted: the agent was killed or closed during it, or the model
+        failed. No message is repeated. Tool calls that had ended keep their results. Calls of idempotent tools, and
+        calls that had not started, are made now; any other call gets a result that says that it may have run.
+        Refused if the last run has ended."""
+        await self._call("resume", timeout)
+
     async def reload(self, *, timeout: float | UnsetType | None = UNSET) -> Reloaded:
         """Reload all extensions without closing the session. Refused during a run."""
         return await self._call("reload", timeout)

@@ -75,6 +75,11 @@ class SyncOpalMethods(SyncCaller):
         running."""
         return self._call("agent/abort", timeout, session_id=session_id)
 
+    def agent_resume(self, session_id: str, *, timeout: float | UnsetType | None = UNSET) -> Nothing:
+        """Continue the last run if it was interrupted, without another prompt. Refused if it has ended. An addition
+        of fairlead."""
+        return self._call("agent/resume", timeout, session_id=session_id)
+
     def agent_state(self, session_id: str, *, timeout: float | UnsetType | None = UNSET) -> SessionState:
         """The state of a session."""
         return self._call("agent/state", timeout, session_id=session_id)

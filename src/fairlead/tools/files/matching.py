@@ -141,6 +141,8 @@ _ENOUGH = 0.5
 _BETWEEN = 10
 #: How much is shown: lines, and characters of a line.
 _LINES_SHOWN, _LINE_SHOWN = 30, 300
+#: A text of at most this many characters is shown as a whole if nothing in it is similar.
+_SHORT_TEXT = 1_500
 _GROUP = 3
 _NUMBERED = re.compile(r"^[ \t]*\d+(?:[:|\t]|\u2192) ?", re.MULTILINE)
 
@@ -153,7 +155,10 @@ class _Found(NamedTuple):
 
 
 def similar_text(text: str, wanted: str, stop: Stop) -> str:
-    """The lines of `text` that are most like `wanted`, with their numbers and how they differ. Empty if none are like it."""
+    """The lines of `text` that are most like `wanted`, with their numbers and how they differ.
+
+    If none are like it, all lines of a short text: the model has probably not read it. Otherwise empty.
+    """
     if len(text) > _MAX_FILE or not wanted.strip():
         return ""
     text, wanted = text.replace("\r\n", "\n"), wanted.replace("\r\n", "\n")
@@ -162,7 +167,11 @@ def similar_text(text: str, wanted: str, stop: Stop) -> str:
         found = _most_similar(split_lines(text, stop), _lines(wanted), stop)
         difference = "" if found is None else _difference(found, _lines(wanted))
     if found is None:
-        return ""
+        lines = text.rstrip("\n").split("\n")
+        if not text.strip() or len(text) > _SHORT_TEXT or len(lines) > _LINES_SHOWN:
+            return ""
+        numbered = "\n".join(f"{number}: {_cut(line)}" for number, line in enumerate(lines, 1))
+        return f"The file has these lines, with line numbers that are not part of it:\n\n{numbered}"
     shown = [f"{number}: {_cut(line)}" for number, line in enumerate(found.lines[:_LINES_SHOWN], found.first)]
     if len(found.lines) > _LINES_SHOWN:
         shown.append(f"[{len(found.lines) - _LINES_SHOWN} more lines]")

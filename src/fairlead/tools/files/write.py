@@ -79,7 +79,7 @@ def make_parents(target: Target, cwd: Path, guard: Guard | None) -> None:
 
     Raises ToolError, also if `guard` forbids the file that they are made for.
     """
-    if not cwd.is_dir() and target.real.is_relative_to(os.path.realpath(cwd)):
+    if not os.path.isdir(cwd) and target.real.is_relative_to(os.path.realpath(cwd)):
         raise ToolError(f"The working directory {cwd} does not exist, so nothing can be written in it.")
 
     def check() -> None:

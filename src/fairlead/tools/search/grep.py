@@ -34,8 +34,8 @@ _LIMIT = 100
 #: No result is that long, so larger numbers mean the same.
 _MOST = 1_000_000
 _LINE_LENGTH = 500
-#: Entries of a tree that are walked over before ripgrep walks over all of them.
-WALKED_FIRST = 2_000
+#: Entries of a tree that are walked over before ripgrep walks over all of them. A smaller tree needs only one process.
+WALKED_FIRST = 200
 
 
 async def run_grep(workspace: Workspace, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
@@ -74,7 +74,7 @@ async def search(
     respect_ignored: bool = True,
 ) -> None:
     """Look for `wanted` in the file or folder `root` until the `report` is full. Raises ToolError."""
-    searcher, guard = _searcher(workspace), workspace.guard
+    searcher, guard = _searcher(workspace), None if workspace.guard is None else _ReadGuard(workspace.guard)
     stop = Stop()
     take_back = cancel.on_fire(stop.ask)
     try:
@@ -87,9 +87,7 @@ async def search(
                 stop.check()
                 async with aclosing(searcher.search(wanted, folder, names, cancel)) as found:
                     async for match in found:
-                        path = folder.joinpath(*match.names)
-                        # In a thread: for a file with hard links, the guard may look through many folders.
-                        if guard is not None and not await asyncio.to_thread(_may_be_read, guard, path, match.file):
+                        if guard is not None and not await guard.allows(folder.joinpath(*match.names), match.file):
                             continue
                         report.add(str(root.named if is_file else root.named.joinpath(*match.names)), match.lines)
                         if report.full:
@@ -108,12 +106,26 @@ def _searcher(workspace: Workspace) -> Searcher:
     return Ripgrep(program, workspace.env, workspace.confined)
 
 
-def _may_be_read(guard: Guard, path: Path, found: os.stat_result) -> bool:
-    try:
-        guard.check_reading(path, found)
-    except ToolError:
-        return False
-    return True
+class _ReadGuard:
+    """Says which of the files that were found may be read."""
+
+    def __init__(self, guard: Guard) -> None:
+        self._guard = guard
+        self._was_asked = False
+
+    async def allows(self, path: Path, found: os.stat_result) -> bool:
+        # In a thread, if it may take long: the first time, and for a file with hard links, which may be in many folders.
+        if self._was_asked and found.st_nlink == 1:
+            return self._may_be_read(path, found)
+        self._was_asked = True
+        return await asyncio.to_thread(self._may_be_read, path, found)
+
+    def _may_be_read(self, path: Path, found: os.stat_result) -> bool:
+        try:
+            self._guard.check_reading(path, found)
+        except ToolError:
+            return False
+        return True
 
 
 def _is_file(workspace: Workspace, root: Target) -> bool:
@@ -146,28 +158,28 @@ class _Tree:
         self._entries = walk(root, workspace.cwd, stop, respect_ignored=respect_ignored)
         #: The last entry that was walked over; None at the end.
         self._last: Parts | None = ()
-        self._walked = 0
 
     async def batches(self, searcher: Searcher, wanted: Wanted, cancel: CancelToken) -> AsyncGenerator[list[Parts], None]:
         """Yield lists of files, each for one process.
 
-        The first files come from our own walk: in a small tree these are all, and for a common pattern they are enough. Then
-        ripgrep walks the whole tree, much faster, and names the files that match.
+        The files of a small tree come from our own walk. In a larger one, ripgrep walks the whole tree, much faster, and names
+        the files that match.
         """
         size = searcher.batch
-        while self._last is not None and self._walked < WALKED_FIRST:
-            yield await asyncio.to_thread(self._walk_on, size, WALKED_FIRST - self._walked)
+        first = await asyncio.to_thread(self._walk_on, size, WALKED_FIRST) if WALKED_FIRST else []
         if self._last is not None and isinstance(searcher, Ripgrep):
             ripgrep = RipgrepWalk(searcher, self._workspace, self._root, wanted, self._glob, cancel)
             if await ripgrep.prepare(respect_ignored=self._respect_ignored):
-                after: Parts | None = self._last
-                while after is not None:
-                    found = await ripgrep.matching(after)
+                found, after = await ripgrep.first_matching(), ()
+                while True:
                     for at in range(0, len(found.files), size):
                         yield found.files[at : at + size]
-                    after = None if found.complete else found.files[-1]
-                return
+                    if found.complete:
+                        return
+                    after = found.files[-1] if found.files else after
+                    found = await ripgrep.matching(after)
             _log.debug("ripgrep cannot apply the ignore rules of %s; the slower walk continues", self._root)
+        yield first
         while self._last is not None:
             yield await asyncio.to_thread(self._walk_on, size)
 
@@ -175,7 +187,6 @@ class _Tree:
         """Return the next files, as many as are wanted, among the next entries."""
         found: list[Parts] = []
         for count, entry in enumerate(self._entries, 1):
-            self._walked += 1
             self._last = entry.parts
             if entry.is_file and self._is_chosen(entry.parts):
                 found.append(entry.parts)
@@ -201,6 +212,7 @@ class _GrepReport:
     def __init__(self, root: Path, limit: int, context: int) -> None:
         self.full = False
         self._root = root
+        self._prefix = f"{str(root).rstrip(os.sep)}{os.sep}"
         self._limit = limit
         self._context = context
         self._lines: list[str] = []
@@ -208,7 +220,7 @@ class _GrepReport:
         self._cut = False
 
     def add(self, path: str, lines: Sequence[Line]) -> None:
-        name = os.path.relpath(path, self._root) if path != str(self._root) else self._root.name
+        name = path.removeprefix(self._prefix) if path != str(self._root) else self._root.name
         name = name.replace(os.sep, "/")
         room = self._limit - self._matches
         lines, count = first_matches(lines, room, self._context)

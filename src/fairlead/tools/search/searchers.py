@@ -20,6 +20,7 @@ from typing import Protocol, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from fairlead.config.child_guard import child_guard
 from fairlead.config.open_files import READ, opened_folder
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import ToolError
@@ -34,6 +35,8 @@ PYTHON_DEADLINE = 20.0
 #: The longest line of a searcher's report that is read.
 _LONGEST = 64 * 1024 * 1024
 _BLOCK = 64 * 1024
+#: Seconds in which a searcher ends that has closed its output.
+_MOMENT = 1.0
 #: Where open files have paths.
 OPEN_FILES = "/proc/self/fd" if sys.platform.startswith("linux") else "/dev/fd"
 
@@ -146,7 +149,7 @@ class Ripgrep:
         command = await asyncio.to_thread(self._keep_in, command)
         async with search_process(command, cancel, env=self.env, pass_fds=numbers) as child:
             async for raw in child.lines():
-                event = msgspec.json.decode(raw, type=_RipgrepEvent)
+                event = msgspec.json.decode(raw, type=RipgrepEvent)
                 data = event.data
                 if event.type in ("match", "context"):
                     text = data.lines.raw().decode("utf-8", "replace").rstrip("\r\n")
@@ -274,7 +277,9 @@ class _Data(Struct):
     binary_offset: int | None = None
 
 
-class _RipgrepEvent(Struct):
+class RipgrepEvent(Struct):
+    """A line of ripgrep's report."""
+
     type: str
     data: _Data
 
@@ -290,20 +295,32 @@ class SearchProcess:
         self._errors = asyncio.create_task(process.stderr.read())
         self._feeding = asyncio.create_task(self._feed(stdin))
 
-    async def lines(self) -> AsyncGenerator[bytes, None]:
-        assert self.process.stdout is not None
-        try:
-            # A line without an end is what a searcher was writing when it was killed.
-            while (line := await self.process.stdout.readline()).endswith(b"\n"):
-                yield line
-        except ValueError:
-            raise ToolError(f"A line that matches is longer than {_LONGEST} bytes. Search in the shell instead.") from None
+    async def lines(self, pause: float = 0) -> AsyncGenerator[bytes, None]:
+        """Yield the lines of the output. Raises ToolError if one is too long. For `pause`, see `blocks`."""
+        parts: list[bytes] = []
+        size = 0
+        async with aclosing(self.blocks(pause)) as blocks:
+            async for block in blocks:
+                first, *lines = block.split(b"\n")
+                parts.append(first)
+                size += len(first)
+                if size > _LONGEST:
+                    raise ToolError(f"A line that matches is longer than {_LONGEST} bytes. Search in the shell instead.")
+                if lines:
+                    yield b"".join(parts)
+                    parts = [lines.pop()]
+                    size = len(parts[0])
+                for line in lines:
+                    yield line
+        # A line without an end is what a searcher was writing when it was killed.
 
-    async def blocks(self) -> AsyncGenerator[bytes, None]:
-        """Yield the output, in pieces of any length."""
+    async def blocks(self, pause: float = 0) -> AsyncGenerator[bytes, None]:
+        """Yield the output, in pieces of any length. With `pause`, wait so many seconds between them, so that they are few."""
         assert self.process.stdout is not None
         while block := await self.process.stdout.read(_BLOCK):
             yield block
+            if pause:
+                await asyncio.sleep(pause)
 
     async def problem(self) -> str:
         """Return what it said on stderr."""
@@ -318,7 +335,13 @@ class SearchProcess:
         self.kill()
 
     async def end(self) -> None:
-        self.kill()
+        assert self.process.stdout is not None
+        if self.process.stdout.at_eof():  # it ends by itself, and to kill it meanwhile could take its exit code
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_MOMENT):
+                    await self.process.wait()
+        if self.process.returncode is None:
+            self.kill()
         await asyncio.gather(self._feeding, self._errors, return_exceptions=True)
         await self.process.wait()
 
@@ -349,12 +372,12 @@ async def search_process(
             stdout=PIPE,
             stderr=PIPE,
             env=env,
-            limit=_LONGEST,
             pass_fds=pass_fds,
             cwd=cwd,
         )
     except OSError as error:
         raise ToolError(f"{command[0]} could not be started: {error.strerror}.") from error
+    child_guard.add(process.pid, is_group=False)
     child = SearchProcess(process, stdin)
     take_back = cancel.on_fire(child.kill)
     timer = None if deadline is None else asyncio.get_running_loop().call_later(deadline, child.kill_late)
@@ -365,3 +388,4 @@ async def search_process(
         if timer is not None:
             timer.cancel()
         await child.end()
+        child_guard.remove(process.pid)

@@ -187,7 +187,7 @@ def rules_above(folder: Path, stop: Path) -> IgnoreRules:
 def _is_repository(folder: Path) -> bool:
     """Whether a folder is the root of a git repository. An empty `.git` means nothing to git: a sandbox keeps one in position."""
     git = folder / ".git"
-    return git.is_file() or (git / "HEAD").exists()
+    return os.path.isfile(git) or os.path.exists(git / "HEAD")
 
 
 def _load(folder: Path) -> IgnoreFile | None:

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairlead.config.child_guard import child_guard
 from fairlead.core.messages import TextContent
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import StructuredResult, ToolContext, ToolResult
@@ -190,6 +191,7 @@ def _start(
         if confined is not None:
             info, info_write = os.pipe()
             words = confined.wrapped(words, info_write)
+        child_guard.prepare()
         process = subprocess.Popen(
             words,
             stdin=subprocess.DEVNULL if stdin is None else stdin,
@@ -200,6 +202,7 @@ def _start(
             start_new_session=True,
             pass_fds=() if info_write < 0 else (info_write,),
         )
+        child_guard.add(process.pid)
     except BaseException as error:
         close_files(read_end, info)
         if isinstance(error, OSError):
@@ -214,7 +217,7 @@ def _start(
 def _why_not_started(workspace: Workspace, shell: str, command: str, error: OSError) -> str:
     import errno
 
-    if not workspace.cwd.is_dir():
+    if not os.path.isdir(workspace.cwd):
         return f"The working directory {workspace.cwd} does not exist, so no command can run in it."
     if error.errno == errno.E2BIG:
         size = len(command.encode("utf-8", "replace"))

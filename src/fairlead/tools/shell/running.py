@@ -9,6 +9,7 @@ import signal
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from fairlead.config.child_guard import child_guard
 from fairlead.tools.shell.output import CommandOutput
 from fairlead.tools.workspace import Confined
 
@@ -96,6 +97,7 @@ class RunningCommand:
             # Before the shell is reaped, so that its number cannot belong to another group yet.
             self._signal(signal.SIGKILL)
         close_files(-1 if self._info is None else self._info)
+        child_guard.remove(self._process.pid)
         return _reap(self._process)
 
     def _stop(self) -> None:
