@@ -32,7 +32,7 @@ async def test_what_happens_in_a_run_is_heard_in_order(tmp_path: Path) -> None:
     assert (tmp_path / "one.log").read_text().split() == [
         *("session_start", "input", "before_agent_start", "agent_start", "turn_start", *message, *message),
         *("tool_execution_start", "tool_call", "tool_result", "tool_execution_end", *message, "turn_end"),
-        *("turn_start", *message, "turn_end", "agent_before_settle", "agent_end", "agent_settled", "session_shutdown"),
+        *("turn_start", *message, "turn_end", "agent_end", "agent_before_settle", "agent_settled", "session_shutdown"),
     ]
     assert it.errors == []
 

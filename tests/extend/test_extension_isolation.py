@@ -79,6 +79,21 @@ async def test_a_handler_that_fails_or_blocks_is_told_of_and_the_run_goes_on(
     assert signal.getitimer(signal.ITIMER_REAL)[0] <= rest
 
 
+async def test_an_error_of_an_extension_shows_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MADE_UP_API_KEY", "a-key-that-no-host-may-see")
+    source = """
+        import os
+
+        def setup(fl):
+            @fl.on("agent_start")
+            def fail(event):
+                raise RuntimeError(f"cannot use {os.environ['MADE_UP_API_KEY']}")
+    """
+    async with extended(tmp_path, source) as scene:
+        await scene.agent.ask("go")
+        assert [error for _, _, error in scene.errors] == ["cannot use [redacted]"]
+
+
 async def test_a_handler_that_waits_too_long_is_cancelled_and_one_that_does_not_heed_it_is_broken_off(tmp_path: Path) -> None:
     source = (
         HEADER

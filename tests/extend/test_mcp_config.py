@@ -88,6 +88,12 @@ def test_variables_in_values_are_those_of_the_environment(tmp_path: Path) -> Non
         ({"command": "x", "args": "not a list"}, "$.args"),
         ({"command": "x", "env": {"PORT": 80}}, "$.env"),
         ({"command": "x", "timeout": 0}, "timeout: expected milliseconds above 0"),
+        ({"url": "http://x", "oauth": {"callbackPort": 0}}, "oauth.callbackPort: expected a port"),
+        ({"url": "http://x", "oauth": {"callbackUrl": "https://x/callback"}}, "oauth.callbackUrl: expected a URL"),
+        ({"url": "http://x", "oauth": {"callbackUrl": "http://127.0.0.1.x/callback"}}, "oauth.callbackUrl: expected a URL"),
+        ({"url": "http://x", "oauth": {"authServerMetadataUrl": "https://x"}}, "authServerMetadataUrl is not supported"),
+        ({"url": "http://x", "oauth": {"clientRegistration": "cimd"}}, "oauth.clientRegistration: expected"),
+        ({"url": "http://x", "oauth": {"clientId": 5}}, "$.oauth.clientId"),
         ("not an object", "expected an object"),
     ],
 )
@@ -97,6 +103,12 @@ def test_a_server_that_cannot_be_used_is_named_and_the_others_work(tmp_path: Pat
     assert list(found) == ["good"]
     [told] = problems
     assert str(path) in told and '"bad"' in told and problem in told
+
+
+def test_a_server_without_a_name_is_left_out(tmp_path: Path) -> None:
+    found, problems = loaded((tmp_path / "mcp.json", {"mcpServers": {"": {"command": "x"}, "a": {"command": "y"}}}))
+    assert list(found) == ["a"]
+    assert len(problems) == 1 and "its name is empty" in problems[0]
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"mcpServers": []}', '{"disabledServers": "a"}'])

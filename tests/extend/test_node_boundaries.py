@@ -67,7 +67,7 @@ async def test_later_handlers_see_and_replace_what_was_proposed(tmp_path: Path) 
         custom = [message for message in it.agent.session.messages if isinstance(message, CustomMessage)]
         assert [message.content for message in custom] == ["one", "two"]
         assert len(it.model.requests) == 1
-    assert notes(tmp_path) == [[1, True, 2, 2, False]]
+    assert notes(tmp_path) == [[1, True, 3, 3, True]]
 
 
 async def test_a_proposal_that_cannot_be_used_changes_nothing(tmp_path: Path) -> None:
@@ -99,3 +99,45 @@ async def test_a_new_session_has_its_own_handlers(tmp_path: Path) -> None:
         await it.agent.session.history.new(None)
         await it.agent.ask("hi")
         assert it.notes("mark") == [1]
+
+
+async def test_the_context_of_a_boundary_has_what_was_proposed(tmp_path: Path) -> None:
+    body = """
+  pi.on("turn_end", (event) => ({ entries: [
+    { type: "context_edit", targetId: event.messageEntryId, replacement: null },
+    { type: "custom_message", customType: "hint", content: "hint", display: false },
+    { type: "custom", customType: "mark", data: 1 },
+  ] as any }));
+  pi.on("turn_end", (event) => {
+    const { contextEntries, contextMessages, llmMessages, canContinue } = event.context;
+    note([contextMessages.map((message: any) => message.role), llmMessages.length, contextEntries.at(-1)!.sourceEntry.type, canContinue]);
+    return { entries: [] };
+  });
+  pi.on("turn_end", (event) => note([event.context.contextMessages.map((message: any) => message.role), event.context.canContinue]));
+"""  # noqa: E501
+    async with scripted(tmp_path, body) as it:
+        await it.agent.ask("hi")
+        assert it.errors == [] and it.notes("mark") == []
+        assert [message.role for message in it.agent.session.messages] == ["user", "assistant"]
+    assert notes(tmp_path) == [[["user", "custom"], 2, "custom", True], [["user", "assistant"], False]]
+
+
+async def test_the_end_of_a_run_comes_before_the_question_whether_it_settles(tmp_path: Path) -> None:
+    body = """
+  let asked = 0;
+  pi.on("agent_end", () => note("end"));
+  pi.on("agent_before_settle", (event) => {
+    note("before settle");
+    const content = "Once more.";
+    const entries: any = [{ type: "custom_message", customType: "x", content, display: false }];
+    return asked++ ? undefined : { entries, continue: true };
+  });
+  pi.on("agent_settled", () => note("settled"));
+"""
+    async with scripted(tmp_path, body) as it:
+        await it.agent.ask("hi")
+        await it.agent.idle()
+        assert it.errors == [] and len(it.model.requests) == 2
+        ends = [type(each).__name__ for each in it.told if isinstance(each, e.AgentStart | e.AgentEnd | e.EntryAppended)]
+        assert ends == ["AgentStart", "AgentEnd", "EntryAppended", "AgentStart", "AgentEnd"]
+    assert notes(tmp_path) == ["end", "before settle", "end", "before settle", "settled"]

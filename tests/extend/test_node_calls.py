@@ -1,12 +1,14 @@
-"""Tool calls and extensions written for pi: calls that end the run."""
+"""Tool calls and extensions written for pi: calls that end the run, results as data, and what tools have used."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from tests.extend.extended import calling, extended, scripted
+from tests.extend.extended import Extended, calling, extended, notes, scripted
 
-from fairlead.core.messages import ToolCall
+from fairlead.core import events as e
+from fairlead.core.messages import ToolCall, ToolResultMessage, Usage
 from fairlead.testing import Turn
 
 ENDING = """
@@ -58,3 +60,97 @@ async def test_a_blocked_call_of_a_python_extension_ends_the_run(tmp_path: Path)
         await it.agent.ask("hi")
         assert it.results == [("Stop here.", True)]
         assert len(it.model.requests) == 1
+
+
+SPENDING = """
+  const usage = (input: number) => ({ input, output: 1, cacheRead: 0, cacheWrite: 0, totalTokens: input + 1,
+    cost: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, total: input / 100 } });
+  const tool = (name: string, execute: any) => pi.registerTool({
+    name, label: name, description: name, parameters: Type.Object({}), execute } as any);
+  const result = (more: object) => ({ content: [{ type: "text" as const, text: "text" }], details: {}, ...more });
+  tool("inner", async () => result({ usage: usage(10), structuredContent: { answer: 42 } }));
+  tool("outer", async (id: any, args: any, signal: any, update: any, ctx: any) => {
+    const inner = await ctx.executeTool("inner", {});
+    note([inner.result.usage.input, inner.result.structuredContent]);
+    return result({ usage: usage(5) });
+  });
+"""
+
+
+def results_of(it: Extended) -> list[ToolResultMessage]:
+    return [message for message in it.agent.session.messages if isinstance(message, ToolResultMessage)]
+
+
+def data_of(it: Extended) -> list[Any]:
+    """The results of the tools as data."""
+    ends = [each for each in it.told if isinstance(each, e.ToolEnd)]
+    return [None if end.structured is None else end.structured() for end in ends]
+
+
+async def test_what_a_tool_and_the_tools_it_calls_have_used_counts(tmp_path: Path) -> None:
+    async with scripted(tmp_path, SPENDING, turns=[calling("outer"), Turn(text="ok")]) as it:
+        await it.agent.ask("hi")
+        assert it.errors == []
+        (result,) = results_of(it)
+        assert isinstance(result.usage, Usage)
+        assert (result.usage.input, result.usage.output, round(result.usage.cost.total, 6)) == (15, 2, 0.15)
+        stats = it.agent.session.usage.totals
+        assert stats.tokens.input >= 15 and stats.cost >= 0.15
+    assert notes(tmp_path) == [[10, {"answer": 42}]]
+
+
+async def test_a_handler_sees_and_replaces_what_a_tool_has_used(tmp_path: Path) -> None:
+    body = (
+        SPENDING
+        + """
+  pi.on("tool_result", (event: any) => { note(event.usage.input); return { usage: usage(100) } as any; });
+"""
+    )
+    async with scripted(tmp_path, body, turns=[calling("inner"), Turn(text="ok")]) as it:
+        await it.agent.ask("hi")
+        assert [isinstance(result.usage, Usage) and result.usage.input for result in results_of(it)] == [100]
+        assert data_of(it) == [{"answer": 42}]
+    assert notes(tmp_path) == [10]
+
+
+async def test_a_new_content_removes_the_data_unless_the_handler_returns_new_data(tmp_path: Path) -> None:
+    body = (
+        SPENDING
+        + """
+  let calls = 0;
+  pi.on("tool_result", (event: any) => {
+    note(event.structuredContent);
+    const content = [{ type: "text" as const, text: "new" }];
+    return (calls++ ? { content, structuredContent: { answer: 43 } } : { content }) as any;
+  });
+  pi.on("tool_result", (event: any) => note(event.structuredContent ?? null));
+  pi.on("tool_execution_end", (event: any) => note(["end", event.result.structuredContent ?? null]));
+"""
+    )
+    async with scripted(tmp_path, body, turns=[calling("inner"), calling("inner"), Turn(text="ok")]) as it:
+        await it.agent.ask("hi")
+        assert [text[:3] for text, _ in it.results] == ["new", "new"] and it.errors == []
+        assert data_of(it) == [None, {"answer": 43}]
+    end = ["end", {"answer": 43}]
+    assert notes(tmp_path) == [{"answer": 42}, None, ["end", None], {"answer": 42}, {"answer": 43}, end]
+
+
+async def test_a_result_that_is_an_error_keeps_its_data_details_and_images(tmp_path: Path) -> None:
+    body = """
+  pi.registerTool({ name: "half", label: "x", description: "x", parameters: Type.Object({}), async execute() {
+    return { content: [{ type: "text", text: "half" }, { type: "image", data: "aGk=", mimeType: "image/png" }],
+      details: { done: 1 }, structuredContent: [1], isError: true } as any; } });
+"""
+    async with scripted(tmp_path, body, turns=[calling("half"), Turn(text="ok")]) as it:
+        await it.agent.ask("hi")
+        (result,) = results_of(it)
+        assert result.is_error and result.details == {"done": 1} and data_of(it) == [[1]]
+        assert [type(block).__name__ for block in result.content] == ["TextContent", "ImageContent"]
+
+
+async def test_usage_that_is_not_usage_fails_the_call(tmp_path: Path) -> None:
+    body = SPENDING + """  tool("liar", async () => result({ usage: { input: "many" } }));\n"""
+    async with scripted(tmp_path, body, turns=[calling("liar"), Turn(text="ok")]) as it:
+        assert str(await it.agent.ask("hi")) == "ok"
+        ((text, is_error),) = it.results
+        assert is_error and "usage" in text

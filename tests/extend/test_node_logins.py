@@ -37,6 +37,7 @@ export default async function (pi) {
         if (credentials.refresh === "revoked") throw new Error("It was revoked.");
         return { ...credentials, access: "access-new", refresh: "refresh-2", expires: Date.now() + 3600_000 };
       },
+      modifyModels: (models, credentials) => models.map((model) => ({ ...model, baseUrl: `${model.baseUrl}/${credentials.account}` })),
       getApiKey: (credentials) => `${credentials.account}:${credentials.access}`,
     },
     streamSimple(model, context, options) {
@@ -84,6 +85,16 @@ def agent_of(root: Path, env: dict[str, str]) -> Agent:
     return Agent(cwd=root, env=env, extensions=[root / "corp.js"], model="corp/m")
 
 
+def endpoint(agent: Agent) -> str:
+    model = agent.session.models.find("corp", "m")
+    assert model is not None
+    return model.base_url
+
+
+def corp_models(agent: Agent) -> list[str]:
+    return [model.id for model in agent.session.models.available() if model.provider == "corp"]
+
+
 def stored(root: Path) -> dict[str, Any]:
     return json.loads((root / "home" / "auth.json").read_text())["corp"]
 
@@ -102,16 +113,66 @@ async def test_the_user_logs_in_and_the_login_is_used_and_renewed(tmp_path: Path
         ]
         assert stored(tmp_path).items() >= {"type": "oauth", "access": "access-xyz", "account": "w"}.items()
         assert ("corp", True) in agent.session.models.providers()
+        assert endpoint(agent) == "http://corp/w"  # `modifyModels` has seen the login
         assert str(await agent.ask("hi")) == "key w:access-xyz"
     path = tmp_path / "home" / "auth.json"
     path.write_text(json.dumps({"corp": {**stored(tmp_path), "expires": int(time.time() * 1000) - 1}}))
     async with agent_of(tmp_path, env) as agent:
+        await agent.extensions.load()
+        assert endpoint(agent) == "http://corp/w"
         assert str(await agent.ask("hi")) == "key w:access-new"
+        assert endpoint(agent) == "http://corp/w"
         assert stored(tmp_path)["refresh"] == "refresh-2"
     path.write_text(json.dumps({"corp": {**stored(tmp_path), "expires": 1, "refresh": "revoked"}}))
     async with agent_of(tmp_path, env) as agent:
         with pytest.raises((ProviderError, NoCredentials), match=r"It was revoked\. Log in again\."):
             await agent.ask("hi")
+
+
+NATIVE = """
+export default async function (pi) {
+  const { createProvider } = await import("@earendil-works/pi-ai/compat");
+  const cost = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 };
+  const model = (id) => ({ id, name: id, provider: "corp", api: "openai-completions", baseUrl: "http://corp", reasoning: false, input: ["text"],
+    cost, contextWindow: 9000, maxTokens: 100 });
+  pi.registerProvider({
+    ...createProvider({ id: "corp", name: "Corp", baseUrl: "http://corp", models: ["m", "work", "play"].map(model), api: { api: "openai-completions" },
+      auth: { oauth: {
+        name: "Corp (SSO)",
+        async login({ notify, prompt, signal }) {
+          notify({ type: "auth_url", url: "https://corp.example/auth", instructions: "Sign in there." });
+          notify({ type: "progress", message: "checking" });
+          const account = await prompt({ type: "select", message: "Account?", options: [{ id: "w", label: "Work" }, { id: "p", label: "Play" }] });
+          const code = await prompt({ type: "secret", message: "Code?" });
+          return { type: "oauth", access: `access-${code}`, refresh: "refresh-1", expires: Date.now() + 3600_000, account };
+        },
+        refresh: async (credential) => ({ ...credential, access: "access-new", expires: Date.now() + 3600_000 }),
+        toAuth: async (credential) => ({ apiKey: `${credential.account}:${credential.access}` }),
+      } } }),
+    filterModels: (models, credential) => models.filter(({ id }) => id === "m" || id[0] === credential?.account),
+  });
+}
+"""  # noqa: E501
+
+
+async def test_a_complete_provider_logs_in_and_chooses_its_models(tmp_path: Path, env: dict[str, str]) -> None:
+    (tmp_path / "corp.js").write_text(NATIVE)
+    async with agent_of(tmp_path, env) as agent:
+        await agent.extensions.load()
+        assert corp_models(agent) == []
+        user = User("xyz")
+        assert await agent.logins.log_in_with_extension("corp", user)
+        assert user.shown == [
+            ("https://corp.example/auth", "Sign in there."),
+            "checking",
+            ("Account?", ["Work", "Play"]),
+            ("Code?", None),
+        ]
+        assert stored(tmp_path).items() >= {"type": "oauth", "access": "access-xyz", "account": "w"}.items()
+        assert corp_models(agent) == ["m", "work"]
+    async with agent_of(tmp_path, env) as agent:
+        await agent.extensions.load()
+        assert corp_models(agent) == ["m", "work"]
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,10 @@ async def test_a_server_of_the_user_comes_before_one_of_an_extension(tmp_path: P
 async def test_servers_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
     source = factory(
         'const tried = [["a b", {}], ["a", null], ["a", { command: "x", timeout: -1 }], ["a", { url: "ftp://x" }], ["a", {}],'
-        '["a", { type: "sse", url: "http://x" }], ["a", { command: "x", args: [1] }]].map(([name, config]) => {'
+        '["a", { type: "sse", url: "http://x" }], ["a", { command: "x", exposure: "open" }],'
+        '["a", { command: "x", toolExposure: { b: "open" } }], ["a", { command: "x", args: [1] }],'
+        '["a", { url: "http://x", oauth: { callbackPort: 0 } }],'
+        '["a", { url: "http://127.0.0.1:9", oauth: { scope: "s" } }]].map(([name, config]) => {'
         "try { pi.registerMcpServer(name, config); }"
         "catch (error) { return error.message.split('\": ').slice(1).join('\": '); } });"
         'pi.on("session_start", () => { pi.appendEntry("tried", tried); });'
@@ -67,12 +70,40 @@ async def test_servers_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
     async with extended(tmp_path, source, suffix="mjs") as it:
         await it.agent.ask("hi")
         tried = it.notes("tried")[0]
-        assert tried[:6] == [
+        exposures = '"codemode", "deferred", "direct", "hidden"'
+        assert tried[:8] == [
             'invalid server name "a b" (use letters, digits, "_" and "-")',
             'server "a" needs either "command" (stdio) or "url" (streamable HTTP)',
             'server "a": timeout must be a positive number of seconds',
             'server "a": url must be an http or https URL',
             'server "a" needs either "command" (stdio) or "url" (streamable HTTP)',
             'server "a": legacy SSE transport is not supported; use the streamable HTTP URL',
+            f'server "a": exposure must be one of {exposures}',
+            f'server "a": toolExposure "b" must be one of {exposures}',
         ]
-        assert "args" in tried[6]
+        assert "args" in tried[8] and "oauth.callbackPort" in tried[9] and tried[10:] == [None]
+
+
+async def test_tools_that_the_extension_hides_are_not_offered(tmp_path: Path) -> None:
+    hiding = {**real_server(), "toolExposure": {"c*": "hidden", "echo": "direct"}}
+    source = factory(register("real", hiding) + register("none", {**raw_server("ok"), "exposure": "hidden"}))
+    async with extended(tmp_path, source, suffix="mjs") as it:
+        await it.agent.ask("hi")
+        names = {tool.name for tool in it.model.requests[-1].tools if tool.name.startswith("mcp__")}
+        assert "mcp__real__echo" in names and "mcp__real__count" not in names and it.errors == []
+        assert not any(name.startswith("mcp__none") for name in names)
+
+
+async def test_handlers_learn_about_servers_that_are_registered_later(tmp_path: Path) -> None:
+    source = factory(
+        register("early", raw_server("ok"))
+        + 'pi.on("mcp_servers_change", (event) => { pi.appendEntry("told", event.servers.map((each) => each.name)); });'
+        'pi.on("mcp_servers_change", () => { throw new Error("boom"); });'
+        'pi.registerCommand("more", { handler: async () => {' + register("late", raw_server("ok")) + "} });"
+        'pi.registerCommand("less", { handler: async () => { pi.unregisterMcpServer("early"); } });'
+    )
+    async with extended(tmp_path, source, suffix="mjs") as it:
+        await it.command("/more")
+        await it.command("/less")
+        assert it.notes("told") == [["early", "late"], ["late"]]
+        assert it.errors == [("one.mjs", "mcp_servers_change", "boom")] * 2

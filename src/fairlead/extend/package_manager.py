@@ -52,7 +52,7 @@ class PackageManager:
         for entry in self._entries():
             source = parse_source(_source_of(entry))
             path = source.folder(self._base)
-            found.append(ConfiguredPackage(source, self._scope, path if path.exists() else None))
+            found.append(ConfiguredPackage(source, self._scope, path if os.path.exists(path) else None))
         return found
 
     def install(self, text: str, cwd: Path) -> Path:
@@ -62,13 +62,12 @@ class PackageManager:
         self._entries()  # raises if the settings cannot be read, before anything is installed
         source = parse_source(text)
         if source.kind == "local":
-            path = cwd / Path(text).expanduser()
-            if not path.exists():
-                raise ConfigError(f"{path} does not exist.")
-            source = parse_source(os.path.relpath(path.resolve(), self._base.resolve()))
-            source = PackageSource(source.text, "local", source.text)
+            folder = _existing_path(text, cwd)
+            relative = os.path.relpath(folder, self._base.resolve())
+            source = PackageSource(relative, "local", relative)
+        else:
+            folder = source.folder(self._base)
         self._fetcher.fetch(source)
-        folder = source.folder(self._base)
         if not any(package_paths(source, folder, kind) for kind in ("extensions", "skills", "prompts")):
             if source.kind != "local":
                 self._fetcher.delete(source)
@@ -147,7 +146,7 @@ class PackageFetcher:
         if source.kind == "npm":
             root = self._base / "npm"
             root.mkdir(parents=True, exist_ok=True)
-            if not (root / "package.json").exists():
+            if not os.path.exists(root / "package.json"):
                 (root / "package.json").write_text(json.dumps({"name": "pi-packages", "private": True}) + "\n")
             spec = source.identity + (f"@{source.ref}" if source.ref else "@latest")
             self._npm("install", spec, "--prefix", str(root.resolve()), *_NPM_FLAGS, cwd=root)
@@ -164,7 +163,7 @@ class PackageFetcher:
 
     def _clone(self, source: PackageSource) -> None:
         folder = source.folder(self._base)
-        if (folder / ".git").exists():
+        if os.path.exists(folder / ".git"):
             self._run(["git", "fetch", "-q", "--tags", "origin"], folder)
             self._check_out(source, folder)
             return
@@ -182,7 +181,7 @@ class PackageFetcher:
         if source.ref and self._succeeds(["git", "rev-parse", "-q", "--verify", f"origin/{source.ref}"], folder):
             target = f"origin/{source.ref}"  # a branch, not a tag or a commit
         self._run(["git", "reset", "-q", "--hard", target], folder)
-        if (folder / "package.json").exists():
+        if os.path.exists(folder / "package.json"):
             self._npm("install", "--omit=dev", *_NPM_FLAGS, cwd=folder)
 
     def delete(self, source: PackageSource) -> None:
@@ -233,12 +232,22 @@ def fetch_temporarily(source: PackageSource, home: Home, env: Mapping[str, str])
     base = home.root / "tmp" / "extensions" / (source.ref or "newest").replace("/", "-")
     folder = source.folder(base)
     quiet = {**env, "GIT_TERMINAL_PROMPT": "0"}  # no user is there who could answer
-    if not folder.exists():
+    if not os.path.exists(folder):
         PackageFetcher(base, quiet, _INSTALL_SECONDS).fetch(source)
     elif source.ref is None and env.get("PI_OFFLINE", "") not in ("1", "true", "yes"):
         with contextlib.suppress(ConfigError):
             PackageFetcher(base, quiet, _REFRESH_SECONDS).fetch(source)
     return folder
+
+
+def _existing_path(text: str, cwd: Path) -> Path:
+    """Return the path that a source names, without links. Raises ConfigError if there is nothing."""
+    path = cwd / Path(text).expanduser()
+    if os.path.exists(path):
+        return path.resolve()
+    if text.startswith(("npm:", "git:")):
+        raise ConfigError(f"{text} does not name a package. Expected npm:NAME, npm:NAME@VERSION or git:HOST/PATH.")
+    raise ConfigError(f"{path} does not exist.")
 
 
 def _source_of(entry: Any) -> str:

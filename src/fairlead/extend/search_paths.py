@@ -159,4 +159,4 @@ def _up_to_repository_root(cwd: Path) -> Iterator[Path]:
 
 def is_folder(path: Path) -> bool:
     """Whether there is a directory. One that cannot be accessed counts as missing; `Path.is_dir` would raise."""
-    return os.path.isdir(path)  # noqa: PTH112
+    return os.path.isdir(path)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 import sys
 import threading
@@ -21,6 +22,7 @@ from types import FrameType
 from typing import Any, TextIO, TypeVar, cast
 
 from fairlead.config.process import run_in_thread
+from fairlead.core.secrets import learn_variables, redacted
 from fairlead.errors import FairleadError
 
 _log = logging.getLogger("fairlead.extend")
@@ -364,8 +366,12 @@ async def call_in_thread(function: Callable[[], T]) -> T:
 
 
 def error_text(error: BaseException) -> str:
-    """Return the text of an exception, with its type if the text alone says too little."""
-    text = str(error).strip()
+    """Return the text of an exception, with its type if the text alone says too little. Secrets in it are redacted.
+
+    Extensions see all variables of the environment, and an error may quote one.
+    """
+    learn_variables(os.environ.items())
+    text = redacted(str(error).strip())
     return text if text and not isinstance(error, KeyError) else f"{type(error).__name__}: {text}".removesuffix(": ")
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct, json
 
+from fairlead.config.child_guard import child_guard
 from fairlead.core.runtime import CancelToken, Ui
 from fairlead.errors import ToolError
 from fairlead.extend.extensions.calling import Deadline
@@ -237,6 +238,8 @@ class CommandContext(Context):
 
     #: Called when a command that runs in another process waits for something.
     on_wait: Callable[[], None] | None = None
+    #: Whether the command has ended in another process, so that its response comes soon.
+    is_ending: Callable[[], bool] | None = None
 
     async def wait_for_idle(self) -> None:
         """Wait until no run is active and all messages that extensions sent have reached the session."""
@@ -322,10 +325,15 @@ async def run_program(
     import tempfile
 
     with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
+        child_guard.prepare()
         process = subprocess.Popen(  # noqa: ASYNC220 (only a thread waits for it)
             [command, *args], stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, cwd=cwd, env=env, start_new_session=True
         )
-        killed = await _wait_for_exit(process, timeout, cancel)
+        child_guard.add(process.pid)
+        try:
+            killed = await _wait_for_exit(process, timeout, cancel)
+        finally:
+            child_guard.remove(process.pid)
         stdout.seek(0)
         stderr.seek(0)
         texts = [file.read().decode("utf-8", "replace") for file in (stdout, stderr)]

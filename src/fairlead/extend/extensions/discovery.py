@@ -125,7 +125,7 @@ def _at(path: Path, origin: Origin, within: Path | None = None) -> Iterator[Foun
         return
     else:
         # A directory that cannot be read is not an error here.
-        found = list(_inside(path, origin.scope, None, origin, within)) if os.path.isdir(path) else []  # noqa: PTH112
+        found = list(_inside(path, origin.scope, None, origin, within)) if os.path.isdir(path) else []
         problem = f"There is no extension at {path}: expected a file in Python, TypeScript or JavaScript, or a directory of one."
         yield from found or [FoundExtension(path.stem, path, origin, problem=problem)]
 
@@ -153,8 +153,8 @@ def _inside(
 
 def _is_extension(path: Path) -> bool:
     if path.suffix == ".py":
-        return os.path.isfile(path)  # noqa: PTH113
-    return os.path.isfile(path / "__init__.py")  # noqa: PTH113
+        return os.path.isfile(path)
+    return os.path.isfile(path / "__init__.py")
 
 
 def _scripts(place: Path, files: Sequence[Path], origin: Origin) -> Iterator[FoundExtension]:

@@ -41,6 +41,8 @@ class Engine:
         self.host = host
         self.session = host.session
         self.outbox = Outbox()
+        #: The commands that run.
+        self._commands: set[CommandContext] = set()
         self.extensions: list[Extension] = []
         #: The handlers of each event, in the order in which they were registered.
         self.listeners: dict[str, list[Handler]] = {}
@@ -154,6 +156,7 @@ class Engine:
         owner = command.handler.owner
         if owner.found.is_script:  # it always waits for the Node process, which says when the command itself waits
             context.on_wait, on_wait = on_wait, None
+        self._commands.add(context)
         with self.outbox.held():
             try:
                 await self.call(owner, command.handler.bind(arguments, context), deadline, on_wait)
@@ -161,6 +164,12 @@ class Engine:
                 self.report(f"command:{command.name}", "command", error)
             finally:
                 self.save_state(owner, "command")
+                self._commands.discard(context)
+
+    def send_held(self) -> None:
+        """Send what commands that still run have sent. If a command is about to end, its response comes first, and then all."""
+        if not any(context.is_ending is not None and context.is_ending() for context in self._commands):
+            self.outbox.send()
 
     def run_on_agent_thread(self, work: Callable[[], object]) -> None:
         """Run `work` on the agent's thread: at once if the caller is on it, otherwise soon."""

@@ -6,14 +6,14 @@ event. Changing it has no effect, except for the fields whose docstring says tha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType
 
 from fairlead.core import events as core
-from fairlead.core.messages import ImageContent, Message, ModelMessage, UserBlock
+from fairlead.core.messages import ImageContent, Message, ModelMessage, Usage, UserBlock
 from fairlead.core.queues import Behavior
 from fairlead.session.hooks import EVENT_NAMES, CompactionPlan, EndReason, InputSource, StartReason, Summary, TreePlan
 
@@ -88,6 +88,10 @@ class Amend(Struct, frozen=True):
     content: str | list[UserBlock] | None = None
     details: dict[str, Any] | UnsetType | None = UNSET
     is_error: bool | None = None
+    #: The result as data. Without it, a new `content` removes the data that the tool returned.
+    structured: Any = UNSET
+    #: What model calls have used.
+    usage: Usage | None = None
 
 
 class Revise(Struct, frozen=True):
@@ -306,6 +310,10 @@ class ToolResultEvent(Struct):
     details: dict[str, Any] | None
     is_error: bool
     parent_call_id: str | None = None
+    #: What model calls of the tool have used.
+    usage: Usage | None = None
+    #: Returns the result as data; None if the tool offers none.
+    structured: Callable[[], Any] | None = None
 
 
 class AgentBeforeSettle(Struct):

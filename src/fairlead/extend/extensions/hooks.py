@@ -15,7 +15,7 @@ from fairlead.core.events import CompactionEnd, CompactionReason, EntryAppended,
 from fairlead.core.messages import CustomMessage, ImageContent, Message, ModelMessage, TextContent, ToolResultMessage
 from fairlead.core.model import Interceptor, Model
 from fairlead.core.queues import Behavior
-from fairlead.core.tool import ToolResult
+from fairlead.core.tool import StructuredResult, ToolResult, as_structured
 from fairlead.errors import ConfigError, ToolError
 from fairlead.extend.extensions import events as e
 from fairlead.extend.extensions.calling import error_text
@@ -127,7 +127,7 @@ class ExtensionHooks:
     async def _discover(self, reason: Literal["startup", "reload"]) -> None:
         """Ask extensions for skills and templates."""
         brought = self.engine.host.brought
-        if "resources_discover" not in self.engine.listeners and not any(brought):
+        if "resources_discover" not in self.engine.listeners and not (brought.skills or brought.prompts):
             return
         workspace, additions = self._session.host.workspace, self.engine.host.additions
         found: list[e.Resources] = [
@@ -192,6 +192,13 @@ class ExtensionHooks:
                 system_prompt = answer.system_prompt
         return messages, system_prompt
 
+    @property
+    def presents_tools(self) -> bool:
+        return self.engine.scripts.presents_tools
+
+    async def present_tools(self) -> None:
+        await self.engine.scripts.present_tools()
+
     async def tool_call(
         self, tool_name: str, call_id: str, arguments: dict[str, Any], parent_id: str | None = None
     ) -> dict[str, Any]:
@@ -219,17 +226,18 @@ class ExtensionHooks:
         is_error: bool,
         parent_id: str | None = None,
     ) -> tuple[ToolResult, bool]:
-        # Not as data too: an extension may remove something.
-        given = result = ToolResult(result.content, result.details, result.changes, result.ends_run)
         event = e.ToolResultEvent(tool_name, call_id, dict(arguments), result.content, result.details, is_error, parent_id)
+        event.usage = result.usage
+        if isinstance(result, StructuredResult):
+            offered = result.structured
+            event.structured = lambda: offered()  # a function, which `deepcopy` leaves alone
+        is_amended = False
         async for answer in self._ask_each("tool_result", event):
-            if answer.content is not None:
-                content = [TextContent(answer.content)] if isinstance(answer.content, str) else list(answer.content)
-                result = replace(result, content=content)
-            result = result if answer.details is UNSET else replace(result, details=answer.details)
-            is_error = is_error if answer.is_error is None else answer.is_error
-            event.content, event.details, event.is_error = result.content, result.details, is_error
-        return (result if result is given else replace(result, changes=[])), is_error
+            is_amended |= _amend(event, answer)
+        if not is_amended:
+            return result, is_error
+        amended = ToolResult(event.content, event.details, [], result.ends_run, event.usage, result.failed)
+        return amended if event.structured is None else as_structured(amended, event.structured), event.is_error
 
     async def message_ended(self, message: Message) -> Message:
         await self._earlier_events()
@@ -300,6 +308,22 @@ class ExtensionHooks:
 
     def _message(self, note: e.Note) -> CustomMessage:
         return CustomMessage(note.custom_type, note.content, note.display, self._session.host.now_ms(), note.details)
+
+
+def _amend(event: e.ToolResultEvent, answer: e.Amend) -> bool:
+    """Apply what a handler returned to the event of the next one. Returns whether that changes anything."""
+    if answer.content is not None:
+        event.content = [TextContent(answer.content)] if isinstance(answer.content, str) else list(answer.content)
+        event.structured = None  # it may still have what the handler removed
+    if answer.details is not UNSET:
+        event.details = answer.details
+    if answer.structured is not UNSET:
+        event.structured = lambda: answer.structured
+    if answer.is_error is not None:
+        event.is_error = answer.is_error
+    if answer.usage is not None:
+        event.usage = answer.usage
+    return answer != e.Amend()
 
 
 def _takes_the_place(message: Message, original: Message) -> bool:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from fairlead.config.home import Home
@@ -25,7 +27,7 @@ Mode: TypeAlias = Literal["rpc", "print", "json", "library"]
 OnError: TypeAlias = Literal["exit", "continue"]
 
 
-class Resources(NamedTuple):
+class Resources(Struct, frozen=True):
     """Paths of skills and prompts."""
 
     skills: list[Path]

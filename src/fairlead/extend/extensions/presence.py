@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,12 @@ if TYPE_CHECKING:
 #: The group of entry points with which installed packages declare extensions.
 GROUP = "fairlead.extensions"
 FOLDER = "extensions"
+#: The folders of Python's library, where no packages are installed.
+_LIBRARY = (os.__file__.rpartition(os.sep)[0], os.path.join(os.__file__.rpartition(os.sep)[0], "lib-dynload"))  # noqa: PTH118
 #: How many bytes of an `entry_points.txt` are read at most.
 _MAX_ENTRY_POINTS_BYTES = 1 << 20
+#: How many are read first: Python allocates as much, and one file after the other is read.
+_USUAL_ENTRY_POINTS_BYTES = 1 << 12
 
 
 def may_have_extensions(host: ExtensionHost) -> bool:
@@ -34,7 +39,21 @@ def may_have_extensions(host: ExtensionHost) -> bool:
 
 def any_package_declares_one() -> bool:
     """Whether an installed package declares an extension. `importlib.metadata` would take 50 ms to find out."""
-    return any(GROUP.encode() in _entry_points_of(package) for folder in sys.path for package in _packages_in(folder))
+    return _any_package_declares_one(tuple((folder, _changed_at(folder)) for folder in sys.path if folder not in _LIBRARY))
+
+
+@lru_cache(maxsize=4)
+def _any_package_declares_one(folders: tuple[tuple[str, int], ...]) -> bool:
+    """Answer for folders that were last changed at the given times: a server asks for each of its sessions."""
+    return any(GROUP.encode() in _entry_points_of(package) for folder, _ in folders for package in _packages_in(folder))
+
+
+def _changed_at(folder: str) -> int:
+    """Return when a package was last added to a folder or removed from it, in nanoseconds."""
+    try:
+        return os.stat(folder or ".").st_mtime_ns  # noqa: PTH116
+    except OSError:
+        return 0
 
 
 def _has_entries(folder: Path) -> bool:
@@ -70,6 +89,7 @@ def _entry_points_of(package: str) -> bytes:
     except OSError:
         return b""
     try:
-        return os.read(handle, _MAX_ENTRY_POINTS_BYTES)
+        start = os.read(handle, _USUAL_ENTRY_POINTS_BYTES)
+        return start if len(start) < _USUAL_ENTRY_POINTS_BYTES else start + os.read(handle, _MAX_ENTRY_POINTS_BYTES)
     finally:
         os.close(handle)

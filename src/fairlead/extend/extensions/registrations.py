@@ -222,7 +222,8 @@ class Registrations:
             raise ConfigError(f'MCP server "{config.name}" is already registered by extension "{owner.path}"')
         self.remove_mcp_server(extension, config.name)
         extension.mcp_servers[config.name] = described
-        if described.get("enabled") is not False and described.get("exposure") != "hidden":
+        exposures = config.exposures.values()
+        if described.get("enabled") is not False and (not exposures or any(each != "hidden" for each in exposures)):
             self._engine.host.servers().add(config)
 
     def remove_mcp_server(self, extension: Extension, name: str) -> None:

@@ -34,6 +34,16 @@ class Scripts:
         """Load an extension in the process. The caller awaits the result."""
         return self._get().load(fl, extension)
 
+    @property
+    def presents_tools(self) -> bool:
+        """Whether tools of scripts have to choose again how the tools are declared to the model."""
+        return self._remote is not None and self._remote.registrations.presents_tools
+
+    async def present_tools(self) -> None:
+        """Have tools of scripts choose how the tools are declared to the model."""
+        if self._remote is not None:
+            await self._remote.registrations.present_tools()
+
     async def renew(self) -> None:
         """Start all scripts again, because pi does so in each session. They keep their order."""
         engine = self._engine

@@ -121,8 +121,8 @@ def copy_event(event: Event) -> Event:
     """Copy an event, as far as handlers could change it. A message that is still arriving is not copied each time."""
     if isinstance(event, MessageUpdate | SubagentEvent):
         return event
-    if isinstance(event, ToolEnd):
-        event = replace(event, structured=None)  # it refers to what the tool worked with
+    if isinstance(event, ToolEnd):  # what returns the result as data refers to what the tool worked with, so it is not copied
+        return replace(deepcopy(replace(event, structured=None)), structured=event.structured)
     return event.copy() if isinstance(event, QueueUpdate) else deepcopy(event)
 
 

@@ -22,6 +22,7 @@ from fairlead.session.additions import Origin
 
 #: `${NAME}`, or `${NAME:-default}`.
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_LOOPBACK_URL = re.compile(r"http://(127\.0\.0\.1|localhost|\[::1\])(:\d+)?(/|$)", re.IGNORECASE)
 
 
 class McpConfigFile(Struct, frozen=True):
@@ -35,6 +36,39 @@ class McpConfigFile(Struct, frozen=True):
     within: Path | None = None
 
 
+class OAuthSettings(Struct, frozen=True, rename="camel"):
+    """How to sign in at a server with OAuth. All of it is optional: a server usually says what it needs."""
+
+    #: fairlead as the authorization server knows it. Without an id, fairlead registers there.
+    client_id: str | None = None
+    client_secret: str | None = None
+    #: The name to register under.
+    client_name: str | None = None
+    scope: str | None = None
+    #: The port, or the whole address, that the browser returns to. It is on this machine.
+    callback_port: int | None = None
+    callback_url: str | None = None
+    auth_server_metadata_url: str | None = None
+    client_registration: str = "auto"
+
+    def check(self) -> None:
+        """Raise ConfigError if something cannot be used."""
+        if self.auth_server_metadata_url is not None:
+            raise ConfigError("oauth.authServerMetadataUrl is not supported: the server has to name its authorization server.")
+        if self.client_registration not in ("auto", "dcr"):
+            raise ConfigError(
+                f'oauth.clientRegistration: expected "auto" or "dcr", found "{self.client_registration}". '
+                "fairlead has no published document that identifies it."
+            )
+        if self.callback_port is not None and not 0 < self.callback_port < 65536:
+            raise ConfigError(f"oauth.callbackPort: expected a port from 1 to 65535, found {self.callback_port}.")
+        if self.callback_url is not None and not _LOOPBACK_URL.match(self.callback_url):
+            raise ConfigError(
+                "oauth.callbackUrl: expected a URL that begins with http://127.0.0.1, http://localhost or http://[::1], "
+                f"found {json_files.found(self.callback_url)}."
+            )
+
+
 class ServerConfig(Struct, frozen=True, kw_only=True):
     """A server: a program to start with its arguments, or the URL of a running server."""
 
@@ -46,10 +80,29 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     env: Mapping[str, str] = {}
     cwd: str | None = None
     headers: Mapping[str, str] = {}
+    oauth: OAuthSettings = OAuthSettings()
     #: Whether the server at the URL uses HTTP with server-sent events, which streamable HTTP has replaced.
     is_sse: bool = False
     #: Seconds that a call may take. None uses the limit for all tools.
     timeout: float | None = None
+    #: How tools reach the model, by name or pattern (`*` stands for any text), the first that matches; `hidden`: not at all.
+    exposures: Mapping[str, str] = {}
+
+    @property
+    def may_sign_in(self) -> bool:
+        """Whether OAuth can authenticate requests to the server: it is at a URL, and no header does that already."""
+        return bool(self.url) and not any(name.lower() == "authorization" for name in self.headers)
+
+    def hides(self, tool: str) -> bool:
+        """Whether a tool of the server must not be offered."""
+        from fnmatch import fnmatchcase
+
+        if tool in self.exposures:
+            return self.exposures[tool] == "hidden"
+        matching = (
+            self.exposures[each] for each in self.exposures if "*" in each and fnmatchcase(tool, each.replace("[", "[[]"))
+        )
+        return next(matching, "") == "hidden"
 
 
 class _ServerEntry(Struct):
@@ -62,6 +115,7 @@ class _ServerEntry(Struct):
     cwd: str | None = None
     url: str | None = None
     headers: dict[str, str] = {}
+    oauth: OAuthSettings = OAuthSettings()
     enabled: bool = True
     #: In milliseconds, as in other programs that read such files.
     timeout: float | None = None
@@ -119,6 +173,8 @@ def _read(file: McpConfigFile) -> tuple[dict[str, Any], set[str]]:
 
 def _server(name: str, written: Any, origin: Origin, env: Mapping[str, str]) -> ServerConfig | None:
     """Check one server. Returns None if it is disabled. Raises ConfigError, which says what is wrong with it."""
+    if not name:
+        raise ConfigError("its name is empty. The names of its tools begin with it.")
     if not isinstance(written, dict):
         raise ConfigError(f"expected an object, found {json_files.found(written)}.")
     values = {key: value for key, value in cast("dict[str, Any]", written).items() if value is not None}
@@ -142,7 +198,8 @@ def _server(name: str, written: Any, origin: Origin, env: Mapping[str, str]) -> 
                 raise ConfigError(
                     f"url: expected a URL that begins with http:// or https://, found {json_files.found(entry.url)}."
                 )
-            return ServerConfig(url=entry.url, headers=entry.headers, is_sse=kind == "sse", **common)
+            entry.oauth.check()
+            return ServerConfig(url=entry.url, headers=entry.headers, oauth=entry.oauth, is_sse=kind == "sse", **common)
         case _:
             raise ConfigError(f'type: expected "stdio", "http" (streamable HTTP) or "sse", found {json_files.found(kind)}.')
 

@@ -17,6 +17,7 @@ from fairlead.extend.mcp.process import NotAMessage, ServerProcess, process_tran
 from fairlead.tools.workspace import Workspace
 
 if TYPE_CHECKING:
+    import httpx2
     from mcp import Client, types
     from mcp.client import Transport
 
@@ -38,16 +39,33 @@ class McpConnection:
         #: The last HTTP status of 400 or above.
         self.status: int | None = None
         self.session_id: str | None = None
+        #: Whether the user has to sign in at the server first.
+        self.needs_sign_in = False
+
+    def note(self, response: httpx2.Response, config: ServerConfig) -> None:
+        """Remember what the status of a response from the server says."""
+        import httpx2
+
+        url, server = response.request.url, httpx2.URL(config.url)
+        if (url.host, url.port) != (server.host, server.port) or url.path.startswith("/.well-known/"):
+            return  # a question on the way to a sign-in
+        self.needs_sign_in = response.status_code == 401 and config.may_sign_in
+        if response.status_code >= 400:
+            self.status = response.status_code
 
 
 @asynccontextmanager
 async def connected_client(
     connection: McpConnection,
     config: ServerConfig,
-    workspace: Workspace,
+    workspace: Workspace | None,
     on_message: Callable[[types.ServerNotification], Awaitable[None]],
+    auth: httpx2.Auth | None = None,
 ) -> AsyncGenerator[Client]:
-    """Connect to a server, and yield a client that is ready for requests."""
+    """Connect to a server, and yield a client that is ready for requests.
+
+    Only a server that is a program needs a workspace. `auth` authenticates requests over HTTP.
+    """
     from mcp import Client, types
 
     relay = MessageLog(config.name)
@@ -62,7 +80,7 @@ async def connected_client(
         relay(redacted(f"[{params.level}] {params.data}"))
 
     client = Client(
-        await _transport(connection, config, workspace),
+        await _transport(connection, config, workspace, auth),
         client_info=types.Implementation(name="fairlead", version=__version__),
         message_handler=on_any_message,
         logging_callback=on_log,
@@ -73,9 +91,12 @@ async def connected_client(
         yield client
 
 
-async def _transport(connection: McpConnection, config: ServerConfig, workspace: Workspace) -> Transport:
+async def _transport(
+    connection: McpConnection, config: ServerConfig, workspace: Workspace | None, auth: httpx2.Auth | None
+) -> Transport:
     if config.url:
-        return cast("Transport", (_sse if config.is_sse else _http)(connection, config))
+        return cast("Transport", (_sse if config.is_sse else _http)(connection, config, auth))
+    assert workspace is not None, "a program runs in a workspace"
     cwd = workspace.cwd if config.cwd is None else workspace.resolve(config.cwd)
     program, *arguments = config.command
     if "/" in program:
@@ -87,14 +108,13 @@ async def _transport(connection: McpConnection, config: ServerConfig, workspace:
 
 
 @asynccontextmanager
-async def _http(connection: McpConnection, config: ServerConfig) -> AsyncGenerator[tuple[Any, Any]]:
+async def _http(connection: McpConnection, config: ServerConfig, auth: httpx2.Auth | None) -> AsyncGenerator[tuple[Any, Any]]:
     import anyio
     import httpx2
     from mcp.client.streamable_http import streamable_http_client
 
     async def note_response(response: httpx2.Response) -> None:
-        if response.status_code >= 400:
-            connection.status = response.status_code
+        connection.note(response, config)
         connection.session_id = response.headers.get("mcp-session-id", connection.session_id)
 
     learn_headers(config.headers.items())
@@ -103,6 +123,7 @@ async def _http(connection: McpConnection, config: ServerConfig) -> AsyncGenerat
         http = httpx2.AsyncClient(
             headers=dict(config.headers),
             timeout=httpx2.Timeout(_HTTP_CONNECT, read=_HTTP_SILENCE),
+            auth=auth,
             event_hooks={"response": [note_response]},
         )
     except (ValueError, TypeError) as error:
@@ -118,13 +139,12 @@ async def _http(connection: McpConnection, config: ServerConfig) -> AsyncGenerat
 
 
 @asynccontextmanager
-async def _sse(connection: McpConnection, config: ServerConfig) -> AsyncGenerator[tuple[Any, Any]]:
+async def _sse(connection: McpConnection, config: ServerConfig, auth: httpx2.Auth | None) -> AsyncGenerator[tuple[Any, Any]]:
     import httpx2
     from mcp.client.sse import sse_client
 
     async def note_response(response: httpx2.Response) -> None:
-        if response.status_code >= 400:
-            connection.status = response.status_code
+        connection.note(response, config)
 
     def make_http(
         headers: dict[str, str] | None = None, timeout: httpx2.Timeout | None = None, auth: httpx2.Auth | None = None
@@ -134,7 +154,12 @@ async def _sse(connection: McpConnection, config: ServerConfig) -> AsyncGenerato
     learn_headers(config.headers.items())
     learn_url(config.url)
     async with sse_client(
-        config.url, dict(config.headers), timeout=_HTTP_CONNECT, sse_read_timeout=_HTTP_SILENCE, httpx_client_factory=make_http
+        config.url,
+        dict(config.headers),
+        timeout=_HTTP_CONNECT,
+        sse_read_timeout=_HTTP_SILENCE,
+        httpx_client_factory=make_http,
+        auth=auth,
     ) as streams:
         yield streams
 
@@ -173,10 +198,11 @@ class MessageLog:
             _log.info("mcp:%s: too many messages; the rest of %g seconds is not shown.", self._server, self.SECONDS)
 
 
-def failure_reason(error: BaseException, connection: McpConnection) -> str:
+def failure_reason(error: BaseException, connection: McpConnection, config: ServerConfig) -> str:
     """Say why a connection failed, worded as the end of a sentence."""
-    while isinstance(error, BaseExceptionGroup):
-        error = cast("BaseException", error.exceptions[0])
+    if connection.needs_sign_in:
+        return f"it needs you to sign in, with {sign_in_command(config)}"
+    error = innermost(error)
     text = redacted(str(error)).rstrip(".") or type(error).__name__
     if connection.lost.done():
         return connection.lost.result()
@@ -189,6 +215,20 @@ def failure_reason(error: BaseException, connection: McpConnection) -> str:
     if connection.status is not None:
         return f"{text} (HTTP status {connection.status})"
     return text
+
+
+def innermost(error: BaseException) -> BaseException:
+    """Return the first error in a group of errors."""
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseException", error.exceptions[0])
+    return error
+
+
+def sign_in_command(config: ServerConfig) -> str:
+    """Return the command that signs in at a server."""
+    name = config.name if config.name.replace("-", "").replace("_", "").isalnum() else f"'{config.name}'"
+    where = "" if config.origin.scope in ("user", "project") else f" --url {redacted(config.url)}"
+    return f"`fairlead mcp login {name}{where}`"
 
 
 def one_line(error: Exception) -> str:

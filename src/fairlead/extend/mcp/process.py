@@ -15,6 +15,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, cast
 
+from fairlead.config.child_guard import child_guard
 from fairlead.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -56,12 +57,15 @@ class ServerProcess(asyncio.SubprocessProtocol):
         if any("\0" in text for text in (*command, *env, *env.values(), cwd)):
             raise ConfigError("its command, environment or working directory contains a NUL character.")
         loop = asyncio.get_running_loop()
+        child_guard.prepare()
         try:
             _, process = await loop.subprocess_exec(
                 cls, *command, stderr=None, env=env, cwd=cwd, start_new_session=True, close_fds=True
             )
         except OSError as error:
             raise ConfigError(_why_not_started(command[0], cwd, error)) from error
+        if process._transport is not None and process._exit is None:
+            child_guard.add(process._transport.get_pid())
         return process
 
     async def next_line(self) -> bytes | None:
@@ -125,6 +129,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
 
     def process_exited(self) -> None:
         assert self._transport is not None
+        child_guard.remove(self._transport.get_pid())
         code = self._transport.get_returncode() or 0
         self._exit = f"it exited with code {code}" if code >= 0 else f"it was ended by {_signal_name(-code)}"
         if self._output_ended:

@@ -18,9 +18,11 @@ from fairlead.session.subagents.subagent import cut
 from fairlead.tools.workspace import Workspace
 
 if TYPE_CHECKING:
+    import httpx2
     from mcp import Client, ClientSession, types
 
     from fairlead.extend.mcp.connection import McpConnection
+    from fairlead.extend.mcp.sign_ins import SignIns
 
 
 T = TypeVar("T")
@@ -68,6 +70,7 @@ class McpServer:
         workspace: Workspace,
         on_offer: Callable[[McpServer], None],
         report_problem: ReportProblem,
+        sign_ins: SignIns,
     ) -> None:
         self.config = config
         self.key = key
@@ -75,6 +78,7 @@ class McpServer:
         self._workspace = workspace
         self._on_offer = on_offer
         self._report_problem = report_problem
+        self._sign_ins = sign_ins
         self._client: Client | None = None
         self._connection: McpConnection | None = None
         self._connection_task: asyncio.Task[None] | None = None
@@ -139,7 +143,7 @@ class McpServer:
             await asyncio.sleep(max(0.0, self._retry_at - time.monotonic()))
             async with (
                 asyncio.timeout(CONNECT_LIMIT) as limit,
-                connected_client(connection, self.config, self._workspace, self._on_notification) as client,
+                connected_client(connection, self.config, self._workspace, self._on_notification, self._auth()) as client,
                 _subscribed_to_changes(client),
             ):
                 await self._fetch_offer(client)
@@ -150,12 +154,20 @@ class McpServer:
                 await asyncio.shield(connection.lost)
             self._ended(attempt, connection.lost.result())
         except Exception as error:
-            self._ended(attempt, failure_reason(error, connection))
+            self._ended(attempt, failure_reason(error, connection, self.config))
         finally:
             if self._connection is connection:  # otherwise a request found it broken and another has replaced it
                 self._client = None
             if not attempt.done():
                 attempt.set_result(None)
+
+    def _auth(self) -> httpx2.Auth | None:
+        """Return what authenticates requests with the sign-in at the server; None if there is none. Raises ConfigError."""
+        if not self.config.may_sign_in or not (self._sign_ins.of(self.config) or {}).get("tokens"):
+            return None
+        from fairlead.extend.mcp.oauth import StoredOAuth
+
+        return StoredOAuth(self.config, self._sign_ins)
 
     def _ended(self, attempt: asyncio.Future[None], reason: str) -> None:
         if self._closing:
@@ -163,8 +175,9 @@ class McpServer:
         was_connected, is_news = attempt.done(), reason != self._reason
         self._client = self._connection_task = None
         self._reason = reason
-        self._failures += 1
-        self._retry_at = time.monotonic() + _PAUSES[min(self._failures, len(_PAUSES)) - 1]
+        if self._connection is None or not self._connection.needs_sign_in:  # which may happen at any time
+            self._failures += 1
+        self._retry_at = time.monotonic() + _PAUSES[max(0, min(self._failures, len(_PAUSES)) - 1)]
         if was_connected:
             hope = "It is reconnected when it is next needed." if self._failures <= RESTARTS else _GIVEN_UP
             self._report_problem(self, "crash", f"The {self._end_message()} {hope}")

@@ -56,6 +56,8 @@ class McpOptions(Struct, frozen=True, kw_only=True):
     is_wanted: Callable[[str], bool]
     #: Called with a warning for everything that cannot be used.
     warn: Callable[[Sequence[str]], None]
+    #: The file with the user's sign-ins at servers; None: none is read or stored.
+    sign_ins: Path | None
     #: Seconds that a prompt waits for servers that are connecting.
     wait: float
 
@@ -188,7 +190,8 @@ class McpServers:
 
         options = self._options
         assert self._host is not None and self._extensions is not None, "servers belong to a session"
-        env = self._host.workspace.env
+        workspace = self._host.workspace
+        env = workspace.env if workspace.agent_env is None else workspace.agent_env
         problems: list[str] = []
         own = load_servers([file for file in options.config_files if file.origin.scope != "project"], env, problems)
         options.warn(problems)
@@ -227,13 +230,15 @@ class McpServers:
 
     def _connect_servers(self, configs: Iterable[ServerConfig], keys: Mapping[str, str]) -> None:
         from fairlead.extend.mcp.server import McpServer
+        from fairlead.extend.mcp.sign_ins import SignIns
 
         assert self._host is not None and self._toolbox is not None
         if self._closed:
             return
+        sign_ins = SignIns(self._options.sign_ins)
         for config in configs:
             key = keys[config.name]
-            server = McpServer(config, key, self._host.workspace, self._update_tools, self._report)
+            server = McpServer(config, key, self._host.workspace, self._update_tools, self._report, sign_ins)
             self._servers[key] = server
             # Reserves its position: the order of tools must not depend on which server is ready first.
             self._toolbox.replace(_owner(server), [])

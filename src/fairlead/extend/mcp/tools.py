@@ -78,7 +78,7 @@ def server_tools(server: McpServer, workspace: Workspace, taken: Collection[str]
 
     Tools with an invalid schema, and tools with a name in `taken`, are left out and added to `problems`.
     """
-    offered = {tool.name: tool for tool in server.offer.tools}
+    offered = {tool.name: tool for tool in server.offer.tools if not server.config.hides(tool.name)}
     names = tool_names(server.key, offered)
     found: list[Tool] = []
     for name, offer in offered.items():
@@ -104,6 +104,7 @@ def _tool(server: McpServer, name: str, offer: types.Tool, workspace: Workspace)
         run=partial(_run, server, offer.name, workspace),
         label=title or f"{server.key}: {offer.name}",
         exclusive=hints is None or not hints.read_only_hint,
+        idempotent=hints is not None and bool(hints.read_only_hint or hints.idempotent_hint),
         timeout=server.config.timeout or workspace.default_timeout,
     )
 

@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec import Raw
 
 from fairlead.core.events import CompactionResult, EntryAppended
-from fairlead.core.messages import AssistantMessage, CustomMessage
+from fairlead.core.messages import AssistantMessage, CustomMessage, Usage
 from fairlead.errors import FairleadError
+from fairlead.extend.extensions.values import converted
 from fairlead.extend.node.results import custom_note
+from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.entries import Replacement, entries_in_context, role_of
 
 if TYPE_CHECKING:
     from fairlead.extend.extensions.engine import Engine
     from fairlead.extend.extensions.registrations import Extension
+    from fairlead.session.history.log import Log
     from fairlead.session.session import Session
 
 #: The events at which entries can be proposed.
@@ -52,12 +55,12 @@ class Boundary:
     def commit(self) -> None:
         """Add the entries, and have the run continue if that was proposed. Raises ValueError if the proposal cannot be used."""
         for draft in self._entries:
-            self._check(draft)
+            _check(self._session.history.log, draft)
         for draft in self._entries:
-            self._add(draft)
+            _add(self._session.history.conversation, draft, self._session.host.now_ms())
             self._session.host.notify(EntryAppended(Raw(self._session.history.log.last_line)))
         if self._continues:
-            if not can_continue(self._session):
+            if not _can_continue(self._session, self._session.history.conversation):
                 raise ValueError(f"{self.name} requested continuation without runnable model context")
             self._session.queue.again = True
 
@@ -77,38 +80,6 @@ class Boundary:
             if role == "toolResult":
                 results.insert(0, entry.id)
         return {"messageEntryId": None, "toolResultEntryIds": results}
-
-    def _check(self, draft: Draft) -> None:
-        """Raise ValueError unless an entry can be added."""
-        log, kind = self._session.history.log, draft.get("type")
-        target = {"context_edit": "targetId", "compaction": "firstKeptEntryId"}.get(str(kind))
-        if kind not in ("custom", "custom_message", "context_edit", "compaction"):
-            raise ValueError(f"Invalid boundary entries: there are no entries of the type {kind}")
-        if target is not None and draft.get(target) not in {entry.id for entry in log.path()}:
-            raise ValueError(f"Invalid boundary entries: {draft.get(target)} is not an entry of this branch")
-        if kind == "custom_message":
-            custom_note(draft)
-        elif kind == "compaction" and not isinstance(draft.get("summary"), str):
-            raise ValueError("Invalid boundary entries: a compaction needs a summary")
-
-    def _add(self, draft: Draft) -> None:
-        history = self._session.history
-        conversation, log = history.conversation, history.log
-        match draft["type"]:
-            case "custom":
-                conversation.note(str(draft.get("customType")), draft.get("data"))
-            case "custom_message":
-                note, now = custom_note(draft), self._session.host.now_ms()
-                conversation.add(CustomMessage(note.custom_type, note.content, note.display, now, note.details))
-            case "context_edit":
-                given = cast("dict[str, Any] | None", draft.get("replacement"))
-                replacement = None if given is None else Replacement(given.get("content"))
-                conversation.keep(lambda: log.context_edit(draft["targetId"], replacement, keep=True))
-                conversation.changed()
-            case _:
-                tokens = conversation.context_tokens() or 0
-                result = CompactionResult(draft["summary"], draft["firstKeptEntryId"], tokens, draft.get("details"))
-                conversation.compacted(result, from_hook=True)
 
 
 class Boundaries:
@@ -151,15 +122,58 @@ class Boundaries:
         return [number for number, extension in self._handlers[name].items() if extension.is_loaded]
 
 
-def can_continue(session: Session) -> bool:
+def _check(log: Log, draft: Draft) -> None:
+    """Raise ValueError unless an entry can be added."""
+    kind = draft.get("type")
+    target = {"context_edit": "targetId", "compaction": "firstKeptEntryId"}.get(str(kind))
+    if kind not in ("custom", "custom_message", "context_edit", "compaction"):
+        raise ValueError(f"Invalid boundary entries: there are no entries of the type {kind}")
+    if target is not None and draft.get(target) not in {entry.id for entry in log.path()}:
+        raise ValueError(f"Invalid boundary entries: {draft.get(target)} is not an entry of this branch")
+    if kind == "custom_message":
+        custom_note(draft)
+    elif kind == "compaction" and not isinstance(draft.get("summary"), str):
+        raise ValueError("Invalid boundary entries: a compaction needs a summary")
+
+
+def _add(conversation: Conversation, draft: Draft, now_ms: int) -> None:
+    """Add an entry to a conversation."""
+    match draft["type"]:
+        case "custom":
+            conversation.note(str(draft.get("customType")), draft.get("data"))
+        case "custom_message":
+            note = custom_note(draft)
+            conversation.add(CustomMessage(note.custom_type, note.content, note.display, now_ms, note.details))
+        case "context_edit":
+            given = cast("dict[str, Any] | None", draft.get("replacement"))
+            replacement = None if given is None else Replacement(given.get("content"))
+            conversation.keep(lambda: conversation.log.context_edit(draft["targetId"], replacement, keep=True))
+            conversation.changed()
+        case _:
+            tokens = conversation.context_tokens() or 0
+            usage = converted(Usage | None, draft.get("usage"), "usage")
+            result = CompactionResult(draft["summary"], draft["firstKeptEntryId"], tokens, draft.get("details"), usage)
+            conversation.compacted(result, from_hook=True)
+
+
+def _can_continue(session: Session, conversation: Conversation) -> bool:
     """Whether the model can be asked again: it has something to answer."""
-    messages = session.history.conversation.for_model()
+    messages = conversation.for_model()
     return bool(messages) and (not isinstance(messages[-1], AssistantMessage) or len(session.queue) > 0)
 
 
-def boundary_context(session: Session) -> dict[str, Any]:
-    """Return what pi calls the context of a boundary: the conversation as the model would see it now."""
+def boundary_context(session: Session, proposed: list[Draft]) -> dict[str, Any]:
+    """Return what pi calls the context of a boundary: the conversation as the model would see it with the proposed entries.
+
+    Raises ValueError if these cannot be used.
+    """
     log, conversation = session.history.log, session.history.conversation
+    if proposed:
+        log = log.forked(log.header)
+        conversation = Conversation.of(log)
+    for draft in proposed:
+        _check(log, draft)
+        _add(conversation, draft, session.host.now_ms())
     shown = entries_in_context(log.path())
     entries = log.plain([entry for entry, _ in shown])
     return {
@@ -169,5 +183,5 @@ def boundary_context(session: Session) -> dict[str, Any]:
         "contextMessages": conversation.messages,
         "llmMessages": conversation.for_model(),
         "pendingMessages": [*session.queue.steering, *session.queue.follow_up],
-        "canContinue": can_continue(session),
+        "canContinue": _can_continue(session, conversation),
     }

@@ -12,7 +12,6 @@ import contextlib
 import logging
 import os
 import signal
-import socket
 import subprocess
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from pathlib import Path
@@ -20,14 +19,15 @@ from typing import Any, TypeVar, cast
 
 from msgspec import DecodeError, json
 
+from fairlead.config.child_guard import child_guard
 from fairlead.config.process import start_thread
 from fairlead.core import lenient
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import FairleadError
+from fairlead.extend.node.launch import launch
 
 _log = logging.getLogger("fairlead.extend")
 
-_RUNTIME = Path(__file__).parent / "runtime" / "main.mjs"
 #: The largest line that is accepted, in bytes.
 _MAX_LINE_BYTES = 256 * 1024 * 1024
 #: Seconds in which the process has to start.
@@ -93,17 +93,8 @@ class NodeBridge:
             env: the environment.
             cache: where compiled extensions are kept; None: nowhere.
         """
-        sockets = [socket.socketpair(), socket.socketpair()]
-        try:
-            self._process = _start_process(node, cwd, env, cache, [theirs for _, theirs in sockets])
-        except BaseException:
-            for ours, _ in sockets:
-                ours.close()
-            raise
-        finally:
-            for _, theirs in sockets:
-                theirs.close()
-        (inbox, _), (outbox, _) = sockets
+        self._process, inbox, outbox = launch(node, cwd, env, cache)
+        child_guard.add(self._process.pid)
         self._inbox, _ = await self._loop.create_connection(asyncio.Protocol, sock=inbox)
         self._outbox, _ = await self._loop.create_connection(lambda: _Lines(self._received, self._ended), sock=outbox)
         try:
@@ -137,6 +128,11 @@ class NodeBridge:
             raise
         finally:
             self._calls.pop(id, None)
+
+    def is_running(self, id: int) -> bool:
+        """Whether the call with a number has no answer yet."""
+        done = self._calls.get(id)
+        return done is not None and not done.done()
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
         """Tell the process something that needs no answer."""
@@ -196,8 +192,9 @@ class NodeBridge:
                 done.set_exception(BridgeLost(reason))
         for task in self._work.values():
             task.cancel()
-        if self._process is not None:
-            start_thread(self._process.wait, "fairlead-node-exit")
+        process = self._process
+        if process is not None:
+            start_thread(lambda: (process.wait(), child_guard.remove(process.pid)), "fairlead-node-exit")
 
     def _ended(self) -> None:
         """The process has closed its socket, usually because it ended."""
@@ -322,24 +319,6 @@ class _Lines(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._on_end()
-
-
-def _start_process(
-    node: str, cwd: Path, env: Mapping[str, str], cache: Path | None, sockets: list[socket.socket]
-) -> subprocess.Popen[bytes]:
-    """Start the runtime, which gets the numbers of these sockets as arguments. What extensions print goes to our stderr."""
-    numbers = [each.fileno() for each in sockets]
-    command = [node, str(_RUNTIME), *map(str, numbers), *([] if cache is None else [str(cache)])]
-    return subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=2,
-        stderr=None,
-        cwd=cwd,
-        env=dict(env),
-        pass_fds=numbers,
-        start_new_session=True,
-    )
 
 
 def _encoded(message: Mapping[str, Any]) -> bytes:

@@ -16,7 +16,7 @@ from fairlead.core.messages import (
 )
 from fairlead.core.model import BlockDelta, BlockEnd, BlockStart
 from fairlead.core.runtime import CancelToken
-from fairlead.core.tool import ToolResult
+from fairlead.core.tool import StructuredResult, ToolResult, as_structured
 from fairlead.extend.extensions import events as e
 from fairlead.extend.node.prompt import changed_prompt, prompt_options
 from fairlead.extend.node.results import decode
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fairlead.session.session import Session
 
 #: The events of pi that fairlead never emits. A handler can be registered, and is never called.
-NEVER_EMITTED = frozenset(("mcp_servers_change", "cache_warming_decision"))
+NEVER_EMITTED = frozenset(("cache_warming_decision",))
 
 
 class Events:
@@ -169,7 +169,11 @@ def _message_update(event: MessageUpdate) -> dict[str, Any]:
 
 def tool_result(result: ToolResult) -> dict[str, Any]:
     """Return the result of a tool in pi's form."""
-    return _without_none(content=result.content, details=result.details, terminate=result.ends_run or None)
+    flags = {"terminate": result.ends_run or None, "isError": result.failed or None}
+    fields = _without_none(content=result.content, details=result.details, **flags, usage=result.usage)
+    if isinstance(result, StructuredResult):
+        fields["structuredContent"] = result.structured()
+    return fields
 
 
 def _tool_result(event: e.ToolResultEvent) -> dict[str, Any]:
@@ -180,7 +184,8 @@ def _tool_result(event: e.ToolResultEvent) -> dict[str, Any]:
         "content": event.content,
         "details": event.details,
         "isError": event.is_error,
-        **_without_none(parentToolCallId=event.parent_call_id),
+        **_without_none(parentToolCallId=event.parent_call_id, usage=event.usage),
+        **({} if event.structured is None else {"structuredContent": event.structured()}),
     }
 
 
@@ -198,7 +203,8 @@ def _tool(event: Any) -> dict[str, Any]:
         case core.ToolUpdate():
             fields |= {"args": event.arguments, "partialResult": tool_result(event.partial)}
         case _:
-            fields |= _without_none(result=tool_result(event.result), isError=event.is_error, durationMs=event.duration_ms)
+            result = event.result if event.structured is None else as_structured(event.result, event.structured)
+            fields |= _without_none(result=tool_result(result), isError=event.is_error, durationMs=event.duration_ms)
     return fields
 
 

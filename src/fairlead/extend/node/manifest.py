@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 
 from fairlead.config.packages import manifest_paths, read_manifest
+from fairlead.extend import SCRIPT_SUFFIXES
 
-#: The names of files that pi, omp and xcsh load as extensions, and of those that make a folder such an extension.
-SCRIPT_SUFFIXES = frozenset((".js", ".ts", ".mjs", ".mts", ".cjs", ".cts", ".jsx", ".tsx"))
+#: The names of files that make a folder an extension.
 _INDEX_FILES = ("index.ts", "index.js", "index.mts", "index.mjs")
 
 
@@ -17,7 +17,7 @@ def script_files(path: Path) -> list[Path]:
 
     Returns none if pi would not load anything from there.
     """
-    if path.suffix in SCRIPT_SUFFIXES and os.path.isfile(path):  # noqa: PTH113
+    if path.suffix in SCRIPT_SUFFIXES and os.path.isfile(path):
         return [] if path.name.endswith((".d.ts", ".d.mts", ".d.cts")) else [path]
     manifest = read_manifest(path)
     if manifest is not None and "extensions" in manifest:
@@ -48,7 +48,7 @@ def folder_scripts(folder: Path) -> list[Path]:
 
 
 def _index_of(folder: Path) -> list[Path]:
-    return [folder / name for name in _INDEX_FILES if os.path.isfile(folder / name)][:1]  # noqa: PTH113
+    return [folder / name for name in _INDEX_FILES if os.path.isfile(folder / name)][:1]
 
 
 def script_name(place: Path, file: Path) -> str:

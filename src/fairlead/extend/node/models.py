@@ -11,6 +11,7 @@ from fairlead.core.model import (
     BlockDelta,
     BlockEnd,
     BlockStart,
+    Interceptor,
     Model,
     ModelMessage,
     ModelRequest,
@@ -23,7 +24,7 @@ from fairlead.core.runtime import CancelToken
 from fairlead.errors import FairleadError, ProviderError
 from fairlead.extend.extensions.calling import Deadline
 from fairlead.extend.extensions.context import Context
-from fairlead.extend.extensions.values import converted
+from fairlead.extend.extensions.values import converted, object_or_empty
 from fairlead.extend.node.bridge import BridgeLost, RemoteError, abortable
 from fairlead.models.added_logins import prepare_key
 
@@ -49,7 +50,7 @@ class ExtensionCall:
         self._model = model
         self._number: int = params["number"]
         self._given: dict[str, Any] = params.get("context") or {}
-        self._options: dict[str, Any] = params.get("options") or {}
+        self.options: dict[str, Any] = params.get("options") or {}
         self._wanted: list[str] = params.get("wanted") or []
         self._report = report
         self._cancel = CancelToken()
@@ -59,7 +60,7 @@ class ExtensionCall:
         return await abortable(self._read(), self._cancel, _ABORT_SECONDS)
 
     async def _read(self) -> AssistantMessage:
-        stream = await self._remote.engine.session.models.stream(self._model)
+        stream = await self._remote.engine.session.models.stream(self._model, self.options.get("apiKey") or None)
         async for batch in stream(self._request(), self._cancel):
             pieces = [piece for event in batch if (piece := _piece(event)) is not None]
             if pieces:
@@ -69,7 +70,7 @@ class ExtensionCall:
         raise ProviderError("The model gave no answer.")
 
     def _request(self) -> ModelRequest:
-        given, options = self._given, self._options
+        given, options = self._given, self.options
         messages = [message for message in given.get("messages") or () if message.get("role") != "system"]
         system = [message for message in given.get("messages") or () if message.get("role") == "system"]
         prompt = given.get("systemPrompt") or "\n\n".join(str(message.get("content") or "") for message in system)
@@ -80,18 +81,18 @@ class ExtensionCall:
             tools=[ToolSpec(tool["name"], tool.get("description", ""), tool["parameters"]) for tool in tools],
             thinking=self._model.clamp(options.get("reasoning") or "off"),
             max_tokens=options.get("maxTokens"),
-            interceptor=self if self._wanted or options.get("headers") or options.get("temperature") is not None else None,
+            interceptor=self if self._wanted or options else None,
         )
 
     # As an interceptor
 
     async def request(self, payload: dict[str, Any], headers: dict[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
-        temperature = self._options.get("temperature")
+        temperature = self.options.get("temperature")
         if temperature is not None:
             part = payload.setdefault("generationConfig", {}) if self._model.api.startswith("google") else payload
             part["temperature"] = temperature
         changed = await self._call("payload", payload)
-        return payload if changed is None else changed, {**headers, **(self._options.get("headers") or {})}
+        return payload if changed is None else changed, {**headers, **(self.options.get("headers") or {})}
 
     async def response(self, status: int, headers: Mapping[str, str]) -> None:
         await self._call("response", {"status": status, "headers": headers})
@@ -132,23 +133,38 @@ def _piece(event: StreamEvent) -> dict[str, Any] | None:
 class StreamContext(Context):
     """The context of a call in which an extension asks its model. `events` gets what the model's answer consists of."""
 
-    def __init__(self, remote: RemoteExtensions) -> None:
+    def __init__(self, remote: RemoteExtensions, interceptor: Interceptor | None) -> None:
         super().__init__(remote.engine, Deadline(None))
         #: pi's stream events; None ends them.
         self.events: asyncio.Queue[Mapping[str, Any] | None] = asyncio.Queue()
+        self._interceptor = interceptor
+
+    async def seen(self, kind: str, value: Any) -> Any:
+        """Show handlers what the extension sends or receives. Returns what to send instead, if `kind` is `payload`."""
+        if self._interceptor is None:
+            return None
+        if kind == "payload":
+            return (await self._interceptor.request(converted(dict[str, Any], value, "payload"), {}))[0]
+        if kind == "response":
+            response = object_or_empty(value)
+            headers = {str(name): str(each) for name, each in object_or_empty(response.get("headers")).items()}
+            await self._interceptor.response(converted(int, response.get("status"), "status"), headers)
+        return None
 
 
 def remote_stream(remote: RemoteExtensions, number: int) -> ProviderStream:
     """Return a stream that has an extension call its model."""
 
     async def stream(model: Model, request: ModelRequest, cancel: CancelToken) -> AsyncIterator[Piece]:
-        context = StreamContext(remote)
+        context = StreamContext(remote, request.interceptor)
         system = {"role": "system", "content": request.system_prompt, "tools": request.tools, "timestamp": 0}
         transcript = {"systemPrompt": request.system_prompt, "messages": [system, *request.messages], "tools": request.tools}
         await prepare_key(remote.engine.host.registry, model.provider)
-        options = {"reasoning": request.thinking, "maxTokens": request.max_tokens, **_auth(remote, model)}
+        mine = request.interceptor.options if isinstance(request.interceptor, ExtensionCall) else {}
+        options = {"reasoning": request.thinking, "maxTokens": request.max_tokens, **_auth(remote, model), **mine}
         with remote.signals.of_call(cancel) as signal:
             given = {"number": number, "model": model, "context": transcript, "signal": signal, "options": options}
+            given["isSeen"] = request.interceptor is not None
             answering = asyncio.ensure_future(remote.call("stream", given, context))
             answering.add_done_callback(lambda _: context.events.put_nowait(None))
             try:

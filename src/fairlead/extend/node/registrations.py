@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from fairlead.errors import ConfigError
+from fairlead.extend.extensions.calling import Deadline
 from fairlead.extend.extensions.context import Context
 from fairlead.extend.extensions.events import EVENTS
-from fairlead.extend.extensions.values import converted
-from fairlead.extend.mcp.config import ServerConfig
+from fairlead.extend.extensions.values import converted, object_or_empty
+from fairlead.extend.mcp.config import OAuthSettings, ServerConfig
 from fairlead.extend.node.boundary import BOUNDARIES, Boundaries
+from fairlead.extend.node.bridge import BridgeLost, RemoteError
 from fairlead.extend.node.events import NEVER_EMITTED, cancel_token
 from fairlead.extend.node.requests import source_info
 from fairlead.extend.node.results import unusable_result
@@ -32,6 +35,24 @@ Params = Mapping[str, Any]
 
 #: The exposures of pi with which tools can call a tool, whether or not it is active.
 _CALLABLE = ("codemode", "deferred")
+#: The schemas of the data that our own tools return, as pi has them.
+_RESULTS: Mapping[str, Any] = {
+    "bash": {
+        "type": "object",
+        "required": ["output", "truncated", "exit_code", "wall_time_seconds"],
+        "properties": {
+            "output": {"type": "string", "description": "Combined stdout and stderr, possibly truncated"},
+            "truncated": {"type": "boolean"},
+            "full_output_path": {"type": "string", "description": "Full output, when truncated"},
+            "exit_code": {"type": "number"},
+            "wall_time_seconds": {"type": "number"},
+        },
+    },
+    "read": {"anyOf": [{"type": "string"}, {"type": "object", "properties": {"type": {"const": "image"}}}]},
+}
+#: How tools of MCP servers can reach the model in pi, and an older name for one of these.
+_EXPOSURES = ("codemode", "deferred", "direct", "hidden")
+_ALL_EXPOSURES = (*_EXPOSURES, "codemode-deferred")
 #: The names that pi allows for MCP servers.
 _SERVER_NAME = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -47,6 +68,10 @@ class RemoteRegistrations:
         self._off: dict[int, Callable[[], None]] = {}
         #: The tools that extensions have registered, in pi's form.
         self._described: dict[str, Params] = {}
+        #: The tools that choose how tools are declared: their numbers and extensions.
+        self._presenters: dict[str, tuple[int, Extension]] = {}
+        #: The version of the tools that were last presented.
+        self._presented: int | None = None
 
     def answers(self) -> dict[str, Answer]:
         """Return the requests that register something, by name."""
@@ -115,6 +140,9 @@ class RemoteRegistrations:
         tool, is_active = remote_tool(self._remote, extension, params["number"], params["tool"])
         self._engine.registrations.add_made_tool(extension, tool, is_active=is_active)
         self._described[tool.name] = params["tool"]
+        self._presenters.pop(tool.name, None)
+        if params["tool"].get("presents"):
+            self._presenters[tool.name] = params["number"], extension
 
     def _register_command(self, params: Params) -> None:
         number = params["number"]
@@ -177,10 +205,37 @@ class RemoteRegistrations:
 
     # What is known about tools
 
+    @property
+    def presents_tools(self) -> bool:
+        """Whether tools have to choose again how the tools are declared, because these have changed."""
+        return (bool(self._presenters) or self._presented is not None) and self._presented != self._engine.session.tools.version
+
+    async def present_tools(self) -> None:
+        """Have the active tools with pi's `prepareLoadout` choose how the tools are declared to the model."""
+        tools = self._engine.session.tools
+        self._presented = tools.version
+        hidden: set[str] = set()
+        descriptions: dict[str, str] = {}
+        for name in tools.active:
+            number, extension = self._presenters.get(name, (0, None))
+            if extension is None:
+                continue
+            try:
+                async with asyncio.timeout(self._engine.host.timeout):
+                    chosen = await self._remote.call("present", {"number": number}, Context(self._engine, Deadline(None)))
+                given = object_or_empty(chosen)
+                descriptions |= converted(dict[str, str], given.get("descriptions") or {}, "descriptions")
+                hidden |= set(converted(list[str], given.get("hiddenDeclarations") or [], "hiddenDeclarations"))
+            except (RemoteError, BridgeLost, TypeError, TimeoutError) as error:
+                self._engine.report(extension.path, "prepare_loadout", error)
+        tools.present(hidden, descriptions)
+
     def described_tool(self, name: str) -> dict[str, Any]:
         """Return what pi says about a tool besides its schema."""
         given = self._described.get(name) or {}
-        more = {key: given[key] for key in ("namespace", "annotations") if given.get(key) is not None}
+        more = {key: given[key] for key in ("namespace", "annotations", "outputSchema") if given.get(key) is not None}
+        if "outputSchema" not in more and name in _RESULTS and name not in self._described:
+            more["outputSchema"] = _RESULTS[name]
         return {"exposure": given.get("exposure") or "direct", "sourceInfo": self.source_of_tool(name), **more}
 
     def callable_tools(self) -> dict[str, Tool]:
@@ -220,11 +275,15 @@ def _server(name: str, config: Any, origin: Origin) -> ServerConfig:
         raise ConfigError(f'server "{name}": timeout must be a positive number of seconds')
     if kind == "sse":
         raise ConfigError(f'server "{name}": legacy SSE transport is not supported; use the streamable HTTP URL')
-    common: dict[str, Any] = {"name": name, "origin": origin, "timeout": timeout}
+    exposures = _exposures(name, given)
+    common: dict[str, Any] = {"name": name, "origin": origin, "timeout": timeout, "exposures": exposures}
     if isinstance(url := given.get("url"), str) and kind in (None, "http", "streamable-http"):
         if not url.lower().startswith(("http://", "https://")):
             raise ConfigError(f'server "{name}": url must be an http or https URL')
-        return ServerConfig(url=url, headers=converted(dict[str, str], given.get("headers") or {}, "headers"), **common)
+        oauth = converted(OAuthSettings, given.get("oauth") or {}, "oauth")
+        oauth.check()
+        headers = converted(dict[str, str], given.get("headers") or {}, "headers")
+        return ServerConfig(url=url, headers=headers, oauth=oauth, **common)
     if isinstance(command := given.get("command"), str) and kind in (None, "stdio"):
         return ServerConfig(
             command=(command, *converted(list[str], given.get("args") or [], "args")),
@@ -233,3 +292,18 @@ def _server(name: str, config: Any, origin: Origin) -> ServerConfig:
             **common,
         )
     raise ConfigError(f'server "{name}" needs either "command" (stdio) or "url" (streamable HTTP)')
+
+
+def _exposures(name: str, given: Mapping[str, Any]) -> dict[str, str]:
+    """Return how the tools of a server reach the model, by name or pattern. Raises ConfigError, with the text that pi has."""
+    tools, server = given.get("toolExposure"), given.get("exposure")
+    allowed = ", ".join(f'"{each}"' for each in _EXPOSURES)
+    if server is not None and server not in _ALL_EXPOSURES:
+        raise ConfigError(f'server "{name}": exposure must be one of {allowed}')
+    if not isinstance(tools, dict | None):
+        raise ConfigError(f'server "{name}": toolExposure must map tool names to exposures')
+    found = cast("dict[str, Any]", tools or {})
+    for tool, exposure in found.items():
+        if exposure not in _ALL_EXPOSURES:
+            raise ConfigError(f'server "{name}": toolExposure "{tool}" must be one of {allowed}')
+    return {**found, **({} if server is None else {"*": server})}

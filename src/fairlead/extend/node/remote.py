@@ -18,6 +18,7 @@ from fairlead.extend.extensions.registrations import Extension
 from fairlead.extend.node.boundary import boundary_context
 from fairlead.extend.node.bridge import BridgeLost, NodeBridge, RemoteError
 from fairlead.extend.node.events import Events
+from fairlead.extend.node.launch import cache_folder
 from fairlead.extend.node.program import is_new_enough, no_usable_node, node_programs, version_of
 from fairlead.extend.node.registrations import RemoteRegistrations
 from fairlead.extend.node.requests import Requests
@@ -97,12 +98,14 @@ class RemoteExtensions:
         requests, registrations = Requests(self.engine, self), self.registrations
         tools = ToolRequests(self.engine, self.context_of, registrations.callable_tools)
         at_once = {**requests.answers(), **registrations.answers(), **self._answers(), **tools.answers()}
-        slow = {**requests.slow_answers(), **tools.slow_answers(), "loginAsk": self._ask_login}
+        slow = {**requests.slow_answers(), **tools.slow_answers(), "loginAsk": self._ask_login, "seen": self._seen}
         host = self.engine.host
         # Set before it is started, so that it can be closed meanwhile.
         self._bridge = bridge = NodeBridge(at_once, slow, stuck_after=_STUCK * host.timeout)
-        cache = None if host.home.isolated else host.home.root / "cache" / "node"
-        return await bridge.start(node, host.cwd, self.engine.session.host.workspace.env, cache)
+        # An extension is the user's own program, like those in Python, which see the agent's environment too.
+        workspace = self.engine.session.host.workspace
+        env = workspace.env if workspace.agent_env is None else workspace.agent_env
+        return await bridge.start(node, host.cwd, env, cache_folder(host.home))
 
     def _kill_bridge(self) -> None:
         assert self._bridge is not None
@@ -159,13 +162,17 @@ class RemoteExtensions:
         """Call code of an extension on behalf of `context`. Raises RemoteError or BridgeLost."""
         started: list[int] = []
 
+        assert self._bridge is not None, "an extension has been loaded"
+        bridge = self._bridge
+
         def start(id: int) -> None:
             started.append(id)
             self._contexts[id] = context
+            if isinstance(context, CommandContext):
+                context.is_ending = lambda: not bridge.is_running(id)
 
-        assert self._bridge is not None, "an extension has been loaded"
         try:
-            return await self._bridge.call(method, params, start)
+            return await bridge.call(method, params, start)
         finally:
             for id in started:
                 self._contexts.pop(id, None)
@@ -185,18 +192,21 @@ class RemoteExtensions:
         return {
             "failed": self._failed,
             "waits": self._waits,
-            "boundaryContext": lambda params: boundary_context(self.engine.session),
+            "boundaryContext": lambda params: boundary_context(self.engine.session, params.get("entries") or []),
             "streamEvent": self._stream_event,
             "loginNews": self._login_news,
-            # After the response of a command whose end arrived just before.
-            "flush": lambda params: _after_what_is_due(self.engine.outbox.send, 8),
+            "flush": lambda params: self.engine.send_held(),
         }
 
     def _waits(self, params: Params) -> None:
-        """A command waits for something. What it has asked for so far is shown first."""
+        """A command waits for something. What it has asked for so far is shown first.
+
+        The tasks for what it has asked are created already. The event loop runs them before what is scheduled now, and a question
+        is shown in the first step of its task.
+        """
         context = self._contexts.get(params["call"])
         if isinstance(context, CommandContext) and context.on_wait is not None:
-            _after_what_is_due(context.on_wait)
+            asyncio.get_running_loop().call_soon(context.on_wait)
 
     def _stream_event(self, params: Params) -> None:
         from fairlead.extend.node.models import StreamContext
@@ -212,6 +222,13 @@ class RemoteExtensions:
         if isinstance(context, LoginContext):
             context.tell(params)
 
+    async def _seen(self, params: Params, report: Callable[[Any], None]) -> Any:
+        """An extension that calls its model itself shows what it sends or receives."""
+        from fairlead.extend.node.models import StreamContext
+
+        context = self._contexts.get(params["call"])
+        return await context.seen(params["kind"], params.get("value")) if isinstance(context, StreamContext) else None
+
     async def _ask_login(self, params: Params, report: Callable[[Any], None]) -> Any:
         from fairlead.extend.node.logins import LoginContext
 
@@ -222,7 +239,7 @@ class RemoteExtensions:
         """An extension failed outside any call."""
         loaded = self._loaded.get(params.get("extension") or 0)
         error = RemoteError(params["error"]["message"], params["error"].get("stack") or "")
-        self.engine.report("extension" if loaded is None else loaded[1].path, "uncaught", error)
+        self.engine.report("extension" if loaded is None else loaded[1].path, params.get("event") or "uncaught", error)
 
 
 class Signals:
@@ -281,9 +298,3 @@ class QuietMessages:
             self._session.history.conversation.add(message)
             self._session.host.notify(MessageStart(message))
             self._session.host.notify(MessageEnd(message))
-
-
-def _after_what_is_due(work: Callable[[], None], rounds: int = 4) -> None:
-    """Call `work` when tasks that have just been created, and the tasks that these create, have begun."""
-    loop = asyncio.get_running_loop()
-    loop.call_soon(work if rounds == 0 else lambda: _after_what_is_due(work, rounds - 1))

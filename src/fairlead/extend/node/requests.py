@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import Raw, json
 
+from fairlead.config import json_files
 from fairlead.core.messages import CustomMessage, ImageContent, UserBlock
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import FairleadError
 from fairlead.extend.extensions.calling import Deadline
 from fairlead.extend.extensions.context import CommandContext
 from fairlead.extend.extensions.values import converted, object_or_empty
-from fairlead.extend.node.bridge import abortable
 from fairlead.extend.node.prompt import prompt_options
 from fairlead.extend.node.results import custom_note
 
@@ -58,6 +60,7 @@ class Requests:
             "abort": lambda params: self._context.abort(),
             "shutdown": lambda params: self._context.shutdown(),
             "scopedModels": lambda params: [],
+            "loginEntry": lambda params: self._engine.host.registry.login_entry(params["name"]),
             "models": lambda params: self._models(all=bool(params.get("all"))),
             "parseYaml": _parse_yaml,
         }
@@ -163,7 +166,7 @@ class Requests:
     def _settings(self, params: Params) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for level, path in self._engine.host.home.settings_files(self._engine.host.cwd):
-            if level == "user" and path.suffix == ".json" and path.is_file():
+            if level == "user" and path.suffix == ".json" and os.path.isfile(path):
                 found |= cast("dict[str, Any]", json.decode(path.read_bytes()))
         return found
 
@@ -205,6 +208,24 @@ class Requests:
             return None
         auth = self._engine.host.registry.auth(model)
         return {"apiKey": auth.api_key, "headers": auth.headers, "baseUrl": model.base_url}
+
+    def _stored_models(self, params: Params) -> Any:
+        """Return what a provider of an extension stored about its models; None if it stored nothing."""
+        home = self._engine.host.registry.home
+        data = None if home.isolated else json_files.read_bytes(home.models_store_path)
+        return None if data is None else json_files.parse_object(home.models_store_path, data).get(params["name"])
+
+    def _store_models(self, params: Params) -> None:
+        name, entry = params["name"], params.get("entry")
+        home = self._engine.host.registry.home
+
+        def change(content: dict[str, Any]) -> None:
+            content.pop(name, None)
+            if entry is not None:
+                content[name] = entry
+
+        if not home.isolated:
+            json_files.update_object(home.models_store_path, change)
 
     async def _stream_model(self, params: Params, report: Report) -> Any:
         from fairlead.extend.node.models import ExtensionCall
@@ -324,7 +345,11 @@ class Requests:
                 asking = ui.input(title, params.get("placeholder"), **limits)
             case _:
                 asking = ui.editor(title, params.get("prefill"), cancel=cancel)
-        return await abortable(asking, cancel)
+        try:
+            return await asking  # in this task, so that the question is shown in its first step
+        except asyncio.CancelledError:  # the extension has withdrawn it
+            cancel.fire()
+            return None
 
     def _show(self, params: Params) -> None:
         ui = self._context.ui
@@ -345,7 +370,7 @@ class Requests:
 _AT_ONCE = (
     "runSignal contextUsage sessionContext tools describeTool commands settings sessions modelAuth "
     "providerKey sendMessage sendUserMessage appendEntry setSessionName getSessionName setLabel setActiveTools setModel "
-    "setThinkingLevel show"
+    "setThinkingLevel show storedModels storeModels"
 ).split()
 
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import msgspec
 
-from fairlead.core.messages import ImageContent, Message, ModelMessage, UserBlock
+from fairlead.core.messages import ImageContent, Message, ModelMessage, Usage, UserBlock
 from fairlead.errors import ConfigError
 from fairlead.extend.extensions import events as e
 from fairlead.extend.extensions.values import converted
@@ -100,7 +100,8 @@ def _text(content: Any) -> str:
 def _decode_tool_result(result: dict[str, Any]) -> Any:
     content = converted(list[UserBlock], result["content"], "result") if result.get("content") is not None else None
     details = result.get("details", msgspec.UNSET)
-    return e.Amend(content, details, result.get("isError"))
+    usage = converted(Usage | None, result.get("usage"), "usage")
+    return e.Amend(content, details, result.get("isError"), result.get("structuredContent", msgspec.UNSET), usage)
 
 
 def _decode_message(result: dict[str, Any]) -> Any:

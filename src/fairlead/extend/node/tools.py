@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 
-from fairlead.core.messages import UserBlock
+from fairlead.core.messages import Usage, UserBlock
 from fairlead.core.nested import NestedResult
 from fairlead.core.runtime import CancelToken
-from fairlead.core.tool import Tool, ToolContext, ToolResult
+from fairlead.core.tool import Tool, ToolContext, ToolResult, as_structured
 from fairlead.errors import ConfigError, ToolError
 from fairlead.extend.extensions.calling import Deadline
 from fairlead.extend.extensions.context import Context, ToolRunContext
@@ -104,14 +104,14 @@ class _PreparingRunner(_Runner):
 
 
 def decoded_result(result: Any) -> ToolResult:
-    """Return what a tool of an extension returned. Raises ToolError if it says that it failed, and TypeError if it is invalid."""
+    """Return what a tool of an extension returned. Raises TypeError if it is invalid."""
     fields = object_or_empty(result)
     content = converted(list[UserBlock], fields.get("content") or [], "content")
-    details, ends_run = fields.get("details"), fields.get("terminate") is True
-    if fields.get("isError"):
-        text = "".join(getattr(block, "text", "") for block in content)
-        raise ToolError(text, cast("dict[str, Any]", details) if isinstance(details, dict) else None, ends_run=ends_run)
-    return ToolResult(content, details, ends_run=ends_run)
+    usage = converted(Usage | None, fields.get("usage"), "usage")
+    ends_run, failed = fields.get("terminate") is True, fields.get("isError") is True
+    result = ToolResult(content, fields.get("details"), ends_run=ends_run, usage=usage, failed=failed)
+    structured = fields.get("structuredContent")
+    return result if structured is None else as_structured(result, lambda: structured)
 
 
 class ToolRequests:

@@ -1,8 +1,9 @@
 // `pi`: the object with which an extension adds itself to the agent.
 
-import { askNow, notify } from "./channel.mjs";
-import { onlyInTerminal } from "./context.mjs";
+import { askNow, described, notify } from "./channel.mjs";
+import { createContext, onlyInTerminal } from "./context.mjs";
 import { exec } from "./exec.mjs";
+import { announce, isLoading, plainForm, refreshSoon } from "./provider-models.mjs";
 
 /** Everything that extensions have registered here: functions, by a number that the agent knows. */
 export const registered = new Map();
@@ -52,16 +53,40 @@ export function forget({ extension }) {
 
 function plainTool(tool) {
 	const { name, label, description, parameters, promptSnippet, promptGuidelines, executionMode, defaultActive } = tool;
-	const { exposure, namespace, annotations } = tool;
+	const { exposure, namespace, annotations, outputSchema } = tool;
 	return {
 		...{ name, label, description, parameters, promptSnippet, promptGuidelines, executionMode, defaultActive },
-		...{ exposure, namespace, annotations },
+		...{ exposure, namespace, annotations, outputSchema },
 		prepares: typeof tool.prepareArguments === "function",
+		presents: typeof tool.prepareLoadout === "function",
 	};
 }
 
-function plainProvider(config) {
-	return JSON.parse(JSON.stringify({ ...config, streamSimple: undefined, refreshModels: undefined, oauth: undefined }));
+/** The last registration of a provider by an extension. */
+function registeredProvider(extension, name) {
+	return [...registered].findLast(([, each]) => each.kind === "provider" && each.extension === extension && each.name === name);
+}
+
+/** All tools of the session. Those of extensions here have their functions. */
+export function listedTools() {
+	const mine = new Map([...registered.values()].filter((each) => each.kind === "tool").map(({ tool }) => [tool.name, tool]));
+	return askNow("tools").map((tool) => {
+		const reachesTools = mine.get(tool.name)?.reachesTools;
+		return reachesTools ? { ...tool, reachesTools } : tool;
+	});
+}
+
+/** Tell the handlers of `mcp_servers_change`, unless extensions are still being loaded. Nothing waits for them. */
+function serversChanged() {
+	if (isLoading()) return;
+	const event = { type: "mcp_servers_change", servers: askNow("mcpServers") };
+	for (const { extension, kind, event: name, run } of [...registered.values()]) {
+		if (kind === "handler" && name === event.type) {
+			(async () => run({ ...event }, createContext()))().catch((error) =>
+				notify("failed", { extension, event: name, error: described(error) }),
+			);
+		}
+	}
 }
 
 /** Make the object for one extension. */
@@ -75,7 +100,7 @@ export function createApi(extension) {
 	return {
 		on(event, handler) {
 			const number = keep({ extension, kind: "handler", event, run: handler });
-			act("on", { event, number });
+			if (event !== "mcp_servers_change") act("on", { event, number });
 			return () => {
 				if (registered.delete(number)) act("off", { number });
 			};
@@ -95,13 +120,23 @@ export function createApi(extension) {
 		getFlag: (name) => act("getFlag", { name }) ?? undefined,
 		registerProvider(given, config) {
 			const [name, described] = typeof given === "string" ? [given, config] : [given.id, given];
-			const number = keep({ extension, kind: "provider", config: described });
-			const models = described.models ?? described.getModels?.();
-			const streams = typeof described.streamSimple === "function";
-			const logsIn = typeof described.oauth?.login === "function";
-			act("registerProvider", { number, name, config: { ...plainProvider(described), models }, streams, logsIn });
+			// Registering it again keeps what the new description does not mention.
+			const [before, previous] = registeredProvider(extension, name) ?? [];
+			const news = Object.fromEntries(Object.entries(described).filter(([, value]) => value !== undefined));
+			const number = keep({ extension, kind: "provider", name, config: plainForm(config ? { ...previous?.config, ...news } : given) });
+			try {
+				announce(number);
+			} catch (error) {
+				registered.delete(number);
+				throw error;
+			}
+			registered.delete(before);
+			refreshSoon(number);
 		},
-		unregisterProvider: (name) => void act("unregisterProvider", { name }),
+		unregisterProvider(name) {
+			registered.delete(registeredProvider(extension, name)?.[0]);
+			act("unregisterProvider", { name });
+		},
 
 		registerShortcut: () => onlyInTerminal("registerShortcut"),
 		registerMessageRenderer: () => onlyInTerminal("registerMessageRenderer"),
@@ -117,7 +152,7 @@ export function createApi(extension) {
 		setLabel: (entry, label) => void act("setLabel", { entry, label }),
 		exec: (command, args, options) => exec(command, args, options),
 		getActiveTools: () => act("tools").filter((tool) => tool.active).map((tool) => tool.name),
-		getAllTools: () => act("tools").map(({ active, callable, ...tool }) => tool),
+		getAllTools: () => listedTools().map(({ active, callable, label, outputSchema, ...tool }) => tool),
 		setActiveTools: (names) => void act("setActiveTools", { names }),
 		getCommands: () => act("commands"),
 		getSettings: () => act("settings"),
@@ -126,8 +161,14 @@ export function createApi(extension) {
 		setThinkingLevel: (level) => void act("setThinkingLevel", { level }),
 		events: eventsOf(extension),
 
-		registerMcpServer: (name, config) => void act("registerMcpServer", { name, config }),
-		unregisterMcpServer: (name) => void act("unregisterMcpServer", { name }),
+		registerMcpServer(name, config) {
+			act("registerMcpServer", { name, config });
+			serversChanged();
+		},
+		unregisterMcpServer(name) {
+			act("unregisterMcpServer", { name });
+			serversChanged();
+		},
 		getMcpServers: () => act("mcpServers"),
 		registerVirtualModel(definition) {
 			const number = keep({ extension, kind: "router", definition });

@@ -1,7 +1,7 @@
 // What the agent calls: event handlers, tools and commands of extensions.
 
 import { askNow, notify } from "./channel.mjs";
-import { registered } from "./api.mjs";
+import { listedTools, registered } from "./api.mjs";
 import { createCommandContext, createContext, createToolContext, dropSignal, signalOf } from "./context.mjs";
 
 /** The field of an event that handlers may change in place. */
@@ -20,7 +20,10 @@ export async function handle({ number, event, signal }, call) {
 	if (given.signal && "signal" in event) event.signal = given.signal;
 	const ctx = createContext(call, given);
 	// Only when it is read: it is the whole conversation.
-	if ("outcome" in event) Object.defineProperty(event, "context", { get: () => askNow("boundaryContext"), enumerable: false });
+	if ("outcome" in event) {
+		const { entries } = event;
+		Object.defineProperty(event, "context", { get: () => askNow("boundaryContext", { entries }), enumerable: false });
+	}
 	try {
 		const result = await entry.run(event, ctx);
 		if (type === "user_bash" && result?.operations) return { result: { result: await userBash(event, result.operations, given.signal) } };
@@ -50,6 +53,21 @@ export async function runTool({ number, toolCallId, args, signal }, call) {
 
 export async function prepareArguments({ number, args }) {
 	return found(number, "tool").tool.prepareArguments(args);
+}
+
+/** Have a tool choose how the tools are declared to the model. */
+export async function presentTools({ number }) {
+	const { tool } = found(number, "tool");
+	const tools = listedTools();
+	const named = new Map(tools.map((each) => [each.name, each]));
+	return tool.prepareLoadout({
+		declared: tools.filter((each) => each.active),
+		callable: tools.filter((each) => each.callable),
+		registered: tools,
+		getExposure: (name) => named.get(name)?.exposure ?? "direct",
+		getNamespace: (name) => named.get(name)?.namespace,
+		getPromptGuidelines: (name) => named.get(name)?.promptGuidelines ?? [],
+	});
 }
 
 export async function runCommand({ number, args }, call) {

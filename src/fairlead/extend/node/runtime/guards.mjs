@@ -27,9 +27,23 @@ export function installGuards() {
 	process.exit = (code) => {
 		throw new Error(`process.exit(${code ?? ""}) was called, which does not end the agent.`);
 	};
-	process.on("uncaughtException", report);
-	process.on("unhandledRejection", report);
-	for (const signal of ["SIGINT", "SIGHUP"]) process.on(signal, () => {});
+	listen();
+	const { removeAllListeners } = process;
+	process.removeAllListeners = (...given) => {
+		removeAllListeners.apply(process, given);
+		listen();
+		return process;
+	};
+}
+
+const ignore = () => {};
+
+/** Listen to what would end the process, unless that is done already. */
+function listen() {
+	const listeners = { uncaughtException: report, unhandledRejection: report, SIGINT: ignore, SIGHUP: ignore };
+	for (const [event, listener] of Object.entries(listeners)) {
+		if (!process.listeners(event).includes(listener)) process.on(event, listener);
+	}
 }
 
 /**

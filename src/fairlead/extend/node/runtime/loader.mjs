@@ -14,11 +14,12 @@ const typebox = (name) => require("./vendor/typebox/typebox.cjs")[name];
 const SCOPES = ["@earendil-works", "@mariozechner", "@oh-my-pi"];
 const AI_PATHS = ["", "/compat", "/models", "/oauth", "/providers/all"];
 
-/** A module whose unknown names are functions that do nothing, so that code which draws can be loaded. */
+/** A module whose unknown classes do nothing, so that code which draws can be loaded. Its unknown functions say so when called. */
 function lenient(module, what) {
 	return new Proxy(module, {
 		get: (target, name) => (name in target || typeof name === "symbol" || name === "then" ? target[name] : unknown(what, name)),
-		has: (target, name) => name in target,
+		// jiti reads only the names that a module has.
+		has: (target, name) => name in target || (typeof name === "string" && name !== "then" && name !== "default"),
 	});
 }
 
@@ -28,17 +29,21 @@ function unknown(what, name) {
 	if (name === "default" || name === "__esModule") return undefined;
 	const key = `${what} ${name}`;
 	if (!unknowns.has(key)) {
-		unknowns.set(
-			key,
-			class {
-				constructor() {
-					return tui.inert();
-				}
-			},
-		);
+		unknowns.set(key, /^[a-z]/.test(name) ? missing(what, name) : inertClass());
 	}
 	return unknowns.get(key);
 }
+
+const missing = (what, name) => () => {
+	throw new Error(`${name}() of ${what} is not available in fairlead.`);
+};
+
+const inertClass = () =>
+	class {
+		constructor() {
+			return tui.inert();
+		}
+	};
 
 function virtualModules() {
 	const modules = {
@@ -94,13 +99,18 @@ function createJiti(options) {
 
 let jiti;
 
-/** Load the extension in a file and return its default export. Throws if there is none that can be called. */
-export async function loadFactory(file, cache) {
+/** Get ready to load extensions. Their compiled code is kept in the folder `cache`. */
+export function prepare(cache) {
 	jiti ??= createJiti({
 		moduleCache: false,
 		fsCache: cache ?? false,
 		virtualModules: virtualModules(),
 	});
+}
+
+/** Load the extension in a file and return its default export. Throws if there is none that can be called. */
+export async function loadFactory(file, cache) {
+	prepare(cache);
 	const factory = await jiti.import(path.resolve(file), { default: true });
 	if (typeof factory !== "function") throw new Error("Extension does not export a valid factory function");
 	return factory;

@@ -2,6 +2,7 @@
 
 import { ask, notify } from "./channel.mjs";
 import { registered } from "./api.mjs";
+import { changeModels, changesWithLogin } from "./provider-models.mjs";
 
 const oauthOf = (number) => registered.get(number).config.oauth;
 
@@ -29,12 +30,22 @@ function callbacks(call, signal) {
 	};
 }
 
+/** Let a provider change its models for a login. If that fails, the login still holds. */
+function loggedIn(number, credentials) {
+	try {
+		if (changesWithLogin(registered.get(number))) changeModels(number, credentials);
+	} catch (error) {
+		notify("log", { text: `The provider did not change its models for the login: ${error?.message ?? error}` });
+	}
+	return credentials;
+}
+
 export async function login({ number }, call) {
-	return oauthOf(number).login(callbacks(call, new AbortController().signal));
+	return loggedIn(number, await oauthOf(number).login(callbacks(call, new AbortController().signal)));
 }
 
 export async function renewLogin({ number, credentials }) {
-	return oauthOf(number).refreshToken(credentials, AbortSignal.timeout(RENEW_MS));
+	return loggedIn(number, await oauthOf(number).refreshToken(credentials, AbortSignal.timeout(RENEW_MS)));
 }
 
 export async function loginKey({ number, credentials }) {

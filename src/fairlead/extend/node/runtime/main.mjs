@@ -11,13 +11,17 @@ const cache = process.argv[4];
 if (cache) module.enableCompileCache?.(cache);
 installGuards();
 
-const { createApi, forget } = await import("./api.mjs");
-const calls = await import("./calls.mjs");
-const { abortSignal } = await import("./context.mjs");
-const { configure } = await import("./shims/agent-facts.mjs");
-const logins = await import("./logins.mjs");
-const { callOption } = await import("./models.mjs");
-const { route, streamProvider } = await import("./providers.mjs");
+// Together, and after the cache is on.
+const [{ createApi, forget }, calls, { abortSignal }, { configure }, logins, { callOption }, { route, streamProvider }, { withModels }] = await Promise.all([
+	import("./api.mjs"),
+	import("./calls.mjs"),
+	import("./context.mjs"),
+	import("./shims/agent-facts.mjs"),
+	import("./logins.mjs"),
+	import("./models.mjs"),
+	import("./providers.mjs"),
+	import("./provider-models.mjs"),
+]);
 
 const factories = new Map();
 let busy = 0;
@@ -38,16 +42,16 @@ function counted(method) {
 const methods = {
 	async load({ extension, file, facts }) {
 		configure(facts);
-		const { loadFactory } = await import("./loader.mjs");
+		const { loadFactory } = await loader;
 		rememberExtension(extension, file);
-		if (factories.size === 0) endWithParent(LAST_MS);
 		// In another session the extension runs again, from the code that was loaded before.
 		if (!factories.has(file)) factories.set(file, await loadFactory(file, cache));
-		await factories.get(file)(createApi(extension));
+		await withModels(extension, () => factories.get(file)(createApi(extension)));
 	},
 	handle: counted(calls.handle),
 	tool: counted(calls.runTool),
 	prepare: counted(calls.prepareArguments),
+	present: counted(calls.presentTools),
 	command: counted(calls.runCommand),
 	complete: calls.complete,
 	stream: counted(streamProvider),
@@ -67,3 +71,8 @@ serve(methods, () => {
 	if (busy === 0) exit(0);
 	setTimeout(exit, LAST_MS, 0);
 });
+
+// The agent needs time until it asks for the first extension.
+const loader = import("./loader.mjs");
+endWithParent(LAST_MS);
+(await loader).prepare(cache);

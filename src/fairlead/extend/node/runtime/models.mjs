@@ -1,6 +1,7 @@
 // `ctx.modelRegistry`: the models that the agent knows, and calls of them.
 
 import { ask, askNow } from "./channel.mjs";
+import { refreshAll } from "./provider-models.mjs";
 import { AssistantMessageEventStream } from "./shims/event-stream.mjs";
 
 /** The options of the calls that are running, whose functions the agent calls. */
@@ -84,7 +85,7 @@ export const modelRegistry = {
 		return models.length ? { id, name: id, models, getModels: () => models } : undefined;
 	},
 	isUsingOAuth: () => false,
-	refresh: async () => {},
+	refresh: (options) => refreshAll(options),
 	getError: () => undefined,
 	getModelsOfType: () => [],
 	getAvailableOfType: () => [],

@@ -1,15 +1,17 @@
 // Models that an extension calls itself, with a `streamSimple` of its own, and models for which it chooses others.
 
-import { notify } from "./channel.mjs";
+import { ask, notify } from "./channel.mjs";
 import { registered } from "./api.mjs";
 import { createContext, dropSignal, signalOf } from "./context.mjs";
 
 /** Have an extension call its model, and pass on the events of the answer as they arrive. */
-export async function streamProvider({ number, model, context, options, signal }, call) {
+export async function streamProvider({ number, model, context, options, signal, isSeen }, call) {
 	const { config } = registered.get(number);
 	const stop = signalOf(signal);
 	try {
-		const stream = await config.streamSimple(model, context, { ...options, signal: stop });
+		const see = (kind) => (value) => ask("seen", { call, kind, value }, stop);
+		const hooks = isSeen ? { onPayload: see("payload"), onResponse: see("response") } : {};
+		const stream = await config.streamSimple(model, context, { ...options, ...hooks, signal: stop });
 		let streamed = false;
 		for await (const event of stream) {
 			const { type, delta, toolCall, partial, contentIndex } = event;

@@ -55,3 +55,18 @@ export function serializeConversation(messages) {
 
 /** A rough number of tokens of a message. */
 export const estimateTokens = (message) => Math.ceil(JSON.stringify(message.content ?? message).length / 4);
+
+/** The tokens of a context, from what a model call has used. */
+export const calculateContextTokens = (usage) => usage.totalTokens || usage.input + usage.output + usage.cacheRead + usage.cacheWrite;
+
+/** The usage of the last answer in these entries that neither failed nor was aborted. */
+export function getLastAssistantUsage(entries) {
+	const isGood = ({ type, message }) =>
+		type === "message" && message.role === "assistant" && !["error", "aborted"].includes(message.stopReason) && calculateContextTokens(message.usage) > 0;
+	return entries.findLast(isGood)?.message.usage;
+}
+
+export const getLatestCompactionEntry = (entries) => entries.findLast((entry) => entry.type === "compaction") ?? null;
+
+export const DEFAULT_COMPACTION_SETTINGS = { enabled: true, reserveTokens: 16384, keepRecentTokens: 20000 };
+export const shouldCompact = (tokens, window, settings) => settings.enabled && tokens > window - settings.reserveTokens;
