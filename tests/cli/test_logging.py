@@ -16,7 +16,7 @@ KEY = "sk-planted-0123456789abcdef"
 
 
 def test_a_program_that_embeds_the_library_sees_nothing_on_stderr_until_it_configures_logging() -> None:
-    program = "import fairlead, logging; logging.getLogger('fairlead.models').error('not for you')"
+    program = "from fairlead import Agent; import logging; logging.getLogger('fairlead.models').error('not for you')"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=True)
     assert done.stderr == ""
 
@@ -133,3 +133,11 @@ def test_a_secret_of_the_environment_is_redacted_from_a_record_that_quotes_it() 
     env = {**os.environ, "MY_SERVICE_TOKEN": "token-of-the-environment"}
     done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=30, check=True)
     assert done.stderr == "fairlead: the server said [redacted] \\x1b[2J\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_command_whose_output_cannot_be_written_says_so() -> None:
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "fairlead", "--help"]
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=60)
+    assert (ended.returncode, ended.stderr) == (1, "Error: The output cannot be written: No space left on device.\n")

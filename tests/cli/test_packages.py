@@ -60,6 +60,13 @@ def test_a_folder_is_listed_and_stays_where_it_is(fairlead: Command) -> None:
     assert commands(fairlead) == [] and folder.is_dir()
 
 
+def test_a_folder_is_installed_for_a_project_that_has_no_settings_folder_yet(fairlead: Command) -> None:
+    folder = package(fairlead.around.cwd / "greeter")
+    done = fairlead("install", "--local", "./greeter")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"Installed ./greeter in {folder.resolve()}\n", "")
+    assert json.loads((fairlead.around.cwd / ".fairlead/settings.json").read_text()) == {"packages": ["../greeter"]}
+
+
 def test_a_repository_is_cloned_and_updated(fairlead: Command, tmp_path: Path) -> None:
     origin = package(tmp_path / "origin")
     (origin / "package.json").write_text(json.dumps({"pi": {"extensions": ["src/index.ts"]}}))
@@ -111,6 +118,7 @@ def test_a_package_of_a_project_is_loaded_only_if_the_project_is_trusted(fairlea
     [
         (["install"], "usage: fairlead install SOURCE [--local]"),
         (["install", "./none"], "none does not exist."),
+        (["install", "npm:"], "npm: does not name a package. Expected npm:NAME"),
         (["install", "./empty"], "brings no extensions, skills or prompts"),
         (["update", "npm:none"], "npm:none is not installed"),
     ],
@@ -125,7 +133,7 @@ def test_a_package_is_installed_for_one_run(fairlead: Command) -> None:
     package(npm(fairlead) / "greeter")
     for _ in range(2):
         assert commands(fairlead, "-e", "npm:greeter") == ["hi", "review"]
-    assert commands(fairlead) == [] and fairlead("list").stdout == ""
+    assert commands(fairlead) == [] and fairlead("list").stdout == "No packages are installed.\n"
     log = Path(fairlead.around.env["HOME"], "npm.log").read_text().splitlines()
     assert [line.split()[:2] for line in log] == [["install", "greeter@latest"]] * 2
     (npm(fairlead) / "greeter").rename(npm(fairlead) / "gone")

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Mapping
+from pathlib import Path
 
 from tests.cli.command import PATIENCE
+from tests.support.surroundings import surroundings
+
+from fairlead.testing import ProviderServer
 
 PRELUDE = """
 import sys
@@ -15,8 +20,9 @@ postpone_imports()
 """
 
 
-def run(program: str) -> str:
-    done = subprocess.run([sys.executable, "-c", PRELUDE + program], capture_output=True, text=True, timeout=PATIENCE, check=True)
+def run(program: str, said: str = "", env: Mapping[str, str] | None = None, cwd: Path | None = None) -> str:
+    command = [sys.executable, "-c", PRELUDE + program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True, input=said, env=env, cwd=cwd)
     return done.stdout.strip()
 
 
@@ -101,3 +107,116 @@ from ssl import SSLSocket
 print(SSLSocket.__module__, "_ssl" in sys.modules)
 """
     assert run(program).split() == ["False", "ssl", "True"]
+
+
+def test_a_prompt_and_a_command_load_no_postponed_module(tmp_path: Path) -> None:
+    program = """
+from fairlead.cli import start
+from fairlead.cli.main import main
+loaded = open("loaded.txt", "w", buffering=1)
+load = start._PostponingLoader.load
+def noted(self, module):
+    print(module.__spec__.name, file=loaded)
+    load(self, module)
+start._PostponingLoader.load = noted
+sys.argv = ["fairlead", "--mode", "rpc", "--on-eof", "finish"]
+main()
+"""
+    turns = [{"toolCalls": [{"name": "bash", "arguments": {"command": "true"}}]}, {"text": "done"}]
+    with ProviderServer(turns) as provider:
+        around = surroundings(tmp_path, provider.url)
+        frames = run(program, '{"type": "prompt", "message": "go"}\n', around.env, around.cwd)
+    assert '"toolResult"' in frames and '"done"' in frames
+    assert not Path(around.cwd, "loaded.txt").read_text()
+
+
+def test_no_annotation_is_compiled_before_the_first_delta(tmp_path: Path) -> None:
+    """The first call of `compile` in a process takes a millisecond. Structs whose types are texts make msgspec call it."""
+    program = """
+from fairlead.cli.main import main
+compiled = open("compiled.txt", "w", buffering=1)
+def hook(event, arguments):
+    if event == "compile" and not arguments[0].startswith(b"lambda _cls"):  # a namedtuple evaluates that
+        print(arguments[0], file=compiled)
+sys.addaudithook(hook)
+sys.argv = ["fairlead", "--mode", "rpc", "--dialect", "pi", "--on-eof", "finish"]
+main()
+"""
+    with ProviderServer([{"text": "done"}]) as provider:
+        around = surroundings(tmp_path, provider.url)
+        frames = run(program, '{"type": "get_state"}\n{"type": "prompt", "message": "go"}\n', around.env, around.cwd)
+    assert '"done"' in frames
+    assert not Path(around.cwd, "compiled.txt").read_text()
+
+
+def test_a_first_prompt_does_not_load_what_only_tools_and_other_sessions_need(tmp_path: Path) -> None:
+    program = """
+from fairlead.cli import main as command
+from fairlead.wire.process import HostProcess
+import os
+HostProcess._warm_up_soon = lambda self: None
+leave = os._exit
+def noted(code):
+    print(*sys.modules, file=open("modules.txt", "w"), flush=True)
+    leave(code)
+os._exit = noted
+sys.argv = ["fairlead", "--mode", "rpc", "--dialect", "pi", "--on-eof", "finish"]
+command.main()
+"""
+    late = {
+        "binascii",
+        "fairlead.core.calls",
+        "fairlead.core.images",
+        "fairlead.core.interrupted_calls",
+        "fairlead.session.context.overflow",
+        "fairlead.session.history.reading",
+        "fairlead.session.history.tree",
+        "fairlead.session.todos.todos",
+    }
+    with ProviderServer([{"text": "done"}]) as provider:
+        around = surroundings(tmp_path, provider.url)
+        frames = run(program, '{"type": "prompt", "message": "go"}\n', around.env, around.cwd)
+    loaded = set(Path(around.cwd, "modules.txt").read_text().split())
+    assert '"done"' in frames and "fairlead.session.run.run" in loaded
+    assert not late & loaded
+
+
+def test_logging_formats_and_complains_with_patterns_that_were_postponed() -> None:
+    program = """
+import logging, string
+print(logging.Formatter("{message:>6}", style="{").format(logging.makeLogRecord({"msg": "hi"})))
+print(string.Template("$a and ${b}").substitute(a=1, b=2))
+try:
+    logging.Formatter("{message:no format}", style="{")
+except ValueError as error:
+    print(error)
+"""
+    assert run(program).splitlines() == ["hi", "1 and 2", "invalid format: bad specifier: 'no format'"]
+
+
+def test_the_folder_of_the_command_is_not_searched_for_modules(tmp_path: Path) -> None:
+    (tmp_path / "fairlead").write_text("from fairlead.cli.start import main; raise SystemExit(main())")
+    (tmp_path / "logging.py").write_text("raise RuntimeError")
+    (tmp_path / "link").symlink_to("fairlead")
+    for name in ("fairlead", "link"):
+        command = [sys.executable, str(tmp_path / name), "--version"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        assert done.returncode == 0, done.stderr
+
+
+def test_garbage_is_collected_in_a_process_that_goes_on(tmp_path: Path) -> None:
+    program = """
+import gc, os
+from fairlead.cli import start
+leave = os._exit
+def noted(code):
+    print(gc.isenabled(), gc.get_freeze_count() > 1000, file=open("garbage.txt", "w"), flush=True)
+    leave(code)
+os._exit = noted
+sys.argv = ["fairlead", "--mode", "rpc", "--dialect", "pi", "--on-eof", "finish"]
+start.main()
+"""
+    with ProviderServer([{"text": "done", "firstDelayMs": 400}]) as provider:
+        around = surroundings(tmp_path, provider.url)
+        run(program, '{"type": "prompt", "message": "go"}\n', around.env, around.cwd)
+    assert Path(around.cwd, "garbage.txt").read_text().split() == ["True", "True"]

@@ -8,10 +8,13 @@ import resource
 import signal
 import subprocess
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from tests.cli.command import Command, Scripted, lines_of
+
+from fairlead.cli.printing.print_mode import CHAT_COMMANDS
 
 PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==")
 FAILS = {"status": 400, "error": "the request is bad"}
@@ -65,8 +68,8 @@ def test_a_file_that_is_not_there_is_an_error_before_anything_is_asked(fairlead:
 
 def test_prompts_run_one_after_another_and_the_last_answer_counts(scripted: Scripted) -> None:
     fairlead = scripted({"text": "one"}, {"text": "two"})
-    assert fairlead("-p", "first", "second").stdout == "two\n"
-    assert said(fairlead.asked) == ["first", "second"]
+    assert fairlead("-p", "the first", "the second").stdout == "two\n"
+    assert said(fairlead.asked) == ["the first", "the second"]
 
 
 def test_words_after_two_dashes_are_prompts(fairlead: Command) -> None:
@@ -82,7 +85,7 @@ def test_nothing_to_do_is_a_usage_error(fairlead: Command) -> None:
 
 def test_a_failed_last_run_says_why_and_exits_1(scripted: Scripted) -> None:
     fairlead = scripted({"text": "fine"}, FAILS)
-    done = fairlead("-p", "first", "second")
+    done = fairlead("-p", "the first", "the second")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("Error: ") and "the request is bad" in done.stderr
 
@@ -126,7 +129,7 @@ def test_an_output_that_nobody_reads_ends_it_without_a_complaint(fairlead: Comma
     assert (process.returncode, err) == (1, "")
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")  # noqa: PTH110
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
 @pytest.mark.parametrize("flags", [["-p"], ["--mode", "json"]], ids=" ".join)
 def test_an_output_that_cannot_be_written_is_an_error(fairlead: Command, flags: list[str]) -> None:
     with open("/dev/full", "w") as full, fairlead.start(*flags, "hi", stdout=full) as process:  # noqa: PTH123
@@ -134,12 +137,63 @@ def test_an_output_that_cannot_be_written_is_an_error(fairlead: Command, flags: 
     assert (process.returncode, err) == (1, "Error: Cannot write to standard output: No space left on device.\n")
 
 
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-"])
+def test_an_answer_that_nobody_could_read_is_not_asked_for(fairlead: Command) -> None:
+    redirected = subprocess.list2cmdline(map(str, fairlead.argv("-p", "hi")))
+    done = fairlead(argv=["sh", "-c", f"{redirected} >&-"])
+    assert done.returncode == 1
+    assert "Standard output is closed" in done.stderr
+    assert fairlead.provider.requests == []
+
+
+def test_words_without_quotes_are_one_prompt(fairlead: Command) -> None:
+    fairlead("-p", "say", "hello", "twice")
+    assert said(fairlead.asked) == ["say hello twice"]
+
+
+def test_prompts_with_spaces_stay_apart(fairlead: Command) -> None:
+    fairlead("-p", "say hello", "again")
+    assert said(fairlead.asked) == ["say hello", "again"]
+
+
+@pytest.mark.parametrize("flags", [["--mode", "json"], ["--dialect", "pi", "-p"], ["-p", "--"]])
+def test_programs_and_two_dashes_keep_words_apart(fairlead: Command, flags: list[str]) -> None:
+    fairlead(*flags, "say", "hello")
+    assert said(fairlead.asked) == ["say", "hello"]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "advice"),
+    [
+        ("/hlep", "There is no command /hlep. Did you mean /help, a command of the chat?"),
+        ("/model gpt", "/model is a command of the chat. Start `fairlead` and type it there."),
+    ],
+)
+def test_a_command_of_the_chat_is_not_sent_to_the_model(fairlead: Command, prompt: str, advice: str) -> None:
+    done = fairlead("-p", prompt)
+    assert done.returncode == 2
+    assert advice in done.stderr and 'fairlead -p " /..."' in done.stderr
+    assert fairlead.provider.requests == []
+
+
+@pytest.mark.parametrize("prompt", ["/usr/bin/env is missing", " /help", "/zzzz does what?"])
+def test_other_texts_with_a_slash_are_prompts(fairlead: Command, prompt: str) -> None:
+    assert fairlead("-p", prompt).returncode == 0
+    assert len(fairlead.provider.requests) == 1
+
+
+def test_the_commands_of_the_chat_are_known_to_print_mode() -> None:
+    from fairlead.chat.commands import _OTHER_NAMES, Commands  # pyright: ignore[reportPrivateUsage]
+
+    own = Commands(cast("Any", SimpleNamespace(session=None)))._own  # pyright: ignore[reportPrivateUsage]
+    assert set(CHAT_COMMANDS) == {f"/{name}" for name in (*own, *_OTHER_NAMES)}
+
+
+@pytest.mark.parametrize("closed", ["<&-", "2>&-"])
 def test_closed_standard_streams_do_no_harm(fairlead: Command, closed: str) -> None:
     redirected = subprocess.list2cmdline(map(str, fairlead.argv("-p", "--theme", "x", "hi")))
     done = fairlead(argv=["sh", "-c", f"{redirected} {closed}"])
     assert done.returncode == 0
-    assert done.stdout == ("" if closed == ">&-" else "Hello!\n")
+    assert done.stdout == "Hello!\n"
     assert len(fairlead.provider.requests) == 1
 
 

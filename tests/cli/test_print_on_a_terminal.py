@@ -99,7 +99,7 @@ def test_without_a_terminal_nothing_is_said_about_tools(scripted: Scripted) -> N
 
 @pytest.mark.parametrize("last", [says("fine"), FAILS], ids=["then an answer", "then another failure"])
 def test_a_failed_earlier_prompt_is_reported(scripted: Scripted, last: dict[str, Any]) -> None:
-    done = scripted(FAILS, last)("-p", "first", "second")
+    done = scripted(FAILS, last)("-p", "the first", "the second")
     assert (done.returncode, done.stdout) == (1, "fine\n" if last is not FAILS else "")
     assert done.stderr.startswith("Error: Prompt 1 of 2 failed: ") and "the request is bad" in done.stderr
 
@@ -136,7 +136,7 @@ def test_a_slash_command_that_raises_is_reported(fairlead: Command) -> None:
 
 
 def test_under_the_name_of_a_peer_the_exit_code_depends_on_the_last_run_alone(scripted: Scripted) -> None:
-    done = scripted(FAILS, CUT)("--as", "pi", "-p", "first", "second")
+    done = scripted(FAILS, CUT)("--as", "pi", "-p", "the first", "the second")
     assert (done.returncode, done.stdout, done.stderr) == (0, "half an ans\n", "")
 
 

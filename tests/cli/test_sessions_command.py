@@ -46,6 +46,14 @@ def write_session(command: Command, id: str, *texts: str, cwd: str | None = None
     return path
 
 
+def test_a_title_leaves_out_the_files_before_the_prompt(fairlead: Command) -> None:
+    files = '<file name="/a">\nlamps\n</file>\n<file name="/b"></file>\n'
+    write_session(fairlead, "01aaaaaa-11111111", f"{files}Summarize this.")
+    write_session(fairlead, "01aaaaaa-22222222", '<file name="/a">\nlamps\n</file>\n', age=60)
+    _, first, second = (line.split(maxsplit=4)[4] for line in fairlead("sessions").stdout.splitlines())
+    assert (first, second) == ("Summarize this.", '<file name="/a"> lamps </file>')
+
+
 def test_sessions_are_listed_newest_first(fairlead: Command) -> None:
     write_session(fairlead, "01aaaaaa-11111111", "Fix the\nparser, please.", "Again.", age=7200)
     write_session(fairlead, "01aaaaaa-22222222", "Another \x1b[31mone.", name="the tides", age=60)

@@ -25,9 +25,14 @@ def explained(agent: Agent, end: StreamEnd) -> str:
 def explained_in_chat(agent: Agent, provider: str, error: str) -> str:
     """Return the error of a provider as the chat shows it. If the provider refused the key, it says where the key came from."""
     text = message_of(error)
-    if not provider or not text.startswith(tuple(f"{status} " for status in _NOT_AUTHORISED)):
+    if not provider or not is_refusal_of_key(text):
         return text
     return f"{text.rstrip()}\n{about_key(agent, provider, '/login')}"
+
+
+def is_refusal_of_key(error: str) -> bool:
+    """Whether an error of a provider says that it refused the key."""
+    return error.startswith(tuple(f"{status} " for status in _NOT_AUTHORISED))
 
 
 def message_of(error: str) -> str:

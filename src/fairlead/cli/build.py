@@ -67,7 +67,7 @@ def agent_options(arguments: Arguments, profile: Profile | None, program: Progra
         warn=remark,
         alert=lambda warning: complain(f"fairlead: {warning}"),
         keep=not arguments.no_session,
-        resume=arguments.resume or arguments.resume_named == "" or arguments.session == "",
+        resume=arguments.resume or arguments.resume_named == "" or arguments.session == "" or _resumes_latest(arguments),
         session_name=arguments.name,
         **given(arguments, "provider", "base_url", "model_file", "model", "api_key"),
         **given(arguments, "fork", "session_id", "session_dir", "durability"),
@@ -152,7 +152,7 @@ def _directories(names: Sequence[str]) -> list[Path]:
     """Return the directories with these names. Raises ConfigError if one does not exist."""
     folders = [Path(name).expanduser().absolute() for name in names]
     for folder in folders:
-        if not folder.is_dir():
+        if not os.path.isdir(folder):
             raise ConfigError(f"--add-dir {folder}: there is no such directory.")
     return folders
 
@@ -258,6 +258,12 @@ def _names(text: str | None) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()] if text else []
 
 
+def _resumes_latest(arguments: Arguments) -> bool:
+    """Whether an interrupted run is resumed without naming its session."""
+    named = arguments.session or arguments.resume_named or arguments.session_id or arguments.fork
+    return arguments.resume_run and named is None
+
+
 def _working_directory() -> Path:
     try:
         return Path.cwd()
@@ -271,7 +277,7 @@ def _text_or_file(text: str) -> str:
     from fairlead.core.lenient import scrub_text
 
     try:
-        is_file = len(text) < 1024 and Path(text).is_file()
+        is_file = len(text) < 1024 and os.path.isfile(text)
     except (OSError, ValueError):
         is_file = False  # too long for a name, or in a directory that cannot be read: use it as a text
     data = read_bytes(Path(text)) if is_file else None

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _NEEDED = ("prompt_toolkit", "markdown_it", "pygments")
 #: Seconds to wait for the terminal to say which background it has. Most have answered long before.
 _BACKGROUND_PATIENCE = 0.1
+#: Seconds between two reads of an answer in small pieces: the chat draws no more often than every 50 ms while one arrives.
+_READ_INTERVAL = 0.045
 #: How much of an id names a session: the time in it, to the millisecond.
 _ID_LENGTH = 13
 
@@ -84,6 +86,7 @@ async def _chat(argv: Sequence[str], arguments: Arguments, profile: Profile, pro
         code = await chat.run()
     history = chat.session.history
     if history.path is not None and history.count and history.path.exists():
+        say("")
         say(f"Continue this session with: fairlead --resume {history.id[:_ID_LENGTH]}")
     return code
 
@@ -114,6 +117,7 @@ async def _build(
         prompts=prompts,
         images=images,
         pick_session=arguments.resume_named == "",
+        resume_run=arguments.resume_run,
         remarks=said,
         version=__version__,
         explain=partial(explained_in_chat, agent),
@@ -140,4 +144,5 @@ def _options(arguments: Arguments, profile: Profile, program: Program, warn: Cal
         options.resume = arguments.resume or arguments.session == ""
     options.mode = "rpc"  # for extensions: there is a user who answers, and nothing that draws for them
     options.warn = options.alert = warn
+    options.read_interval = _READ_INTERVAL
     return options

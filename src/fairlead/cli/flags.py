@@ -139,6 +139,7 @@ FLAG_SECTIONS: dict[str, tuple[Flag, ...]] = {
             "resume the session with this file, id or name, by default the latest",
             "SESSION",
         ),
+        Flag(("--resume-run",), "resume_run", "switch", "continue the session's last run, if it was interrupted"),
         Flag(("--session",), "session", "optional", "resume a session: its file, its id or part of it, or its name", "SESSION"),
         Flag(("--session-id",), "session_id", "value", "resume the session with exactly this id, or create it", "ID"),
         Flag(("--fork",), "fork", "value", "start with a copy of a session: its file or the start of its id", "FILE|ID"),
@@ -238,7 +239,7 @@ IGNORED_VALUES = frozenset(
 
 
 #: A session as the value of `--resume`: a file, or the beginning or end of an id (a UUID, or sixteen digits in omp).
-_SESSION = re.compile(r"[^-].*\.jsonl|[0-9a-f]{8}[0-9a-f-]*")
+_SESSION = r"[^-].*\.jsonl|[0-9a-f]{8}[0-9a-f-]*"
 
 
 class Arguments(Struct):
@@ -280,6 +281,7 @@ class Arguments(Struct):
     resume: bool = False
     #: None if the flag is absent; "" for the latest session.
     resume_named: str | None = None
+    resume_run: bool = False
     #: The word after `--resume` that does not look like a session. It may be the name of one, or a prompt.
     after_resume: str | None = None
     fork: str | None = None
@@ -363,7 +365,7 @@ def _set(arguments: Arguments, flag: Flag, name: str, value: str | None, words: 
         if flag.kind == "optional":
             value = words.pop() if words and not words[-1].startswith("-") else ""
         elif flag.kind == "session":
-            value = words.pop() if words and _SESSION.fullmatch(words[-1]) else ""
+            value = words.pop() if words and re.fullmatch(_SESSION, words[-1]) else ""
             if not value and words and not words[-1].startswith(("-", "@")):
                 arguments.after_resume = words[-1]
         elif not words:

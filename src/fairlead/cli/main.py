@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import sys
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from fairlead.cli import code_cache
 from fairlead.cli.console import complain, configure_logging, remark, say
 from fairlead.cli.flags import Arguments, UsageError, parse, unknown_flag
 from fairlead.errors import ConfigError, ExtensionNotLoaded, FairleadError
@@ -43,11 +46,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         complain(f"Error: {error}")
         return 1
     except BrokenPipeError:
-        # The reader has closed the pipe. Python would report it again when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()  # the reader has closed the pipe
+        return 1
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        _drop_output()
+        complain(f"Error: The output cannot be written: {error.strerror}.")
         return 1
     except KeyboardInterrupt:
         return 130
+
+
+def _drop_output() -> None:
+    """Send what is left to nowhere, because Python would fail again when it flushes at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _program(argv: Sequence[str]) -> tuple[Program, Sequence[str]]:
@@ -105,6 +118,7 @@ def _run_flags(argv: Sequence[str], program: Program) -> int:
         _refuse_misspelt_command(argv, arguments.words, program)
     _change_directory(arguments.cwd)
     _choose_profile(arguments, program)
+    _start_scripts(arguments, program)
     _configure_logging(arguments)
     argv, arguments = _resume_by_name(argv, arguments, program)
     if arguments.login:
@@ -133,6 +147,11 @@ def _run_flags(argv: Sequence[str], program: Program) -> int:
     if served is not None:
         return _serve(argv, arguments, program, served, frame_limit)
     gc.enable()
+    is_for_person = program.dialect is None and arguments.dialect is None and "FAIRLEAD_DIALECT" not in os.environ
+    if is_for_person and arguments.mode is None and "--" not in argv and not arguments.unknown:
+        from fairlead.cli.printing.prompts import one_prompt
+
+        arguments.words = one_prompt(arguments.words)
     prints = arguments.mode is not None or arguments.print or arguments.output_format is not None
     if not prints and sys.stdin.isatty() and sys.stdout.isatty():
         from fairlead.cli.chat import run_chat
@@ -176,6 +195,25 @@ def _choose_profile(arguments: Arguments, program: Program) -> None:
         del arguments.ignored["--profile"]
 
 
+def _start_scripts(arguments: Arguments, program: Program) -> None:
+    """Start the process that runs extensions in JavaScript now, if there are any, so that it is ready when they are loaded."""
+    finds_others = not (arguments.isolated or arguments.no_extensions)
+    if not arguments.extension and not finds_others:
+        return
+    from fairlead.config.home import Home
+    from fairlead.extend import SCRIPT_SUFFIXES
+
+    home = Home.find(os.environ, isolated=arguments.isolated, peer=program.home)
+    names = list(arguments.extension)
+    if finds_others:
+        with suppress(OSError):
+            names += os.listdir(home.root / "extensions")  # noqa: PTH208
+    if any(name.endswith(tuple(SCRIPT_SUFFIXES)) for name in names):
+        from fairlead.extend.node.launch import launch_early
+
+        launch_early(home, os.environ)
+
+
 def _resume_by_name(argv: Sequence[str], arguments: Arguments, program: Program) -> tuple[Sequence[str], Arguments]:
     """Return the command line with the file of the session that `--resume NAME` names. Peers have no such names."""
     if arguments.after_resume is None or arguments.isolated or program.dialect is not None:
@@ -198,6 +236,8 @@ def _resume_by_name(argv: Sequence[str], arguments: Arguments, program: Program)
 def _serve(argv: Sequence[str], arguments: Arguments, program: Program, dialect: Dialect, frame_limit: int | None) -> NoReturn:
     """Serve a host, or play a recording to it if `FAIRLEAD_REPLAY` names one."""
     _refuse_files(arguments)
+    if arguments.resume_run:
+        raise UsageError("--resume-run is for -p and for the chat. A host sends the command `resume` instead.")
     if recording := os.environ.pop("FAIRLEAD_REPLAY", None):
         from fairlead.cli.subcommands.replay import replay_to_host
 
@@ -253,15 +293,16 @@ def _serve(argv: Sequence[str], arguments: Arguments, program: Program, dialect:
 
 def _run_and_leave(work: Callable[[], Coroutine[Any, Any, int]], recorder: Recorder | None) -> NoReturn:
     """Serve a host, then exit at once: a blocked writer must not keep the process alive."""
-    import asyncio
+    from fairlead.cli.start import new_event_loop
 
-    loop = asyncio.new_event_loop()
+    loop = new_event_loop()
     code = 1
     try:
         code = loop.run_until_complete(work())
     finally:
         if recorder is not None:
             recorder.close(code)
+    code_cache.save()
     sys.stderr.flush()
     os._exit(code)
 

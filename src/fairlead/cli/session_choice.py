@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,6 +22,8 @@ from fairlead.wire.dialects import Program
 LAST = "last"
 #: How many candidates an error lists for an ambiguous word.
 _MOST_CANDIDATES = 10
+#: What `fairlead.cli.printing.prompts` puts before a prompt for `@FILE`.
+_ATTACHED_FILES = re.compile(r'\A(?:<file name="[^"]*">.*?</file>\s*)+', re.DOTALL)
 
 
 class SessionPlaces(Struct, frozen=True):
@@ -58,13 +61,13 @@ class SessionPlaces(Struct, frozen=True):
         """
         if is_path(word):
             path = find_session(word, None)
-            if not path.exists():
+            if not os.path.exists(path):
                 raise SessionError(f"Session file {path} does not exist.")
             return path
         if word == LAST:
             return self._last()
         found = matching_sessions(word, self.folder, self.root)
-        if not found and Path(word).is_file():
+        if not found and os.path.isfile(word):
             return Path(word).absolute()
         if not found:
             raise SessionError(f'No session has the id or the name "{word}". `fairlead sessions --all` lists them all.')
@@ -101,8 +104,12 @@ def short_id(id: str) -> str:
 
 
 def title(name: str | None, first_message: str, limit: int = 200) -> str:
-    """Return the name of a session, else the beginning of its first message, on one line that a terminal can show."""
-    words = " ".join((name or first_message)[: limit * 4].split())
+    """Return the name of a session, else the beginning of its first message, on one line that a terminal can show.
+
+    Files that `@FILE` put before the message are left out, unless there is nothing else.
+    """
+    text = name or _ATTACHED_FILES.sub("", first_message, count=1) or first_message
+    words = " ".join(text[: limit * 4].split())
     return visible(words)[:limit]
 
 

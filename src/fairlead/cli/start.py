@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
+from _frozen_importlib_external import PathFinder
 from _thread import RLock
-from collections.abc import Coroutine, Sequence
-from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
-from typing import Any, TypeVar
 
-T = TypeVar("T")
+from fairlead.cli import code_cache
+
+TYPE_CHECKING = False  # importing it from typing would take 3 ms
+if TYPE_CHECKING:
+    from _frozen_importlib import ModuleSpec
+    from asyncio import AbstractEventLoop
+    from collections.abc import Callable, Coroutine, Sequence
+    from typing import Any, TypeVar
+
+    T = TypeVar("T")
 
 #: Modules that others import but hardly ever use before the first answer. Together they cost about a tenth of the start.
 POSTPONED = frozenset((
     "asyncio.sslproto",
+    "fnmatch",
     "inspect",
     "ipaddress",
+    "linecache",
     "locale",
     "msgspec.inspect",
     "msgspec.toml",
     "msgspec.yaml",
+    "ntpath",
     "ssl",
     "textwrap",
     "tokenize",
@@ -35,10 +46,13 @@ def main() -> int:
     # Imports create many objects and free hardly any, so garbage collection would cost a tenth of the start.
     # `wire.process` turns it on again after the first answer, `cli.main` in the other modes.
     gc.disable()
+    _forget_script_folder()
+    code_cache.use()
     postpone_imports()
     from fairlead.cli.main import main
 
     code = main()
+    code_cache.save()
     _leave(code)
     return code
 
@@ -49,7 +63,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
     from fairlead.config.process import runs_foreign_code
 
-    runner = asyncio.Runner()
+    runner = asyncio.Runner(loop_factory=new_event_loop)
     try:
         return runner.run(work)
     finally:
@@ -57,15 +71,42 @@ def run(work: Coroutine[Any, Any, T]) -> T:
             runner.close()
 
 
+def _forget_script_folder() -> None:
+    """Remove the folder of the command from `sys.path`, as `python -P` does: programs there must not be imported as modules."""
+    script = getattr(sys.modules["__main__"], "__file__", None)
+    if script and sys.path[:1] == [os.path.realpath(script).rpartition("/")[0]]:
+        del sys.path[0]
+
+
 def _leave(code: int) -> None:
     """Exit immediately if threads or exit handlers of extensions could keep the process alive."""
-    import os
-
     from fairlead.config.process import runs_foreign_code
 
     if runs_foreign_code():
         sys.stderr.flush()
         os._exit(code)
+
+
+def new_event_loop() -> AbstractEventLoop:
+    """Return an event loop that asks the system only every second time for new input while it has callbacks to run.
+
+    Input that wakes the loop usually wakes a task, whose turn comes in the next round. Asking the system again before it would
+    take a tenth of what a piece of an answer costs.
+    """
+    from asyncio import SelectorEventLoop
+    from selectors import DefaultSelector, SelectorKey
+
+    class Selector(DefaultSelector):
+        has_asked = False
+
+        def select(self, timeout: float | None = None) -> list[tuple[SelectorKey, int]]:
+            if timeout == 0 and self.has_asked:
+                self.has_asked = False
+                return []
+            self.has_asked = True
+            return super().select(timeout)
+
+    return SelectorEventLoop(Selector())
 
 
 def postpone_imports() -> None:
@@ -76,12 +117,62 @@ def postpone_imports() -> None:
     if PathFinder.find_spec("_ssl") is None:  # then `import ssl` has to fail, as asyncio expects
         return
     sys.meta_path.insert(0, _PostponingFinder())
-    # msgspec takes two names from typing_extensions if it is installed, and the same two from typing if it is not.
-    if "typing_extensions" not in sys.modules:
-        sys.modules["typing_extensions"] = None  # pyright: ignore[reportArgumentType]
-        import msgspec  # noqa: F401  # pyright: ignore[reportUnusedImport]
+    import re
 
-        del sys.modules["typing_extensions"]
+    _PostponedPattern.compile = re.compile
+    with _standing_in(re, "compile", _PostponedPattern):
+        import logging  # noqa: F401  # pyright: ignore[reportUnusedImport]
+    import typing
+
+    # msgspec takes two names from typing_extensions if it is installed, and the same two from typing if it is not. It imports
+    # uuid, which asks platform for the name of the system; os knows it too. It asks whether ForwardRef takes an argument, which
+    # it has taken since Python 3.11, and which would be the only text that is compiled before the first answer.
+    stand_ins: dict[str, Any] = {"typing_extensions": None, "platform": _SystemName}
+    stand_ins = {name: module for name, module in stand_ins.items() if name not in sys.modules}
+    sys.modules.update(stand_ins)
+    with _standing_in(typing, "ForwardRef", _take_anything):
+        import msgspec  # noqa: F401  # pyright: ignore[reportUnusedImport]
+    for name in stand_ins:
+        del sys.modules[name]
+
+
+class _standing_in:
+    """Replaces a name in a module while others are imported."""
+
+    def __init__(self, module: ModuleType, name: str, stand_in: object) -> None:
+        self._module, self._name, self._stand_in = module, name, stand_in
+
+    def __enter__(self) -> None:
+        self._real = getattr(self._module, self._name)
+        setattr(self._module, self._name, self._stand_in)
+
+    def __exit__(self, *_: object) -> None:
+        setattr(self._module, self._name, self._real)
+
+
+class _PostponedPattern:
+    """A pattern that is compiled when it is used. logging has three, and string one, which format records."""
+
+    #: `re.compile`.
+    compile: Callable[..., Any]
+
+    def __init__(self, *arguments: Any) -> None:
+        self._arguments = arguments
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(_PostponedPattern.compile(*self._arguments), name)
+
+
+def _take_anything(*_: object, **__: object) -> None:
+    """Stands for `typing.ForwardRef` while msgspec is imported."""
+
+
+class _SystemName:
+    """Stands for the module `platform` while uuid is imported."""
+
+    @staticmethod
+    def system() -> str:
+        return os.uname().sysname
 
 
 class _PostponingFinder:
@@ -90,7 +181,7 @@ class _PostponingFinder:
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
         if name not in POSTPONED:
             return None
-        spec = PathFinder.find_spec(name, path, target)
+        spec = code_cache.find_spec(name, path) or PathFinder.find_spec(name, path, target)
         if spec is not None and spec.loader is not None:
             spec.loader = _PostponingLoader(spec.loader)  # pyright: ignore[reportAttributeAccessIssue]
         return spec
@@ -100,7 +191,7 @@ class _PostponingLoader:
     """Loads a module when its first attribute is read or set. Other threads that do so meanwhile wait."""
 
     def __init__(self, loader: Any) -> None:
-        self._loader = loader
+        self.postponed = loader
         self._lock = RLock()
         self._has_begun = False
 
@@ -117,14 +208,14 @@ class _PostponingLoader:
                 return
             self._has_begun = True
             try:
-                self._loader.exec_module(module)
+                self.postponed.exec_module(module)
             except BaseException:
                 self._has_begun = False
                 raise
             module.__class__ = ModuleType
 
-    def __getattr__(self, name: str) -> Any:  # source code, for tracebacks
-        return getattr(self._loader, name)
+    def __getattr__(self, name: str) -> Any:  # the source code, for tracebacks
+        return getattr(self.postponed, name)
 
 
 class _NoSocket:

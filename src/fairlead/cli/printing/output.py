@@ -39,9 +39,8 @@ class EventLines:
 
         self._output.send(encode_line(self._agent.session.history.log.header) + b"\n")
 
-    def _write(self, frame: bytes) -> None:
-        self._stdout.write(frame)
-        self._output.written(len(frame))
+    def _write(self, frame: bytes) -> int:
+        return self._stdout.write(frame)
 
 
 class Stdout(io.FileIO):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 import sys
 from collections.abc import Sequence
@@ -32,6 +33,15 @@ if TYPE_CHECKING:
 
 NOTHING_TO_DO = "There is nothing to do. Give a prompt: fairlead -p PROMPT. `fairlead --help` shows what else there is."
 EMPTY_PROMPT = "The prompt is empty. Give a text, or pipe one in."
+#: The commands that the chat has itself.
+CHAT_COMMANDS = tuple(
+    f"/{name}"
+    for name in (
+        *("model", "thinking", "resume", "tree", "fork", "new", "compact", "name", "cost", "export", "login", "approval"),
+        *("reload", "help", "quit", "exit", "clear"),
+    )
+)
+_SLASH_COMMAND = re.compile(r"/[A-Za-z][\w:.-]*(?=\s|$)")
 #: Added to the number of a signal, the exit code of a process that the signal ended.
 _SIGNALLED = 128
 #: Failures that make the exit code 1 although there is an answer: an extension that was not loaded, a slash command that
@@ -44,8 +54,10 @@ def run_prompts(argv: Sequence[str], arguments: Arguments, profile: Profile, pro
     is_peer = program.dialect is not None
     if not is_peer and any(not word.strip() for word in arguments.words):
         raise UsageError(EMPTY_PROMPT)
+    if not is_peer and sys.__stdout__ is None:
+        raise ConfigError("Standard output is closed: the answer would be lost. Redirect it to /dev/null if you do not need it.")
     piped = "" if sys.stdin.isatty() else read_input()
-    if not piped and not arguments.words and not arguments.unknown:
+    if not piped and not arguments.words and not arguments.unknown and not arguments.resume_run:
         raise UsageError(NOTHING_TO_DO)
     agent = build_agent(arguments, profile, program)
     return run(_answer(_Invocation(agent, arguments, profile, Stdout(), is_peer=is_peer), argv, piped))
@@ -58,7 +70,7 @@ async def _answer(invocation: _Invocation, argv: Sequence[str], piped: str) -> i
         from fairlead.cli.build import parse_extension_flags
 
         arguments = invocation.arguments = await parse_extension_flags(agent, argv, arguments)
-        if not piped and not arguments.words:
+        if not piped and not arguments.words and not arguments.resume_run:
             raise UsageError(NOTHING_TO_DO)
     await agent.extensions.find_model()
     choice = await choose_model(agent)
@@ -67,7 +79,27 @@ async def _answer(invocation: _Invocation, argv: Sequence[str], piped: str) -> i
     limit_time(agent, arguments)
     before, prompts, images = read_prompts(piped, arguments.words, readable(agent.session.host.workspace.guard))
     await agent.session.additions.prepare()
-    return await invocation.run(_expanded(agent, before, prompts), images)
+    if not invocation.is_peer:
+        _refuse_misspelt_slash_command(agent, prompts)
+    asked: list[tuple[str | None, bool]] = [*_expanded(agent, before, prompts)] if before or prompts else []
+    return await invocation.run([(None, False), *asked] if arguments.resume_run else asked, images)
+
+
+def _refuse_misspelt_slash_command(agent: Agent, prompts: list[str]) -> None:
+    """Raise UsageError if the first prompt is a command of the chat, or nearly a slash command: a prompt would cost money."""
+    found = _SLASH_COMMAND.match(prompts[0]) if prompts else None
+    known = {f"/{command.name}" for command in agent.session.additions.slash_commands()}
+    if found is None or found[0] in known:
+        return
+    advice = 'To send it as a prompt, put a space before it: fairlead -p " /..."'
+    if found[0] in CHAT_COMMANDS:
+        raise UsageError(f"{found[0]} is a command of the chat. Start `fairlead` and type it there. {advice}")
+    from difflib import get_close_matches
+
+    near = get_close_matches(found[0].lower(), [*known, *CHAT_COMMANDS], 1, 0.75)
+    if near:
+        where = "" if near[0] in known else ", a command of the chat"
+        raise UsageError(f"There is no command {found[0]}. Did you mean {near[0]}{where}? {advice}")
 
 
 def _expanded(agent: Agent, before: str, prompts: list[str]) -> list[tuple[str, bool]]:
@@ -92,7 +124,7 @@ class _Invocation:
         self.arguments = arguments
         self._profile = profile
         self._stdout = stdout
-        self._is_peer = is_peer
+        self.is_peer = is_peer
         stdout.on_error = self._stop
         self._stopped = False
         #: The signal that stopped it, if one did.
@@ -105,7 +137,8 @@ class _Invocation:
         #: Those of the problems that a warning has reported already.
         self._said: set[str] = set()
 
-    async def run(self, prompts: list[tuple[str, bool]], images: list[ImageContent]) -> int:
+    async def run(self, prompts: list[tuple[str | None, bool]], images: list[ImageContent]) -> int:
+        """Run the prompts, each with whether it may be a slash command; None resumes the run that was interrupted."""
         from fairlead.cli.printing.output import ResultRecorder
         from fairlead.cli.printing.progress import show_progress
 
@@ -129,12 +162,14 @@ class _Invocation:
                 complain(f"Error: {error}")
         return code
 
-    async def _ask_all(self, prompts: list[tuple[str, bool]], images: list[ImageContent]) -> str | None:
+    async def _ask_all(self, prompts: list[tuple[str | None, bool]], images: list[ImageContent]) -> str | None:
         """Ask all prompts. Returns why it ended early, if it did."""
+        unused: list[ImageContent] | None = images
         for index, (prompt, expand) in enumerate(prompts):
             if self._stopped or self.agent.shutdown_requested:
                 break
-            self._asking = asyncio.create_task(self._ask(prompt, images if index == 0 else None, expand))
+            given, unused = (None, unused) if prompt is None else (unused, None)
+            self._asking = asyncio.create_task(self._ask(prompt, given, expand))
             try:
                 await self._asking
             except (ProviderError, RunAborted) as error:
@@ -149,8 +184,11 @@ class _Invocation:
                 self._check_length(self.agent.session.activity.last_end)
         return None
 
-    async def _ask(self, prompt: str, images: list[ImageContent] | None, expand: bool) -> None:
-        await self.agent.ask(prompt, images, expand=expand)
+    async def _ask(self, prompt: str | None, images: list[ImageContent] | None, expand: bool) -> None:
+        if prompt is None:
+            await self.agent.resume()
+        else:
+            await self.agent.ask(prompt, images, expand=expand)
         await self.agent.idle()
 
     @property
@@ -207,7 +245,7 @@ class _Invocation:
         if self.arguments.mode == "json" and self._profile.json_mode_succeeds:
             return 0, []  # the events say what failed
         text = end.message.error_message or FAILED_SILENTLY
-        return 1, [*self._own_problems(), text if self._is_peer else explained(self.agent, end)]
+        return 1, [*self._own_problems(), text if self.is_peer else explained(self.agent, end)]
 
     def _with_problems(self) -> tuple[int, list[str]]:
         problems = self._own_problems()
@@ -215,7 +253,7 @@ class _Invocation:
 
     def _own_problems(self) -> list[str]:
         """Return what failed besides the last run. The events of JSON mode say it, and peers do not."""
-        if self._is_peer or self.arguments.mode == "json":
+        if self.is_peer or self.arguments.mode == "json":
             return []
         templates = self.agent.extensions.failed_templates
         self._said.update(templates)
@@ -239,5 +277,7 @@ class _Invocation:
 
     def _stop(self) -> None:
         self._stopped = True
+        if self._signal not in (0, signal.SIGINT):  # the process is asked to end, so a later one can resume the run
+            self.agent.session.activity.cancel(resumable=True)
         if self._asking is not None:
             self._asking.cancel()

@@ -107,7 +107,7 @@ class _Progress:
                 self._ended(event)
             case e.ToolApprovalResolved(approved=False):
                 self._note(f"{event.tool_name} was refused: {event.reason}")
-            case e.RetryStart():
+            case e.RetryStart() | e.SummaryRetryScheduled():
                 self._note(
                     f"The model failed: {_first_line(message_of(event.error))} (retry {event.attempt} of {event.max_attempts})"
                 )

@@ -27,6 +27,17 @@ def read_input() -> str:
     return data.decode("utf-8", "replace").strip()
 
 
+def one_prompt(words: list[str]) -> list[str]:
+    """Join words that a person has written without quotes to one prompt. Files (`@name`) stay as they are.
+
+    If one of the prompts has a space in it, its writer knows quotes: then each is a prompt of its own.
+    """
+    prompts = [word for word in words if not word.startswith("@")]
+    if len(prompts) < 2 or any(len(prompt.split()) != 1 for prompt in prompts):
+        return words
+    return [word for word in words if word.startswith("@")] + [" ".join(prompts)]
+
+
 def read_prompts(piped: str, words: list[str], check: Check | None) -> tuple[str, list[str], list[ImageContent]]:
     """Return the text before the first prompt (piped input, then files), the prompts, and the images of the first one.
 

@@ -1,4 +1,4 @@
-"""`fairlead doctor`: what was found on this machine, what is missing, and the command that mends it."""
+"""`fairlead doctor`: what was found on this machine, what is missing, and the command that fixes it."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _line(finding: Finding) -> str:
 def _summarise(found: Sequence[Finding]) -> None:
     """Print what to do about everything that is missing or broken, the most important first."""
     order = ("fail", "warn", "off")
-    titles = {"fail": "To mend:", "warn": "To look at:", "off": "To add, if you want it:"}
+    titles = {"fail": "To fix:", "warn": "To look at:", "off": "To add, if you want it:"}
     todo = sorted((finding for finding in found if finding.fix), key=lambda finding: order.index(finding.status))
     for status, findings in groupby(todo, key=lambda finding: finding.status):
         say(f"\n{titles[status]}")

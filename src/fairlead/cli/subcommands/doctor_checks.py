@@ -33,6 +33,7 @@ _EXTRAS = {
     "html": "formatted pages of exported sessions",
     "mcp": "MCP servers",
     "serve": "the server for programs and browsers",
+    "jobs": "jobs that workers run",
     "node": "Node for extensions of pi",
 }
 _PACKAGE_MANAGERS = {
@@ -84,11 +85,11 @@ async def check_machine(arguments: Arguments, program: Program, patience: float 
 
 def _home(home: Home) -> Iterator[Finding]:
     root = home.root
-    place = root if root.exists() else next(parent for parent in root.parents if parent.exists())
+    place = root if os.path.exists(root) else next(parent for parent in root.parents if os.path.exists(parent))
     try:
         with tempfile.TemporaryFile(dir=place, buffering=0) as file:
             file.write(b"x")  # a full disk takes empty files
-            text = f"{root} can be written" if root.exists() else f"{root} does not exist yet, and can be made"
+            text = f"{root} can be written" if os.path.exists(root) else f"{root} does not exist yet, and can be made"
             yield Finding("Home", "home", "ok", text)
     except OSError as error:
         fix = f"give yourself the right to write there, or set FAIRLEAD_HOME to another folder (ls -ld {place})"
@@ -100,7 +101,7 @@ def _settings(home: Home) -> Iterator[Finding]:
 
     cwd = Path.cwd()
     _, warnings = load_settings(home, cwd)
-    read = [path for _, path in home.settings_files(cwd) if path.exists()]
+    read = [path for _, path in home.settings_files(cwd) if os.path.exists(path)]
     names = ", ".join(map(str, read)) or "no settings.json, so all settings have their defaults"
     yield Finding("Home", "settings", "ok" if read else "off", names)
     for warning in warnings:
@@ -175,7 +176,7 @@ def _count(models: int) -> str:
 
 async def _round_trip(agent: Agent, patience: float) -> Finding:
     """Ask the model one short question."""
-    from fairlead.cli.advice import about_key, message_of
+    from fairlead.cli.advice import about_key, is_refusal_of_key, message_of
     from fairlead.core.events import MessageEnd, RetryStart
     from fairlead.core.message_updates import MessageUpdate
     from fairlead.core.messages import AssistantMessage
@@ -202,7 +203,8 @@ async def _round_trip(agent: Agent, patience: float) -> Finding:
         error = str(problem)
     if error is not None:
         text = f"{name} did not answer: {' '.join(message_of(error).split())}"
-        fix = f"see whether {model.base_url} can be reached. {about_key(agent, model.provider)}"
+        key = about_key(agent, model.provider)
+        fix = key if is_refusal_of_key(error) else f"see whether {model.base_url} can be reached. {key}"
         return Finding("Models", "live", "fail", text, fix)
     seconds = time.monotonic() - began
     begun = "" if first is None else f", its first words after {first:.1f} s"
@@ -257,13 +259,25 @@ def _output(*command: str) -> str | None:
     return done.stdout.strip()
 
 
+def _has_node() -> bool:
+    from fairlead.extend.node.program import find_node
+
+    try:
+        find_node(os.environ)
+    except ConfigError:
+        return False
+    return True
+
+
 def _extras() -> Iterator[Finding]:
     known = extras()
     for name, purpose in _EXTRAS.items():
         if known and name not in known:
             continue
         missing = missing_packages(name)
-        if known and not missing:
+        if name == "node" and missing and _has_node():
+            yield Finding("Extras", name, "ok", f"{name}: {purpose}; not needed, because this machine has Node")
+        elif known and not missing:
             yield Finding("Extras", name, "ok", f"{name}: {purpose}")
         else:
             yield Finding("Extras", name, "off", f"{name} is not installed: {purpose}", install_command(name))
@@ -277,7 +291,7 @@ def _project(home: Home) -> Iterator[Finding]:
     try:
         decided, trusted = decision(home, folder)
     except ConfigError as error:
-        yield Finding("Project", "trust", "warn", str(error), f"mend or delete {home.root / 'trust.json'}")
+        yield Finding("Project", "trust", "warn", str(error), f"repair or delete {home.root / 'trust.json'}")
         return
     needs = ", ".join(str(path.relative_to(folder)) for path in what_needs_trust(home, folder))
     if not needs:

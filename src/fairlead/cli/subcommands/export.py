@@ -57,7 +57,7 @@ def export_sessions(words: Sequence[str], places: SessionPlaces, *, force: bool,
     words = list(words)
     if output is None and len(words) > 1 and (words[-1] == "-" or words[-1].lower().endswith(_PAGES)):
         output = words.pop()
-    folder = Path(output) if output not in (None, "-") and (output.endswith("/") or Path(output).is_dir()) else None
+    folder = Path(output) if output not in (None, "-") and (output.endswith("/") or os.path.isdir(output)) else None
     if len(words) > 1 and output is not None and folder is None:
         raise UsageError(f"{len(words)} sessions do not fit into one page. Name a directory with --output DIR, or no page.")
     if len(words) == 1:

@@ -19,6 +19,7 @@ _TITLES: dict[Group, str] = {
     "models": "Models and keys",
     "projects": "Projects",
     "hosts": "Editors, hosts and programs",
+    "fleet": "Jobs on one machine or many",
     "help": "Help",
 }
 _INTRODUCTION = """\

@@ -106,7 +106,7 @@ def _ready(home: Home, name: str | None, *, may_download: bool) -> str:
 def fetch_weights(download: Download, home: Home) -> None:
     """Download weights, and say so. Raises DownloadFailed."""
     folder = models_folder(home)
-    if (folder / download.file).exists():
+    if os.path.exists(folder / download.file):
         return
     complain(f"fairlead: downloading {download.name}, {megabytes(download.size)}, from {download.source} to {folder}")
     try:

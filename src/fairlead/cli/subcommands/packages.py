@@ -54,12 +54,16 @@ def list_packages(words: Sequence[str], program: Program) -> int:
     """Print the packages of the user and of the project. Raises UsageError or ConfigError."""
     if words:
         raise command_named("list").usage_error()
+    any_listed = False
     for title, local in (("User packages:", False), ("Project packages:", True)):
         packages = _manager(program, local=local).packages()
         if packages:
+            any_listed = True
             say(title)
         for package in packages:
-            say(f"  {package.source.text}\n    {package.path or 'not installed'}")
+            say(f"  {package.source.text}\n    {package.path.resolve() if package.path else 'not installed'}")
+    if not any_listed:
+        say("No packages are installed.")
     return 0
 
 

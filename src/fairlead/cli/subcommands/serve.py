@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from fairlead.agent import Agent
     from fairlead.agent.options import AgentOptions
     from fairlead.config.home import Home
+    from fairlead.jobs import Jobs
+    from fairlead.jobs.http_routes import FleetRoutes
     from fairlead.serve.access import Access
+    from fairlead.serve.saved import Fleet
     from fairlead.serve.server import Binding, ServerOptions
     from fairlead.wire.dialects import Program
     from fairlead.wire.pi.profile import Profile
@@ -52,13 +55,18 @@ def serve(words: Sequence[str], program: Program) -> int:
     del starlette, uvicorn
     from fairlead.cli.start import run
     from fairlead.config.home import Home
+    from fairlead.config.memory import use_one_heap
     from fairlead.serve.access import OWNER, digest, load_users
 
     home = Home.find(os.environ, isolated=arguments.isolated, peer=program.home)
     users = options.text("users")
+    if options.has("db") and users is not None:
+        raise command.usage_error("--db serves all jobs to every client, so it does not go together with --users.")
     tokens = {OWNER: digest(_token(home))} if users is None else load_users(Path(users).expanduser().absolute())
     gc.enable()
-    return run(_serve(_server_options(command, options), tokens, arguments, program, root, home))
+    use_one_heap()
+    work = _serve(_server_options(command, options), tokens, arguments, program, root, home, options.text("db"))
+    return run(work)
 
 
 def _parse(command: Subcommand, words: Sequence[str]) -> tuple[Options, Arguments]:
@@ -94,7 +102,7 @@ def _check(command: Subcommand, arguments: Arguments) -> None:
 def _enter(root: str | None, cwd: str | None) -> Path | None:
     """Change to the working directory, and return the root. Raises ConfigError."""
     found = None if root is None else Path(root).expanduser().absolute()
-    if found is not None and not found.is_dir():
+    if found is not None and not os.path.isdir(found):
         raise ConfigError(f"--root {root}: there is no such directory.")
     target = Path(cwd).expanduser() if cwd is not None else found
     if target is not None and (cwd is not None or not Path.cwd().resolve().is_relative_to(target.resolve())):
@@ -147,6 +155,7 @@ async def _serve(
     program: Program,
     root: Path | None,
     home: Home,
+    db: str | None,
 ) -> int:
     from fairlead.cli.build import agent_options, log_choices
     from fairlead.serve.access import OWNER, Access
@@ -165,16 +174,52 @@ async def _serve(
         if agent.session.model is None:
             await agent.choose_model()
 
+    jobs = None if db is None else await _jobs(db)
     binding = bind(listening)
     # A server with other names has a proxy before it, so that other machines can reach it too.
     asks = not binding.is_loopback or bool(listening.allow_hosts)
     try:
-        spaces = make_spaces(tokens, options_for, prepare, root=root, asks=asks)
-        server = Server(listening, binding, access, spaces)
+        fleet = None if jobs is None else _fleet(jobs, binding)
+        spaces = make_spaces(tokens, options_for, prepare, root=root, asks=asks, fleet=fleet)
+        routes = None if jobs is None else _fleet_routes(jobs, listening)
+        more, operations = ((), ()) if routes is None else (routes.routes(), routes.operations)
+        server = Server(listening, binding, access, spaces, more, operations)
     except BaseException:
         binding.socket.close()
         raise
-    return await server.run(lambda: _announce(listening, binding, access, home, is_shared=OWNER not in tokens))
+    try:
+        return await server.run(
+            lambda: _announce(listening, binding, access, home, is_shared=OWNER not in tokens),
+            on_stop=None if routes is None else routes.end_streams,
+        )
+    finally:
+        if jobs is not None:
+            await jobs.close()
+
+
+async def _jobs(db: str) -> Jobs:
+    """Return the jobs of a fleet. Raises ConfigError and DatabaseUnavailable."""
+    from fairlead.jobs import Jobs
+
+    jobs = Jobs(db)
+    await jobs.open()
+    return jobs
+
+
+def _fleet(jobs: Jobs, binding: Binding) -> Fleet:
+    """Return the fleet, in which this server has a name that no other process has."""
+    import socket
+
+    from fairlead.serve.saved import Fleet
+
+    name = f"fairlead-serve/{socket.gethostname()}:{binding.port}/{os.getpid()}/{os.urandom(3).hex()}"
+    return Fleet(jobs.session_store, jobs, name)
+
+
+def _fleet_routes(jobs: Jobs, listening: ServerOptions) -> FleetRoutes:
+    from fairlead.jobs.http_routes import FleetRoutes
+
+    return FleetRoutes(jobs, request_bytes=listening.request_bytes)
 
 
 def _token(home: Home) -> str:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 Run: TypeAlias = "Callable[[Sequence[str], Program], int]"
 #: The headings of `fairlead --help`, in its order.
-Group: TypeAlias = Literal["start", "sessions", "models", "projects", "hosts", "help"]
+Group: TypeAlias = Literal["start", "sessions", "models", "projects", "hosts", "fleet", "help"]
 
 
 class Subcommand(Struct, frozen=True, kw_only=True):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fairlead.cli.flags import Flag
+from fairlead.cli.subcommands.fleet_table import FLEET_SUBCOMMANDS
 from fairlead.cli.subcommands.subcommand import Subcommand
 
 if TYPE_CHECKING:
@@ -164,6 +165,19 @@ SUBCOMMANDS: tuple[Subcommand, ...] = (
         for_peers=True,
     ),
     Subcommand(
+        name="mcp",
+        group="projects",
+        summary="list MCP servers, and sign in at one",
+        run="mcp:mcp",
+        usage=("[list]", "login NAME [--url URL]", "logout NAME"),
+        about="Lists the MCP servers of this directory, or signs in at a server that asks for it (OAuth). You get a page to\n"
+        "open in a browser. What the server grants is stored in mcp-sign-ins.json, which only you can read, and renewed in\n"
+        "every session. --url is for a server that no mcp.json has, such as one that an extension adds.",
+        flags=(Flag(("--url",), "url", "value", "the address of a server that no file has", "URL"),),
+        words=("list", "login", "logout"),
+        examples=("mcp", "mcp login sentry", "mcp logout sentry"),
+    ),
+    Subcommand(
         name="rules",
         group="projects",
         summary="show what a stream rule matches",
@@ -272,6 +286,7 @@ SUBCOMMANDS: tuple[Subcommand, ...] = (
             Flag(("--insecure",), "insecure", "switch", "listen on other addresses than loopback without TLS"),
             Flag(("--allow-host",), "allow_host", "list", "another name under which clients reach the server", "NAME"),
             Flag(("--root",), "root", "value", "the directory that all sessions must work in", "DIR"),
+            Flag(("--db",), "db", "value", "keep the sessions in the database of a fleet, and serve its jobs", "URL"),
             Flag(("--users",), "users", "value", "the file of users, who do not see each other's sessions", "FILE"),
             Flag(("--add-user",), "add_user", "value", "add a user to the file, or give them a new token", "NAME"),
             Flag(("--max-sessions",), "max_sessions", "value", "how many sessions may be open, by default 1000", "N"),
@@ -279,7 +294,7 @@ SUBCOMMANDS: tuple[Subcommand, ...] = (
             Flag(("--max-request-bytes",), "max_request_bytes", "value", "the largest request, by default 32 MiB", "N"),
             Flag(("--max-connections",), "max_connections", "value", "how many connections may be open, by default 2000", "N"),
         ),
-        examples=("serve", "serve --port 9000 --root ~/projects"),
+        examples=("serve --port 9000 --root ~/projects",),
     ),
     Subcommand(
         name="replay",
@@ -318,13 +333,14 @@ SUBCOMMANDS: tuple[Subcommand, ...] = (
         examples=("schema pi", "schema opal --typescript", "schema settings > settings.schema.json"),
         for_peers=True,
     ),
+    *FLEET_SUBCOMMANDS,
     Subcommand(
         name="doctor",
         group="help",
         summary="check keys, models, programs and settings",
         run="doctor:doctor",
         usage=("[--offline] [--json] [--model PATTERN]",),
-        about="Shows what was found on this machine, what is missing and the command that mends it. Asks the model one short\n"
+        about="Shows what was found on this machine, what is missing and the command that fixes it. Asks the model one short\n"
         "question. Keys are never shown. The exit code is 1 if something does not work.",
         flags=(
             Flag(("--offline",), "offline", "switch", "do not ask the model"),

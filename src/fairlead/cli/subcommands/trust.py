@@ -36,7 +36,7 @@ def trust(words: Sequence[str], program: Program) -> int:
         save_decision(home, folder, None)
         say(f"There is no decision about {folder} any more.")
         return 0
-    if not folder.is_dir():
+    if not os.path.isdir(folder):
         raise ConfigError(f"{folder} is not a directory.")
     if action == "show":
         _show(home, folder)
@@ -72,6 +72,6 @@ def decision(home: Home, folder: Path) -> tuple[Path | None, bool]:
 def what_needs_trust(home: Home, folder: Path) -> Iterator[Path]:
     """Yield what the project has that only works if it is trusted."""
     for own in home.project_folders(folder):
-        yield from (path for name in ("extensions", "settings.json", "mcp.json") if (path := own / name).exists())
-    if (folder / ".mcp.json").exists():
+        yield from (path for name in ("extensions", "settings.json", "mcp.json") if os.path.exists(path := own / name))
+    if os.path.exists(folder / ".mcp.json"):
         yield folder / ".mcp.json"

@@ -1,0 +1,62 @@
+"""The rows of the table of subcommands for fleets: `worker` and `jobs`."""
+
+from __future__ import annotations
+
+from fairlead.cli.flags import Flag
+from fairlead.cli.subcommands.subcommand import Subcommand
+
+_DATABASE = Flag(("--db",), "db", "value", "sqlite:///FILE or postgresql://USER@HOST/NAME; else FAIRLEAD_JOBS_DB", "URL")
+
+FLEET_SUBCOMMANDS: tuple[Subcommand, ...] = (
+    Subcommand(
+        name="worker",
+        group="fleet",
+        summary="run the jobs of a database",
+        run="worker:worker",
+        usage=("--db URL [--sessions N] [FLAGS]",),
+        about="Runs jobs that `fairlead jobs submit` or fairlead.jobs has queued, in a process per core. When a worker\n"
+        "dies, another one continues its jobs. The secret of a job's key is read from FAIRLEAD_KEY_NAME.",
+        flags=(
+            _DATABASE,
+            Flag(("--sessions",), "sessions", "value", "how many jobs run at the same time, by default 8", "N"),
+            Flag(("--processes",), "processes", "value", "how many processes, by default one per core", "N"),
+            Flag(("--key",), "key", "list", "limit a key: NAME=JOBS or NAME=JOBS,STARTS/SECONDS", "LIMIT"),
+            Flag(("--data",), "data", "value", "the directory of mirrors and worktrees, by default in the home", "DIR"),
+            Flag(("--model",), "model", "value", "the model of jobs that name none", "PATTERN"),
+            Flag(("--provider",), "provider", "value", "its provider", "NAME"),
+            Flag(("--base-url",), "base_url", "value", "the address of its server", "URL"),
+            Flag(("--thinking",), "thinking", "value", "how much the model thinks", "LEVEL"),
+            Flag(("--tools",), "tools", "value", "the tools that the model may use", "NAMES"),
+            Flag(("--approval",), "approval", "value", "what to do when a tool wants to change something", "MODE"),
+            Flag(("--sandbox",), "sandbox", "value", "workspace runs commands in a sandbox", "MODE"),
+            Flag(("--isolated",), "isolated", "switch", "read no configuration: only keys from the environment count"),
+            Flag(("--verbose",), "verbose", "switch", "log more"),
+        ),
+        examples=("worker --db sqlite:///jobs.db --sessions 4", "worker --db postgresql://fleet@db/jobs --key team-a=16,60/60"),
+    ),
+    Subcommand(
+        name="jobs",
+        group="fleet",
+        summary="submit, list, watch, cancel, retry or export jobs",
+        run="jobs:jobs",
+        usage=(
+            "submit --db URL TASKS.jsonl",
+            "list --db URL [--json]",
+            "watch --db URL",
+            "cancel|retry --db URL ID...",
+            "export --db URL DIR",
+        ),
+        about='A task is a line of JSON: {"id", "prompt", "workdir" or "repo" and "commit", "model", "limits", "key",\n'
+        '"priority", "labels"}. Submitting a file twice changes nothing. docs/fleet.md explains all fields.',
+        flags=(
+            _DATABASE,
+            Flag(("--json",), "json", "switch", "print one object of JSON per line"),
+        ),
+        words=("submit", "list", "watch", "cancel", "retry", "export"),
+        examples=(
+            "jobs submit --db sqlite:///jobs.db tasks.jsonl",
+            "jobs watch --db sqlite:///jobs.db",
+            "jobs export --db sqlite:///jobs.db results/",
+        ),
+    ),
+)
