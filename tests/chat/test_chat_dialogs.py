@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from fairlead import Allow, ApprovalRequest, Deny, FileChange
 from fairlead.chat.dialogs import Approval, Ask, Choice, Confirm, Dialog, Line, Picker
 from fairlead.chat.editor_dialog import EditorDialog
+from fairlead.chat.view.proposals import Proposal
 from fairlead.chat.view.text import width, without_styles
 from fairlead.chat.view.theme import DARK, PLAIN
 
@@ -101,6 +104,18 @@ def request(**fields: Any) -> ApprovalRequest:
     return ApprovalRequest("bash", "1", {}, "Allow bash?", **fields)
 
 
+def an_approval(request: ApprovalRequest, stop: Callable[[], None] = lambda: None) -> Approval:
+    def propose(request: ApprovalRequest, *, is_whole: bool = False) -> Proposal:
+        proposal = Proposal(request, PLAIN, Path("/p"), is_whole=is_whole)
+        if not proposal.is_short:
+            proposal.finished(60, is_long=False)
+        return proposal
+
+    dialog = Approval(request, propose, stop)
+    dialog.appear()
+    return dialog
+
+
 @pytest.mark.parametrize(
     ("keys", "answer"),
     [
@@ -113,7 +128,7 @@ def request(**fields: Any) -> ApprovalRequest:
 )
 async def test_answers_to_an_approval(keys: list[str], answer: object) -> None:
     stopped: list[bool] = []
-    dialog = Approval(request(subject="make", kind="execute"), lambda: stopped.append(True))
+    dialog = an_approval(request(subject="make", kind="execute"), lambda: stopped.append(True))
     assert any("make" in line for line in shown(dialog))
     press(dialog, *keys)
     assert dialog.answer.result() == answer and not stopped
@@ -121,25 +136,38 @@ async def test_answers_to_an_approval(keys: list[str], answer: object) -> None:
 
 async def test_escape_denies_and_stops_the_agent() -> None:
     stopped: list[bool] = []
-    dialog = Approval(request(subject="make", kind="execute"), lambda: stopped.append(True))
+    dialog = an_approval(request(subject="make", kind="execute"), lambda: stopped.append(True))
     press(dialog, "x", "c-m", "escape")
     assert dialog.answer.result() == Deny() and stopped == [True]
 
 
-async def test_a_long_diff_is_shown_page_by_page_and_never_higher_than_its_room() -> None:
-    new = "".join(f"line {number}\n" for number in range(200))
-    dialog = Approval(request(kind="edit", changes=(FileChange("/p/a.txt", "", new),)), lambda: None)
-    for rows in (4, 8, 20):
-        assert len(dialog.draw(DARK, 30, rows)[0]) <= rows
-    assert any("line 1" in line for line in shown(dialog)) and not any("line 199" in line for line in shown(dialog))
-    for _ in range(50):
-        press(dialog, "pagedown")
-        shown(dialog)
-    assert any("line 199" in line for line in shown(dialog))
+async def test_a_question_about_a_long_diff_is_low_and_names_the_file() -> None:
+    new = "".join(f"line {number}\n" for number in range(100))
+    dialog = an_approval(request(kind="edit", changes=(FileChange("/p/src/a.txt", "", new),)))
+    for rows in (2, 4, 8, 20):
+        assert shown(dialog, rows=rows) == ["Allow bash? src/a.txt", "y once · a for this session · n deny · Esc stop"]
+
+
+async def test_a_question_says_how_much_is_folded_until_all_is_shown() -> None:
+    new = "".join(f"line {number}\n" for number in range(1000))
+    dialog = an_approval(request(kind="edit", changes=(FileChange("/p/a.txt", "", new),)))
+    assert "  800 lines are folded · Ctrl+O shows all" in shown(dialog)
+    press(dialog, "c-o")
+    assert not any("folded" in line for line in shown(dialog)) and not dialog.answer.done()
+
+
+async def test_a_question_says_that_a_change_is_not_known() -> None:
+    dialog = an_approval(request(kind="edit", subject="/p/huge.txt"))
+    assert shown(dialog)[1:3] == ["  /p/huge.txt", "  The change cannot be shown."]
+
+
+async def test_a_question_in_a_low_terminal_says_that_lines_do_not_fit() -> None:
+    dialog = an_approval(request(subject="one\ntwo\nthree", kind="execute"))
+    assert shown(dialog, rows=4) == ["Allow bash?", "  $ one", "… 2 more lines do not fit", shown(dialog)[-1]]
 
 
 async def test_text_of_a_model_cannot_send_escape_sequences() -> None:
-    dialog = Approval(request(subject="echo \x1b[2J\x1b]0;title\x07hi", kind="execute"), lambda: None)
+    dialog = an_approval(request(subject="echo \x1b[2J\x1b]0;title\x07hi", kind="execute"))
     assert "\x1b" not in "".join(shown(dialog))
     picker = Picker("\x1b[31mred", [Choice("\x1b[2Jx", 1, "\x07")])
     assert "\x1b" not in "".join(shown(picker)) and "\x07" not in "".join(shown(picker))
@@ -156,14 +184,14 @@ async def test_several_lines_are_written() -> None:
 
 @pytest.mark.parametrize("command", ["rm -rf ~ #\recho safe", "echo \x1b]0;rm -rf ~\x07safe", "rm -rf ~" + "\x08" * 8 + "ls"])
 async def test_an_approval_hides_no_part_of_a_command(command: str) -> None:
-    dialog = Approval(request(subject=command, kind="execute"), lambda: None)
+    dialog = an_approval(request(subject=command, kind="execute"))
     assert any("rm -rf ~" in line for line in shown(dialog))
 
 
-async def test_an_approval_hides_no_part_of_a_change() -> None:
-    change = FileChange("/p/a.sh", "echo 1\n", "rm -rf ~ #\recho 2\n")
-    dialog = Approval(request(kind="edit", changes=(change,)), lambda: None)
-    assert any("rm -rf ~" in line for line in shown(dialog))
+async def test_a_narrow_approval_names_all_keys() -> None:
+    dialog = an_approval(request(subject="make", kind="execute"))
+    assert dialog.draw(PLAIN, 39, 6)[0][-1] == "y once · a session · n deny · Esc stop"
+    assert dialog.draw(PLAIN, 79, 6)[0][-1] == "y once · a for this session · n deny · Esc stop"
 
 
 async def test_typed_digits_find_labels_not_places_in_the_list() -> None:

@@ -18,8 +18,11 @@ from fairlead.chat.view.theme import DARK
 class Live:
     """An open answer that takes all the room it gets."""
 
-    def live(self, columns: int, rows: int) -> list[str]:
+    def live(self, columns: int, rows: int, spare: int) -> list[str]:
         return ["x" * columns] * rows
+
+    def text_lines(self) -> int:
+        return 0
 
 
 class Decorations:
@@ -43,7 +46,7 @@ async def test_a_frame_is_never_larger_than_the_terminal(columns: int, rows: int
     menu = Menu("file", 1, [Item(f"file {number}" * 10, "detail " * 30) for number in range(40)], 20) if kind == "menu" else None
     choices = [Choice(f"choice {number}" * 9, number) for number in range(50)]
     dialogs: dict[str, Dialog[Any]] = {"confirm": Confirm("Sure? " * 50, "text " * 500), "picker": Picker("Pick", choices)}
-    lines, cursor = compose(a_frame(columns, rows, dialogs.get(kind), menu), Live())
+    lines, cursor, _ = compose(a_frame(columns, rows, dialogs.get(kind), menu), Live())
     assert all(width(line) <= columns for line in lines)
     assert len(lines) <= rows
     if cursor is not None:
@@ -51,5 +54,5 @@ async def test_a_frame_is_never_larger_than_the_terminal(columns: int, rows: int
 
 
 def test_the_spinner_says_how_long_it_takes() -> None:
-    lines, _ = compose(a_frame(79, 40), Live())
+    lines, _, _ = compose(a_frame(79, 40), Live())
     assert any("Working 1m 15s" in line for line in lines)

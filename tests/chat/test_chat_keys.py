@@ -100,3 +100,19 @@ def test_a_paste_in_many_parts_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -
     assert pastes == ["one line\r" * 5000 + "end", "again"]
     assert "".join(press.data for press in found if press.key != Keys.BracketedPaste) == "beforeafter"
     assert len(fed) < 10
+
+
+async def test_the_row_of_the_cursor_is_an_answer_and_not_a_key() -> None:
+    with keyboard() as (terminal, keys):
+        import tty
+
+        tty.setraw(keys.fileno())
+        first, last = keys.expect_position(), keys.expect_position()
+        os.write(terminal, b"a\x1b[3;1R\x1b[2")
+        found = [press.key for press in keys.read_keys()]
+        assert not last.done()
+        os.write(terminal, b"4;80Rb")
+        found += [press.key for press in keys.read_keys()]
+        assert found == ["a", "b"]
+        assert last.result() == 23
+        assert not first.done()

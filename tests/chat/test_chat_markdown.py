@@ -26,7 +26,7 @@ def streamed(pieces: list[str], columns: int = 60) -> list[str]:
     for piece in pieces:
         stream.feed(piece)
         lines += stream.finished(columns)
-        assert all(width(line) <= columns for line in stream.open(columns))
+        assert all(width(line.text) <= columns for line in stream.open(columns))
     stream.close()
     lines += stream.finished(columns)
     assert stream.open(columns) == []
@@ -134,14 +134,14 @@ def test_a_finished_paragraph_is_final_before_the_text_ends() -> None:
     stream = MarkdownStream(PLAIN)
     stream.feed("First paragraph.\n\nSecond para")
     assert stream.finished(60) == ["First paragraph."]
-    assert stream.open(60) == ["", "Second para"]
+    assert [line.text for line in stream.open(60)] == ["", "Second para"]
 
 
 def test_list_items_are_final_when_the_next_begins() -> None:
     stream = MarkdownStream(PLAIN)
     stream.feed("1. one\n2. two\n3. thr")
     assert [without_styles(line) for line in stream.finished(60)] == ["1. one"]
-    assert [without_styles(line) for line in stream.open(60)] == ["2. two", "3. thr"]
+    assert [without_styles(line.text) for line in stream.open(60)] == ["2. two", "3. thr"]
 
 
 def test_a_list_that_streams_in_is_counted_as_a_whole() -> None:
@@ -159,7 +159,7 @@ def test_a_long_code_block_becomes_final_in_parts() -> None:
 def test_open_marks_are_closed_while_the_text_arrives() -> None:
     stream = MarkdownStream(PLAIN)
     stream.feed("some **bold tex")
-    assert [without_styles(line) for line in stream.open(60)] == ["some bold tex"]
+    assert [without_styles(line.text) for line in stream.open(60)] == ["some bold tex"]
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from fairlead import FileChange
-from fairlead.chat.view.diffs import diff_lines, draw, numbered
-from fairlead.chat.view.panels import ToolPanel, command_lines
+from fairlead.chat.view.diffs import draw, numbered, unified
+from fairlead.chat.view.panels import ToolPanel
 from fairlead.chat.view.text import width, without_styles
-from fairlead.chat.view.theme import DARK, PLAIN
+from fairlead.chat.view.theme import DARK, PLAIN, Theme
 from fairlead.chat.view.titles import call_title, elapsed, partial_title, size
 from fairlead.messages import ImageContent, TextContent
 
@@ -21,6 +21,10 @@ NEW = OLD.replace("line 3\n", "line three\nand more\n").replace("line 38\n", "")
 
 def bare(lines: list[str]) -> list[str]:
     return [without_styles(line) for line in lines]
+
+
+def diff_lines(diff: str, theme: Theme, columns: int) -> list[str]:
+    return draw(unified(diff), theme, columns, names=True)
 
 
 def a_panel(name: str, clock: Callable[[], float] = lambda: 0.0, **arguments: Any) -> ToolPanel:
@@ -56,13 +60,13 @@ def test_a_title_is_known_before_the_arguments_are_complete() -> None:
 def test_a_panel_shows_that_arguments_arrive() -> None:
     panel = ToolPanel(PLAIN, "write", lambda: 0.0)
     panel.add_json('{"path": "a.py", "content": "' + "x" * 5000)
-    assert bare(panel.open(60)) == ["⠋ Write a.py  5.0 kB"]
+    assert bare(panel.running(60)) == ["⠋ Write a.py  5.0 kB"]
 
 
 def test_a_long_title_leaves_room_for_what_follows() -> None:
     panel = ToolPanel(PLAIN, "bash", lambda: 0.0)
     panel.add_json('{"command": "' + "word " * 20)
-    assert bare(panel.open(40)) == ["⠋ $ word word word word word wo …  113 B"]
+    assert bare(panel.running(40)) == ["⠋ $ word word word word word wo …  113 B"]
 
 
 def test_a_running_command_shows_the_time_and_the_end_of_its_output() -> None:
@@ -71,7 +75,7 @@ def test_a_running_command_shows_the_time_and_the_end_of_its_output() -> None:
     panel.start({"command": "make"})
     panel.update([TextContent("\n".join(f"step {number}" for number in range(100)))], None)
     time = 75.0
-    lines = bare(panel.open(40))
+    lines = bare(panel.running(40))
     assert lines[0] == "⠋ $ make  1m 15s"
     assert lines[1:] == [f"  │ step {number}" for number in range(95, 100)]
 
@@ -80,7 +84,14 @@ def test_output_cannot_leave_its_panel() -> None:
     panel = a_panel("bash", command="x")
     panel.start({"command": "x"})
     panel.update([TextContent("a\x1b[2J\x1b]0;title\x07b\rc\n" + "w" * 100)], None)
-    assert bare(panel.open(20)) == ["⠋ $ x", "  │ c", "  │ " + "w" * 15 + "…"]
+    assert bare(panel.running(20, tail=9)) == ["⠋ $ x", "  │ c", *["  │ " + "w" * 16] * 6, "  │ wwww"]
+
+
+def test_a_running_call_takes_no_more_rows_in_a_terminal_half_as_wide() -> None:
+    panel = a_panel("bash", command="word " * 100)
+    panel.start({"command": "word " * 100})
+    panel.update([TextContent("output " * 100)], None)
+    assert all(width(line) <= 50 for line in bare(panel.running(100)))
 
 
 def test_a_finished_command_folds_long_output() -> None:
@@ -200,16 +211,12 @@ def test_sub_agents_show_what_they_do() -> None:
     }
     done = {"status": "completed", "description": "Other", "tokens": 1500, "durationMs": 61000}
     panel.update([TextContent("")], {"progress": [running, done]})
-    assert bare(panel.open(60)) == [
+    assert bare(panel.running(60)) == [
         "⠋ Agents explore",
         "  │ ◐ Look around · 2 tool calls",
         "  │   read a.py",
         "  │ ● Other · 1.5k tokens · 1m 01s",
     ]
-
-
-def test_a_command_has_a_prompt() -> None:
-    assert bare(command_lines("ls\nrm -r x", PLAIN, 40)) == ["  $ ls", "    rm -r x"]
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0.44, "0.4s"), (12.7, "12s"), (125, "2m 05s"), (3720, "1h 02m")])

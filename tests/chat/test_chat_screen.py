@@ -115,9 +115,15 @@ def test_lines_are_cut_before_the_last_column() -> None:
     screen.commit(["x" * 30])
     screen.show(["你好你好你好你好", "next"], None)
     screen.flush()
-    assert terminal.visible[0] == "xxxxxxxx…"
-    assert terminal.visible[-1] == "next"
-    assert len(terminal.visible) == 3
+    assert terminal.visible[-2:] == ["你好你好…", "next"]
+
+
+def test_final_lines_are_never_cut() -> None:
+    screen, terminal = a_screen(columns=10)
+    screen.commit(["one two three four"])
+    screen.show(["live"], None)
+    screen.flush()
+    assert terminal.visible == ["one two", "three", "four", "live"]
 
 
 def test_without_a_cursor_it_is_hidden() -> None:
@@ -173,6 +179,18 @@ def test_a_resize_repaints_the_region_in_place() -> None:
     screen.flush()
     assert terminal.visible == ["history", "a" * 11, "b", "footer"]
     assert terminal.cursor == (2, 1)
+
+
+def test_a_hidden_cursor_waits_where_a_lower_terminal_does_not_move_the_region_into_the_scrollback() -> None:
+    screen, terminal = a_screen(columns=30, rows=8)
+    screen.commit(["history"])
+    screen.show(["answer", "question", "yes", "no"], None, parked=1)
+    screen.flush()
+    assert terminal.cursor == (2, 0)
+    screen.show(["question", "yes", "no"], None, parked=0)
+    screen.flush()
+    assert terminal.cursor == (1, 0)
+    assert terminal.visible == ["history", "question", "yes", "no"]
 
 
 def test_a_changed_size_is_noticed_without_a_signal() -> None:

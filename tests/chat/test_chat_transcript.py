@@ -40,11 +40,18 @@ class Viewer:
             self.look()
 
     def look(self) -> list[str]:
-        self.lines += bare(self.transcript.take_finished(60))
+        self.transcript.finish(60)
+        self.write()
         return self.lines
 
-    def live(self, rows: int = 30) -> list[str]:
-        return bare(self.transcript.live(60, rows))
+    def write(self) -> None:
+        self.lines += bare(list(self.transcript.unwritten))
+        self.transcript.written()
+
+    def live(self, rows: int = 30, columns: int = 60) -> list[str]:
+        lines = bare(self.transcript.live(columns, rows))
+        self.write()
+        return lines
 
 
 def bare(lines: list[str]) -> list[str]:
@@ -121,6 +128,67 @@ def deltas(viewer: Viewer, *texts: str, block: TextContent | ThinkingContent | N
     delta = events.ThinkingDelta if isinstance(kind, ThinkingContent) else events.TextDelta
     viewer.handle(events.MessageStart(partial.shell()), events.BlockStarted(events.BlockStart(0, kind), partial))
     viewer.handle(*(delta(events.BlockDelta(0, text), partial) for text in texts))
+
+
+def test_text_of_an_answer_that_has_left_the_screen_is_final() -> None:
+    viewer = Viewer()
+    deltas(viewer, "one " * 15 + "two " * 15 + "three")
+    assert viewer.live()[:1] == ["one " * 14 + "one"]
+    assert viewer.transcript.settle(1) == 1
+    assert viewer.live() == ["two " * 14 + "two", "three"]
+    assert viewer.transcript.settle(1) == 1
+    viewer.handle(events.AgentSettled())
+    assert viewer.lines == ["three"]
+
+
+def test_text_that_becomes_final_while_it_leaves_the_screen_is_there_once() -> None:
+    viewer = Viewer()
+    deltas(viewer, "one " * 15 + "two")
+    viewer.live()
+    viewer.transcript.handle(events.AgentSettled())
+    assert viewer.transcript.settle(1) == 1
+    assert viewer.look() == ["two"]
+
+
+def test_text_that_leaves_the_screen_before_a_frame_could_be_written_is_there_once() -> None:
+    viewer = Viewer()
+    deltas(viewer, "one " * 15 + "two " * 15)
+    viewer.live()
+    viewer.transcript.handle(events.AgentSettled())
+    viewer.transcript.finish(30)
+    viewer.transcript.live(30, 10)
+    assert viewer.transcript.settle(1) == 1
+    viewer.write()
+    assert " ".join(viewer.lines) == "two " * 14 + "two"
+
+
+def test_lines_of_tools_are_not_final_when_they_leave_the_screen() -> None:
+    viewer = Viewer()
+    deltas(viewer, "one " * 15 + "two " * 15)
+    viewer.handle(events.BlockStarted(events.BlockStart(1, ToolCall("1", "bash", {})), None))  # pyright: ignore
+    assert len(viewer.live()) == 4
+    assert viewer.transcript.settle(4) == 2
+
+
+def test_an_open_text_higher_than_the_screen_becomes_final_at_its_start() -> None:
+    viewer = Viewer()
+    deltas(viewer, "one " * 15 + "two " * 15 + "three")
+    assert viewer.live(rows=2) == ["two " * 14 + "two", "three"]
+    assert viewer.lines == ["one " * 14 + "one"]
+    assert len(viewer.live(rows=2, columns=30)) == 2
+    viewer.handle(events.AgentSettled())
+    assert " ".join(viewer.lines) == "one " * 15 + "two " * 15 + "three"
+
+
+def test_rows_of_a_table_that_have_left_the_screen_are_not_drawn_again_in_another_width() -> None:
+    viewer = Viewer()
+    deltas(viewer, "| name | value |\n|---|---|\n| a1 a2 | b1 b2 |\n", "| c1 c2 c3 c4 | d1 d2 d3 d4 |\n| e1 | f1")
+    assert viewer.live(columns=20)[2:] == ["a1 a2    │ b1 b2", "c1 c2 c3 │ d1 d2 d3", "c4       │ d4", "e1       │ f1"]
+    assert viewer.transcript.settle(4) == 5
+    assert viewer.live(columns=15) == ["────────────────────"[:15], "name: e1", "value: f1"]
+    assert viewer.live(columns=60) == ["e1          │ f1"]
+    viewer.handle(events.AgentSettled())
+    assert viewer.lines == ["e1          │ f1"]
 
 
 def test_thinking_is_folded_to_one_line() -> None:
@@ -206,8 +274,8 @@ def test_a_compaction_is_one_line() -> None:
     viewer = Viewer()
     result = events.CompactionResult("the summary", "id", 45000, None, 9000)
     viewer.handle(events.CompactionStart("threshold"), events.CompactionEnd("threshold", result))
-    viewer.handle(events.CompactionEnd("manual", error="no model"))
-    assert viewer.lines == ["◇ Compacted the conversation: 45,000 → 9,000 tokens", "◇ The compaction failed: no model"]
+    viewer.handle(events.CompactionEnd("manual", error="Compaction failed: no model"))
+    assert viewer.lines == ["◇ Compacted the conversation: 45,000 → 9,000 tokens", "◇ Compaction failed: no model"]
 
 
 def test_a_past_conversation_is_shown_as_it_was() -> None:
@@ -269,7 +337,8 @@ def test_all_lines_fit_a_narrow_terminal() -> None:
     transcript.message(UserMessage("a prompt of many words that does not fit", 0))
     transcript.message(answer(TextContent(text), ToolCall("1", "bash", {"command": "x" * 100})))
     transcript.handle(events.RetryStart(1, 3, 100, "an error of many words"))
-    lines = transcript.take_finished(19)
+    transcript.finish(19)
+    lines = transcript.unwritten
     assert all(width(line) <= 19 for line in lines)
     terminal = Terminal(20, 100)
     terminal.write("\r\n".join(lines))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import TypeVar
 
 from fairlead import Allow, ApprovalRequest, CancelToken
 from fairlead.chat.dialogs import Dialog
 from fairlead.chat.ui import ChatUi
+from fairlead.chat.view.proposals import Proposal
+from fairlead.chat.view.theme import PLAIN
 from fairlead.events import Event, UiPromptEnd, UiPromptStart
 
 T = TypeVar("T")
@@ -20,15 +23,21 @@ class Stage:
         self.keys = keys
         self.notes: list[tuple[str, str]] = []
         self.titles: list[str] = []
+        self.proposed: list[ApprovalRequest] = []
         self.text = ""
 
     async def ask(self, dialog: Dialog[T]) -> T | None:
+        dialog.appear()
         for key in self.keys:
             dialog.key(key, key if len(key) == 1 else "")
         return await dialog.answer
 
     def note(self, text: str, role: str = "dim") -> None:
         self.notes.append((text, role))
+
+    def propose(self, request: ApprovalRequest, *, is_whole: bool = False) -> Proposal:
+        self.proposed.append(request)
+        return Proposal(request, PLAIN, Path("/"), is_whole=is_whole)
 
     def set_editor_text(self, text: str) -> None:
         self.text = text
@@ -53,7 +62,8 @@ async def test_questions_are_answered_and_announced() -> None:
     assert await a_ui("y")[0].confirm("Sure?")
     assert await a_ui("h", "i", "c-m")[0].input("Name?") == "hi"
     request = ApprovalRequest("bash", "1", {}, "Allow bash?")
-    assert await a_ui("y")[0].approve(request) == Allow()
+    ui, stage, _ = a_ui("y")
+    assert await ui.approve(request) == Allow() and stage.proposed == [request]
 
 
 async def test_a_question_ends_with_its_run_and_with_its_time() -> None:

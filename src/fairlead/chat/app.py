@@ -1,4 +1,4 @@
-"""The chat: an agent, a terminal, and the loop that draws what happens."""
+"""The chat: an agent, a terminal, and what happens between them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, TypeVar
 
-from fairlead import Agent, FairleadError, events
+from fairlead import Agent, ApprovalRequest, FairleadError, events
 from fairlead.chat.commands import Commands
 from fairlead.chat.dialogs import Dialog
 from fairlead.chat.editor_dialog import EditorDialog
@@ -26,7 +26,9 @@ from fairlead.chat.outside import edit_text, suspend
 from fairlead.chat.sending import Sender
 from fairlead.chat.status import Status
 from fairlead.chat.ui import ChatUi
-from fairlead.chat.view.frame import Frame, compose
+from fairlead.chat.view.drawing import Drawing
+from fairlead.chat.view.frame import Frame
+from fairlead.chat.view.proposals import Proposal
 from fairlead.chat.view.screen import Screen
 from fairlead.chat.view.text import plain
 from fairlead.chat.view.theme import Theme
@@ -36,10 +38,8 @@ from fairlead.messages import ImageContent
 
 T = TypeVar("T")
 
-#: The shortest time between two frames, between two pictures of the spinner, and for a second Ctrl+C, in seconds.
-_FRAME, _SPIN, _TWICE = 1 / 30, 0.1, 1.5
-#: How long the size of the terminal has to stay the same before the chat is drawn again, in seconds.
-_STEADY = 0.06
+#: The time for a second Ctrl+C, in seconds.
+_TWICE = 1.5
 #: How long leaving may take before the process exits anyway.
 _LONGEST_END = 5.0
 #: What a chat begins with, in a terminal with more rows than this.
@@ -62,6 +62,8 @@ class ChatOptions:
     images: Sequence[ImageContent] = ()
     #: Whether to ask first which session to resume.
     pick_session: bool = False
+    #: Whether to continue the run of the session that was interrupted.
+    resume_run: bool = False
     #: Remarks to show at the start.
     remarks: Sequence[str] = ()
     env: Mapping[str, str] = field(default_factory=lambda: os.environ)
@@ -88,19 +90,24 @@ class Chat:
         self.status = Status(agent, options.env, terminal.set_title)
         #: A remark that stands in place of the footer for a while.
         self._hint = ""
-        self._screen = screen
         self._keys = EditorKeys(self, FileIndex(self.session.host.workspace.cwd, self._program))
-        self._keyboard = Keyboard(terminal.input, self.editor, self._keys, typed)
+        self._keyboard = keyboard = Keyboard(terminal.input, self.editor, self._keys, typed)
         self.commands = Commands(self)
         self.sender = Sender(self)
+        #: The questions that wait, and the one that is shown.
         self._dialogs: list[Dialog[Any]] = []
-        self._wake = asyncio.Event()
+        self._appeared: Dialog[Any] | None = None
+        self._drawing = Drawing(
+            terminal,
+            screen,
+            self.transcript,
+            self._frame,
+            lambda patience: keyboard.cursor_row(terminal.ask_cursor, patience),
+            options.env,
+        )
         self._done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._paused = False
-        self._steady_at = 0.0
         self._interrupted_at = -_TWICE
-        self._ticking: asyncio.TimerHandle | None = None
 
     # Life
 
@@ -112,7 +119,7 @@ class Chat:
         self.status.refresh(totals=True)
         self._greet()
         keys = self.start(self._read_keys())
-        drawing = self.start(self._draw_forever())
+        drawing = self.start(self._drawing.run())
         self.touch()
         self.start(self._begin())
         try:
@@ -159,8 +166,12 @@ class Chat:
             self.note(choice.why)
         if self.options.pick_session:
             await self.commands.run("/resume")
+        if self.options.resume_run:
+            await self.agent.session.activity.resume()
         for number, prompt in enumerate(self.options.prompts):
-            await self.sender.send(prompt, self.options.images if number == 0 else (), queued=number > 0)
+            await self.sender.send(
+                prompt, self.options.images if number == 0 else (), queued=number > 0 or self.options.resume_run
+            )
 
     async def _read_keys(self) -> None:
         try:
@@ -178,10 +189,7 @@ class Chat:
         self.status.set_activity(None)
         drawing.cancel()
         with suppress(Exception):
-            self._paused = False
-            self._screen.commit(self.transcript.take_finished(self._columns))
-            self._screen.show([], None)
-            self._screen.flush()
+            self._drawing.finish()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, keys, return_exceptions=True)
@@ -192,26 +200,19 @@ class Chat:
             (signal.SIGTERM, lambda: self.leave(143)),
             (signal.SIGHUP, lambda: self.leave(129)),
             (signal.SIGINT, self.interrupt),
-            (signal.SIGWINCH, self._resized),
+            (signal.SIGWINCH, self._drawing.resized),
             (signal.SIGCONT, self._continued),
         ):
             loop.add_signal_handler(name, action)
 
-    def _resized(self) -> None:
-        # A window that is being dragged changes its size many times. Only the last one can be drawn for.
-        self._steady_at = monotonic() + _STEADY
-        self._screen.resized()
-        self.touch()
-
     def _continued(self) -> None:
         """Take the terminal back after another process has stopped this one: the shell has used it meanwhile."""
-        if self._paused:
+        if self._drawing.is_paused:
             return
         if self.terminal.enter_again():
-            self._screen.forget()
+            self._drawing.begin_anew()
         else:
-            self._screen.resized()
-        self.touch()
+            self._drawing.redraw()
 
     def _greet(self) -> None:
         if self.terminal.size()[1] > _GREETING_ROWS:
@@ -222,13 +223,9 @@ class Chat:
 
     # Showing
 
-    @property
-    def _columns(self) -> int:
-        return max(10, self.terminal.size()[0] - 1)
-
     def touch(self) -> None:
         """Draw again soon."""
-        self._wake.set()
+        self._drawing.touch()
 
     def note(self, text: str, role: str = "dim") -> None:
         """Show a remark of the program above the editor."""
@@ -244,22 +241,10 @@ class Chat:
             self.transcript.message(message)
         self.touch()
 
-    async def _draw_forever(self) -> None:
-        while True:
-            await self._wake.wait()
-            if (left := self._steady_at - monotonic()) > 0:
-                await asyncio.sleep(left)
-                continue
-            self._wake.clear()
-            if not self._paused:
-                self._draw()
-            await asyncio.sleep(_FRAME)
-
-    def _draw(self) -> None:
-        columns, rows = self._columns, self.terminal.size()[1]
+    def _frame(self, columns: int, rows: int) -> Frame:
         status = self.status
         busy = "Waiting for you" if status.activity is not None and self._dialogs else status.activity
-        frame = Frame(
+        return Frame(
             theme=self.theme,
             columns=columns,
             rows=rows,
@@ -273,16 +258,6 @@ class Chat:
             hint=self._hint,
             command_tail=status.command_tail,
         )
-        self._screen.commit(self.transcript.take_finished(columns))
-        lines, cursor = compose(frame, self.transcript)
-        self._screen.show(lines, cursor)
-        self._screen.flush()
-        if busy is not None and self._ticking is None:
-            self._ticking = asyncio.get_running_loop().call_later(_SPIN, self._tick)
-
-    def _tick(self) -> None:
-        self._ticking = None
-        self.touch()
 
     def _on_event(self, event: events.Event) -> None:
         try:
@@ -292,7 +267,7 @@ class Chat:
             # The session calls this in the middle of its work, which must not fail because of the chat.
             if not self._done.done():
                 self._done.set_exception(error)
-        self.touch()
+        self._drawing.touch_for_event()
 
     # Dialogs
 
@@ -317,12 +292,18 @@ class Chat:
             self._keyboard.focus_other(first.editor)
         else:
             self._keyboard.focus_dialog()
+        if first is not None and first is not self._appeared:
+            first.appear()
+        self._appeared = first
         self.touch()
 
     @property
     def dialog(self) -> Dialog[Any] | None:
         """The question that is shown, if there is one."""
         return self._dialogs[0] if self._dialogs else None
+
+    def propose(self, request: ApprovalRequest, *, is_whole: bool = False) -> Proposal:
+        return self.transcript.propose(request, self.session.host.workspace.cwd, is_whole=is_whole)
 
     def set_title(self, title: str) -> None:
         self.status.set_title(title)
@@ -349,7 +330,9 @@ class Chat:
 
     def interrupt(self) -> None:
         """Ctrl+C: clear the editor, or stop the agent. Twice in a row, leave."""
-        if self._paused:  # the terminal sends the signal to each program that it belongs to, and it was meant for the other
+        if (
+            self._drawing.is_paused
+        ):  # the terminal sends the signal to each program that it belongs to, and it was meant for the other
             return
         if self.editor.text:
             self.editor.take()
@@ -362,17 +345,21 @@ class Chat:
             self.session.host.abort_bash()
         elif self.status.is_busy:
             self.stop()
-        self._hint = "Ctrl+C again leaves"
-        asyncio.get_running_loop().call_later(_TWICE, self._forget_hint)
+        self.hint("Ctrl+C again leaves")
+
+    def hint(self, text: str) -> None:
+        """Show a remark in place of the footer for a moment."""
+        self._hint = text
+        asyncio.get_running_loop().call_later(_TWICE, self._forget_hint, text)
         self.touch()
 
-    def _forget_hint(self) -> None:
-        self._hint = ""
-        self.touch()
+    def _forget_hint(self, text: str) -> None:
+        if self._hint == text:
+            self._hint = ""
+            self.touch()
 
     def redraw(self) -> None:
-        self._screen.resized()
-        self.touch()
+        self._drawing.redraw()
 
     # Other programs
 
@@ -386,20 +373,16 @@ class Chat:
 
     async def _outside(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Let another program have the terminal, unless one has it already."""
-        if self._paused:
+        if self._drawing.is_paused:
             return
-        self._paused = True
-        self._screen.show([], None)
-        self._screen.flush()
+        self._drawing.pause()
         self.terminal.leave()
         try:
             async with self._keyboard.paused():
                 await work()
         finally:
             self.terminal.enter()
-            self._screen.forget()
-            self._paused = False
-            self.touch()
+            self._drawing.resume()
 
     def _program(self, name: str) -> str | None:
         from shutil import which

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from fairlead.chat.dialogs import Choice, Picker
+from fairlead.chat.dialogs import Ask, Choice, Picker
 from fairlead.chat.input.completion import Item
-from fairlead.chat.login import log_in
 from fairlead.chat.places import pick_fork, pick_place, pick_session
 from fairlead.chat.view.footer import dollars
 from fairlead.errors import FairleadError, ModelNotFound, NothingToCompact
@@ -30,6 +29,8 @@ _MODES = {
     "ask": "ask before every call that changes something",
     "deny": "refuse every call that changes something",
 }
+#: What the library advises if no model matches, which is for the command line.
+_FLAG_ADVICE = "Use --list-models to see available models."
 _KEYS = """\
 Enter sends; while the agent works, it gets the message at the next opportunity. Alt+Enter sends it when the agent is done.
 Shift+Enter, Ctrl+J, or \\ then Enter: new line. Esc stops the agent. Ctrl+C clears; twice leaves. Ctrl+D leaves.
@@ -145,7 +146,10 @@ class Commands:
         if exact is not None:
             model, level = self._session.models.set_model(exact.provider, exact.id), None
         else:
-            model, level = self._chat.agent.registry.match(pattern)
+            try:
+                model, level = self._chat.agent.registry.match(pattern)
+            except ModelNotFound as error:
+                raise ModelNotFound(str(error).replace(_FLAG_ADVICE, "/model lists those that can be used.")) from error
             if self._session.models.find(model.provider, model.id) is None:
                 raise ModelNotFound(f"No model matches {pattern!r}. /model lists those that can be used.")
             self._session.models.set_model(model.provider, model.id)
@@ -172,7 +176,7 @@ class Commands:
         self._chat.note("This model has one thinking level only." if level is None else f"The thinking level is {level}.")
 
     async def _login(self, argument: str) -> None:
-        await log_in(self._chat, argument)
+        await _log_in(self._chat, argument)
 
     # Sessions
 
@@ -194,6 +198,9 @@ class Commands:
             await self._session.compact(argument or None)
         except NothingToCompact as error:
             self._chat.note(str(error))
+        except FairleadError as error:
+            if not self._chat.transcript.has_said(str(error)):
+                raise
 
     async def _name(self, argument: str) -> None:
         if not argument:
@@ -223,7 +230,7 @@ class Commands:
         from fairlead import export_file
 
         workspace = self._session.host.workspace
-        target = workspace.resolve(argument) if argument else workspace.cwd / f"{source.stem}.html"
+        target = workspace.resolve(argument) if argument else workspace.cwd / f"fairlead-session-{source.stem}.html"
         written = await asyncio.to_thread(export_file, source, target)
         self._chat.note(f"Written to {written}.")
 
@@ -253,6 +260,36 @@ class Commands:
 
     async def _quit(self, argument: str) -> None:
         self._chat.leave(0)
+
+
+async def _log_in(chat: Chat, provider: str) -> None:
+    """Log in at a provider with a code if it supports that, else store a key that the user types."""
+    session, logins = chat.session, chat.agent.logins
+    provider, *more = provider.split() or [""]
+    if more:
+        chat.note("/login takes a provider only. Type the key where it is asked for: there it is not shown.", "warning")
+    known = dict(session.models.providers())
+    if not provider:
+        choices = [Choice(name, name, "has a key" if has_key else "") for name, has_key in known.items()]
+        provider = await chat.ask(Picker("Log in at which provider?", choices)) or ""
+        if not provider:
+            return
+    if provider in logins.possible():
+        code = await logins.begin(provider)
+        chat.note(f"Open {code.verification_uri} and enter the code {code.user_code}", "accent")
+        await logins.finish(code.device_code, code.interval)
+    elif provider not in known:
+        chat.note(f"There is no provider {provider!r}. The providers are: {', '.join(known)}.", "error")
+        return
+    else:
+        key = await chat.ask(Ask(f"Key for {provider} (kept in {chat.agent.home.auth_path})", "paste it here", secret=True))
+        if not key or not key.strip():
+            return
+        logins.store_key(provider, key)
+    chat.note(f"{provider} can be used now.", "accent")
+    if session.model is None:
+        choice = await chat.agent.choose_model()
+        chat.note(f"{choice.why} /model chooses another.")
 
 
 def _split(text: str) -> tuple[str, str]:

@@ -6,19 +6,18 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from fairlead import Allow, ApprovalRequest, Deny
 from fairlead.chat.input.completion import ranked
-from fairlead.chat.view.diffs import diff_lines
-from fairlead.chat.view.panels import command_lines
+from fairlead.chat.view.proposals import Proposal
 from fairlead.chat.view.text import clip, plain, visible, width, wrap
 from fairlead.chat.view.theme import Theme
 
 T = TypeVar("T")
 
-#: A dialog with more rows than this has an empty line above its keys.
-_AIRY = 8
+#: The keys of an approval are explained at length in a terminal with this many columns.
+_WIDE = 48
 Cursor = tuple[int, int] | None
 Drawn = tuple[list[str], Cursor]
 
@@ -41,6 +40,9 @@ class Dialog(ABC, Generic[T]):
         """Handle a key: its name in prompt_toolkit, and the text that it stands for."""
         if name in ("escape", "c-c"):
             self.finish(None)
+
+    def appear(self) -> None:
+        """Called once when the question is shown: others may have to be answered first."""
 
     @abstractmethod
     def draw(self, theme: Theme, columns: int, rows: int) -> Drawn:
@@ -266,17 +268,31 @@ class Ask(Dialog[str]):
         return [*lines, theme.paint("dim", clip("Enter send · Esc close", columns))][:rows], cursor
 
 
-class Approval(Dialog[Allow | Deny]):
-    """Whether a tool call may run. It shows the diff or the command in full, a page at a time."""
+class Propose(Protocol):
+    """Shows what a call would do above the question. With `is_whole`, it leaves out nothing."""
 
-    def __init__(self, request: ApprovalRequest, stop: Callable[[], None]) -> None:
+    def __call__(self, request: ApprovalRequest, *, is_whole: bool = False) -> Proposal: ...
+
+
+class Approval(Dialog[Allow | Deny]):
+    """Whether a tool call may run. What it would do is shown above, unless that is short.
+
+    Args:
+        request: The call.
+        propose: Shows what it would do.
+        stop: Aborts the run.
+    """
+
+    def __init__(self, request: ApprovalRequest, propose: Propose, stop: Callable[[], None]) -> None:
         super().__init__(request.title)
         self._request = request
+        self._propose = propose
         self._stop = stop
-        self._top = 0
+        self._proposal: Proposal | None = None
         self._reason: Line | None = None
-        self._body: tuple[int, Theme, list[str]] | None = None
-        self._page = 5
+
+    def appear(self) -> None:
+        self._proposal = self._propose(self._request)
 
     def key(self, name: str, data: str) -> None:
         if self._reason is not None:
@@ -292,14 +308,8 @@ class Approval(Dialog[Allow | Deny]):
             case "escape" | "c-c":
                 self.finish(Deny())
                 self._stop()
-            case "up" | "c-p":
-                self._top -= 1
-            case "down" | "c-n":
-                self._top += 1
-            case "pageup":
-                self._top -= self._page
-            case "pagedown" | " ":
-                self._top += self._page
+            case "c-o" if self._proposal is not None and self._proposal.left_out:
+                self._proposal = self._propose(self._request, is_whole=True)
             case _:
                 pass
 
@@ -314,43 +324,36 @@ class Approval(Dialog[Allow | Deny]):
 
     def draw(self, theme: Theme, columns: int, rows: int) -> Drawn:
         who = f" (sub-agent {self._request.subagent})" if self._request.subagent else ""
-        head = [theme.paint("warning", clip(plain(visible(f"{self.title}{who}")), columns))]
-        body = self._lines(theme, columns)
-        cursor: Cursor = None
+        about = f" {self._proposal.about}" if self._proposal is not None else ""
+        head = theme.paint("warning", clip(plain(visible(f"{self.title}{who}{about}".rstrip())), columns))
+        body = self._body(theme, columns)
+        column: int | None = None
         if self._reason is not None:
             shown, at = self._reason.draw(columns - 9)
-            cursor = (0, 8 + at)
+            column = 8 + at
             foot = [f"{theme.paint('accent', 'Reason:')} {shown}", theme.paint("dim", "Enter deny · Esc back")]
         else:
-            foot = [clip(f"{_keys(theme)}", columns)]
-        if rows > _AIRY:
-            foot = ["", *foot]
-        self._page = max(1, rows - len(head) - len(foot))
-        if len(body) > self._page:
-            self._page = max(1, self._page - 1)
-            self._top = max(0, min(self._top, len(body) - self._page))
-            end = min(len(body), self._top + self._page)
-            more = theme.paint("dim", clip(f"  lines {self._top + 1} to {end} of {len(body)} · ↑↓ scroll", columns))
-            shown_body = [*body[self._top : end], more]
-        else:
-            self._top, shown_body = 0, body
-        lines = [*head, *shown_body, *foot]
-        lines = lines[-rows:]
-        return lines, None if cursor is None else (len(lines) - 2, cursor[1])
+            foot = [clip(_keys(theme, columns), columns)]
+        if len(body) > (room := max(0, rows - 1 - len(foot))):
+            shown_body = body[: max(0, room - 1)]
+            left_out = f"… {len(body) - len(shown_body)} more lines do not fit"
+            body = [*shown_body, theme.paint("warning", clip(left_out, columns))]
+        lines = [head, *body, *foot][-rows:]
+        return lines, None if column is None else (len(lines) - 2, column)
 
-    def _lines(self, theme: Theme, columns: int) -> list[str]:
-        if self._body is None or self._body[:2] != (columns, theme):
-            request, diff = self._request, self._request.diff
-            if diff:
-                lines = diff_lines(visible(diff), theme, columns)
-            elif request.kind == "execute":
-                lines = command_lines(request.subject, theme, columns)
-            else:
-                lines = [f"  {line}" for line in wrap(plain(visible(request.subject or request.message)), columns - 2)]
-            self._body = columns, theme, lines
-        return self._body[2]
+    def _body(self, theme: Theme, columns: int) -> list[str]:
+        proposal = self._proposal
+        if proposal is None:
+            return []
+        lines = proposal.short(columns) if proposal.is_short else []
+        if proposal.is_unknown:
+            lines.append(theme.paint("warning", clip("  The change cannot be shown.", columns)))
+        if proposal.left_out:
+            folded = f"  {proposal.left_out:,} lines are folded · Ctrl+O shows all"
+            lines.append(theme.paint("warning", clip(folded, columns)))
+        return lines
 
 
-def _keys(theme: Theme) -> str:
-    words = (("y", "once"), ("a", "for this session"), ("n", "deny"), ("Esc", "stop"))
+def _keys(theme: Theme, columns: int) -> str:
+    words = (("y", "once"), ("a", "for this session" if columns >= _WIDE else "session"), ("n", "deny"), ("Esc", "stop"))
     return theme.paint("dim", " · ").join(f"{theme.paint('accent', key)} {theme.paint('dim', word)}" for key, word in words)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -24,7 +23,7 @@ async def pick_session(chat: Chat) -> None:
     everywhere = False
 
     async def load() -> None:
-        found = await asyncio.to_thread(history.saved, everywhere=everywhere)
+        found = await history.saved(everywhere=everywhere)
         choices = [
             _session_choice(chat, info, everywhere) for info in found if not info.problem and info.path != str(history.path)
         ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import shlex
 from collections.abc import Iterator, Sequence
@@ -60,8 +61,12 @@ class Sender:
         except RunAborted:
             chat.note("Stopped before it began.")
         except FairleadError as error:
-            chat.note(str(error), "error")
-            self._give_back(text)
+            if chat.session.model is None:
+                # The text would be in the way of the command that helps.
+                chat.note("There is no model yet. /login stores a key or logs in. Up brings your text back.", "error")
+            else:
+                chat.note(str(error), "error")
+                self._give_back(text)
         finally:
             chat.touch()
 
@@ -96,7 +101,7 @@ class Sender:
         images: list[ImageContent] = []
         for path in dict.fromkeys(self._named(text)):
             with suppress(OSError, ValueError):
-                if path.is_file() and path.stat().st_size <= _MOST_BYTES:
+                if os.path.isfile(path) and path.stat().st_size <= _MOST_BYTES:
                     images.append(ImageContent.from_file(path))
             if len(images) == _MOST_IMAGES:
                 break
@@ -107,7 +112,9 @@ class Sender:
         cwd = self._chat.session.host.workspace.cwd
         names = [quoted or bare for quoted, bare in _MENTION.findall(text)]
         with suppress(OSError, RuntimeError, ValueError):
-            return [name for name in names if name.lower().endswith(_IMAGES) and not (cwd / Path(name).expanduser()).exists()]
+            return [
+                name for name in names if name.lower().endswith(_IMAGES) and not os.path.exists(cwd / Path(name).expanduser())
+            ]
         return []
 
     def _named(self, text: str) -> Iterator[Path]:

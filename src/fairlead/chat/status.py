@@ -63,9 +63,9 @@ class Status:
             case events.AgentSettled():
                 self.set_activity(None)
                 self.refresh(totals=len(self._session.history.log) < _MANY_ENTRIES)
-            case events.RetryStart():
+            case events.RetryStart() | events.SummaryRetryScheduled():
                 self.set_activity(f"Waiting for retry {event.attempt} of {event.max_attempts}")
-            case events.CompactionStart():
+            case events.CompactionStart() | events.SummaryRetryStart():
                 self.set_activity("Compacting")
             case events.CompactionEnd() | events.RetryEnd():
                 self.set_activity("Working" if self._session.activity.is_streaming else None)

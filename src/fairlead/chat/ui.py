@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 from fairlead import Allow, ApprovalRequest, CancelToken, Deny, NoUi
 from fairlead.chat.dialogs import Approval, Ask, Choice, Confirm, Dialog, Picker
 from fairlead.chat.editor_dialog import EditorDialog
+from fairlead.chat.view.proposals import Proposal
 from fairlead.events import Event, UiPromptEnd, UiPromptKind, UiPromptStart
 
 T = TypeVar("T")
@@ -22,6 +23,10 @@ class Stage(Protocol):
         ...
 
     def note(self, text: str, role: str = "dim") -> None: ...
+
+    def propose(self, request: ApprovalRequest, *, is_whole: bool = False) -> Proposal:
+        """Show what a call would do above the question whether it may run. With `is_whole`, leave out nothing."""
+        ...
 
     def set_editor_text(self, text: str) -> None: ...
 
@@ -80,7 +85,7 @@ class ChatUi(NoUi):
     async def approve(
         self, request: ApprovalRequest, *, timeout: float | None = None, cancel: CancelToken | None = None
     ) -> Allow | Deny | None:
-        return await self._shown(Approval(request, self._stage.stop), timeout, cancel)
+        return await self._shown(Approval(request, self._stage.propose, self._stage.stop), timeout, cancel)
 
     async def _asked(self, kind: UiPromptKind, dialog: Dialog[T], timeout: float | None, cancel: CancelToken | None) -> T | None:
         self._notify(UiPromptStart(kind, dialog.title))

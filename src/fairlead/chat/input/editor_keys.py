@@ -212,12 +212,12 @@ class EditorKeys:
         self._chat.start(self._chat.suspend())
 
     def toggle_thinking(self) -> None:
-        self._chat.transcript.toggle_thinking()
-        self._chat.touch()
+        is_folded = self._chat.transcript.toggle_thinking()
+        self._chat.hint(f"Thinking is {'folded' if is_folded else 'shown'} from now on")
 
     def toggle_details(self) -> None:
-        self._chat.transcript.toggle_details()
-        self._chat.touch()
+        is_long = self._chat.transcript.toggle_details()
+        self._chat.hint(f"Tool output is shown in {'full' if is_long else 'short'} from now on")
 
     def redraw(self) -> None:
         self._chat.redraw()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Protocol
 
 from prompt_toolkit.application import Application
@@ -101,6 +102,20 @@ class Keyboard:
     def focus_dialog(self) -> None:
         """Send keys to `Actions.dialog_key`."""
         self._application.layout.focus(self._dialog)
+
+    async def cursor_row(self, ask: Callable[[], None], patience: float) -> int | None:
+        """Return the row of the screen, from 0, in which the cursor is. None: the terminal has not said it in time.
+
+        Args:
+            ask: Sends the question to the terminal.
+            patience: How many seconds to wait at most.
+        """
+        reply = self._input.expect_position()
+        ask()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(patience):
+                return await reply
+        return None
 
     @asynccontextmanager
     async def paused(self) -> AsyncGenerator[None]:

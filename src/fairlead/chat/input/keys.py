@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TextIO
@@ -18,6 +19,9 @@ NEW_LINE = Keys.F24
 #: Stands for Alt+Enter.
 QUEUE = Keys.F23
 
+#: The reply to the question where the cursor is, and its beginning at the end of what was read.
+_POSITION = re.compile(r"\x1b\[([0-9]+);[0-9]+R")
+_OPEN_POSITION = re.compile(r"\x1b\[[0-9;]*$")
 #: The beginning of such a reply, at the end of what was read.
 _OPEN_REPLY = re.compile(r"\x1b\][0-9;:a-zA-Z/]*\x1b?$|\x1b\[\?[0-9;]*$")
 _LONGEST_REPLY = 64
@@ -72,6 +76,9 @@ class KeyInput(Vt100Input):
     def __init__(self, terminal: TextIO, typed: str = "") -> None:
         super().__init__(terminal)
         self._held = ""
+        #: How many replies with the row of the cursor are expected, and what waits for the last one.
+        self._positions = 0
+        self._position: asyncio.Future[int] | None = None
         #: The parts of a paste whose end has not been read.
         self._paste: list[str] = []
         self._read = self.stdin_reader.read
@@ -87,6 +94,20 @@ class KeyInput(Vt100Input):
     def cooked_mode(self) -> AbstractContextManager[None]:  # pyright: ignore[reportIncompatibleMethodOverride]
         return nullcontext()
 
+    def expect_position(self) -> asyncio.Future[int]:
+        """Return the row of the cursor, from 0, as the terminal will say it. Call it before each question."""
+        self._positions += 1
+        self._position = asyncio.get_running_loop().create_future()
+        return self._position
+
+    def _without_positions(self, text: str) -> str:
+        while self._positions and (found := _POSITION.search(text)) is not None:
+            text = text[: found.start()] + text[found.end() :]
+            self._positions -= 1
+            if not self._positions and self._position is not None and not self._position.done():
+                self._position.set_result(int(found[1]) - 1)
+        return text
+
     def _read_keys(self, count: int = 1024) -> str:
         text = self._read(_CHUNK)
         if self._paste:
@@ -98,12 +119,13 @@ class KeyInput(Vt100Input):
             text = "".join(self._paste)
             self._paste = []
         else:
-            text = REPLIES.sub("", self._held + text)
+            text = self._without_positions(REPLIES.sub("", self._held + text))
         self._held = ""
         begin = text.rfind(_PASTE)
         if begin >= 0 and _PASTE_END not in text[begin:]:
             self._paste = [text[begin:]]
             return text[:begin]
-        if (found := _OPEN_REPLY.search(text)) is not None and len(text) - found.start() < _LONGEST_REPLY:
+        found = _OPEN_REPLY.search(text) or (_OPEN_POSITION.search(text) if self._positions else None)
+        if found is not None and len(text) - found.start() < _LONGEST_REPLY:
             self._held, text = text[found.start() :], text[: found.start()]
         return text

@@ -169,6 +169,10 @@ class Terminal:
             received += data.decode("utf-8", "replace")
         return background_in(received), REPLIES.sub("", received)
 
+    def ask_cursor(self) -> None:
+        """Ask where the cursor is. The reader of the keys gets the answer."""
+        self.write("\x1b[6n")
+
     # Other output
 
     def _capture(self) -> None:

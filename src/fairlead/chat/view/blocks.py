@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from fairlead.chat.view.code import Code
-from fairlead.chat.view.tables import Alignment, Row, table_lines
+from fairlead.chat.view.tables import Alignment, Row, Table
 from fairlead.chat.view.text import RESET, fold, plain, width, wrap
 from fairlead.chat.view.theme import Theme
 
 if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
 #: How far code is indented.
@@ -50,11 +51,26 @@ class Node(Struct):
         return self.token.map[1] if self.token.map else 0
 
 
-def tree(tokens: Sequence[Token]) -> list[Node]:
+_parser: MarkdownIt | None = None
+
+
+def parser() -> MarkdownIt:
+    """Return the parser of all Markdown. The first call imports markdown-it."""
+    global _parser
+    if _parser is None:
+        from markdown_it import MarkdownIt
+
+        _parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+        # Text is parsed when it is drawn: most parsing only finds out which blocks are final.
+        _parser.disable(["reference", "inline", "text_join"])
+    return _parser
+
+
+def tree(text: str) -> list[Node]:
     """Return the blocks of a document."""
     roots: list[Node] = []
     open_nodes: list[Node] = []
-    for token in tokens:
+    for token in parser().parse(text):
         if token.nesting < 0:
             open_nodes.pop()
             continue
@@ -89,7 +105,7 @@ class Blocks:
             case "bullet_list" | "ordered_list":
                 return self._list(node, columns)
             case "table":
-                return self._table(node, columns)
+                return self.table(node).lines(columns)
             case "hr":
                 return [self._theme.paint("border", "─" * min(columns, _LONGEST_RULE))]
             case "html_block":
@@ -150,7 +166,8 @@ class Blocks:
             lines.append(self._theme.paint("border", "─" * min(columns, max(map(width, lines)))))
         return lines
 
-    def _table(self, node: Node, columns: int) -> list[str]:
+    def table(self, node: Node) -> Table:
+        """Return a block that is a table."""
         header: Row = []
         rows: list[Row] = []
         alignments: list[Alignment] = []
@@ -162,11 +179,14 @@ class Blocks:
                     alignments = [_alignment(cell.token) for cell in row.children]
                 else:
                     rows.append(cells)
-        return table_lines(self._theme, header, rows, alignments, columns)
+        return Table(self._theme, header, rows, alignments)
 
     def _inline(self, token: Token) -> str:
         """Return text with its styles. Line breaks stay as the model wrote them."""
-        return _Inline(self._theme).text(token.children or [])
+        tokens: list[Token] = []
+        markdown = parser()
+        markdown.inline.parse(token.content, markdown, {}, tokens)
+        return _Inline(self._theme).text(tokens)
 
 
 class _Inline:

@@ -34,7 +34,7 @@ class DiffLine(Struct, frozen=True):
 
 def unified(diff: str) -> list[DiffLine]:
     """Read a unified diff of one file or more."""
-    return list(_read_unified(plain(diff, 4).split("\n")))
+    return list(_read_unified(plain(diff, 4).removesuffix("\n").split("\n")))
 
 
 def _read_unified(lines: Sequence[str]) -> Iterator[DiffLine]:
@@ -87,9 +87,11 @@ def counts(lines: Sequence[DiffLine]) -> tuple[int, int]:
     return sum(line.kind == "+" for line in lines), sum(line.kind == "-" for line in lines)
 
 
-def diff_lines(diff: str, theme: Theme, columns: int) -> list[str]:
-    """Return a unified diff as lines of at most `columns` cells, with the names of its files."""
-    return draw(unified(diff), theme, columns, names=True)
+def count_facts(lines: Sequence[DiffLine], theme: Theme) -> list[str]:
+    """Return how many lines are added and removed as a text for a title, or no text if none are."""
+    added, removed = counts(lines)
+    facts = [theme.paint("added", f"+{added}")] * bool(added) + [theme.paint("removed", f"-{removed}")] * bool(removed)
+    return [" ".join(facts)] if facts else []
 
 
 def draw(lines: Sequence[DiffLine], theme: Theme, columns: int, *, names: bool = False) -> list[str]:
@@ -101,7 +103,7 @@ def draw(lines: Sequence[DiffLine], theme: Theme, columns: int, *, names: bool =
     for index, line in enumerate(lines):
         if line.kind == "file":
             if names:
-                drawn.append(theme.paint("strong", clip(line.text, columns)))
+                drawn += [theme.paint("strong", part) for part in fold(line.text, columns)]
         elif line.kind == "gap":
             drawn.append(theme.paint("dim", " " * (0 if is_narrow else digits + 1) + "⋮"))
         elif line.kind == "remark":

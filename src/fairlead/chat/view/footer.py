@@ -114,9 +114,9 @@ def git_branch(folder: Path) -> str | None:
     for place in (folder, *folder.parents):
         marker = place / ".git"
         try:
-            if marker.is_file():  # a worktree or a submodule: the file names the folder
+            if os.path.isfile(marker):  # a worktree or a submodule: the file names the folder
                 marker = place / marker.read_text("utf-8", "replace").removeprefix("gitdir:").strip()
-            elif not marker.is_dir():
+            elif not os.path.isdir(marker):
                 continue
             with open(marker / "HEAD", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
                 head = file.read(1000).strip()

@@ -10,19 +10,28 @@ from fairlead.chat.dialogs import Cursor, Dialog
 from fairlead.chat.input.completion import Menu
 from fairlead.chat.input.editor import Editor
 from fairlead.chat.view.footer import SPINNER, Facts, footer_lines, queue_lines
+from fairlead.chat.view.leftovers import rows_if_halved
 from fairlead.chat.view.text import clip, plain, width
 from fairlead.chat.view.theme import Theme
 from fairlead.chat.view.titles import elapsed
 
 #: A terminal with fewer rows has no empty lines around the editor.
 _LOW = 10
+#: A dialog gets as many rows as this if the terminal has them.
+_LOWEST_DIALOG = 8
+#: The rows of the spinner, of the call that the dialog is about, and of the empty lines between them, in a narrow terminal.
+_BESIDE_DIALOG = 7
 _EMPTY_HINT = "Ask for a change, or /help"
 
 
 class Live(Protocol):
     """The open part of the conversation."""
 
-    def live(self, columns: int, rows: int) -> list[str]: ...
+    def live(self, columns: int, rows: int, spare: int) -> list[str]: ...
+
+    def text_lines(self) -> int:
+        """Return how many of the last live lines, from the first, become final if they leave the screen."""
+        ...
 
 
 class Additions(Protocol):
@@ -53,8 +62,12 @@ class Frame:
     command_tail: str = ""
 
 
-def compose(frame: Frame, transcript: Live) -> tuple[list[str], Cursor]:
-    """Return the lines of the live region, fewer than the terminal has, and the cursor."""
+def compose(frame: Frame, transcript: Live) -> tuple[list[str], Cursor, int]:
+    """Return the lines of the live region, fewer than the terminal has, the cursor, and where it waits if it is hidden.
+
+    What can change takes no more rows than the terminal has, even if it becomes half as wide and wraps them: rows that it would
+    move into the scrollback would stay there.
+    """
     theme, columns, rows = frame.theme, frame.columns, frame.rows
     gap = [] if rows < _LOW else [""]
     foot = footer_lines(frame.facts, frame.ui.statuses, theme, columns)[: 1 if rows < 2 * _LOW else None]
@@ -63,7 +76,11 @@ def compose(frame: Frame, transcript: Live) -> tuple[list[str], Cursor]:
     room = rows - 1 - len(foot)
     under: list[str] = []
     if frame.dialog is not None:
-        middle, cursor = frame.dialog.draw(theme, columns, max(1, min(room - 2 * len(gap), max(8, rows * 2 // 3))))
+        most = max(1, min(room - 2 * len(gap), max(_LOWEST_DIALOG, rows * 2 // 3)))
+        middle, cursor = frame.dialog.draw(theme, columns, most)
+        while most > _LOWEST_DIALOG and (excess := rows_if_halved([*middle, *foot], columns) + _BESIDE_DIALOG - rows) > 0:
+            most = max(_LOWEST_DIALOG, most - (excess + 1) // 2)
+            middle, cursor = frame.dialog.draw(theme, columns, most)
         under = [*gap]
     else:
         middle, cursor = frame.editor.draw(theme, columns, max(1, min(12, rows // 3)), _EMPTY_HINT)
@@ -74,10 +91,12 @@ def compose(frame: Frame, transcript: Live) -> tuple[list[str], Cursor]:
     above = _above(frame)[-free:] if free > 0 else []
     top = [*gap, *above, *(gap if above else ())]
     rest = room - len(top) - len(middle) - len(under)
-    live = transcript.live(columns, rest) if rest > 0 else []
+    spare = rows - rows_if_halved([*top, *middle, *under, *foot], columns)
+    live = transcript.live(columns, rest, spare) if rest > 0 else []
     if cursor is not None:
         cursor = (len(live) + len(top) + cursor[0], cursor[1])
-    return [*live, *top, *middle, *under, *foot], cursor
+    parked = transcript.text_lines() if live else 0
+    return [*live, *top, *middle, *under, *foot], cursor, parked
 
 
 def _above(frame: Frame) -> list[str]:

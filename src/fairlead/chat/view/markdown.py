@@ -12,15 +12,12 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from fairlead.chat.view.blocks import Blocks, Node, indented_code, language, numbers, tree
+from fairlead.chat.view.blocks import Blocks, Node, indented_code, language, numbers, parser, tree
 from fairlead.chat.view.code import Code
+from fairlead.chat.view.settled import Drawing, Drawn, Lines, draw_all
 from fairlead.chat.view.text import fold, plain
 from fairlead.chat.view.theme import Theme
-
-if TYPE_CHECKING:
-    from markdown_it import MarkdownIt
 
 #: Columns between tab stops, as in most code that models write.
 _TAB = 4
@@ -30,18 +27,6 @@ _SHARE = 0.1
 _CHEAP = 0.004
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _LISTS = ("bullet_list", "ordered_list")
-
-_parser: MarkdownIt | None = None
-
-
-def parser() -> MarkdownIt:
-    """Return the parser that all streams share. The first call imports markdown-it."""
-    global _parser
-    if _parser is None:
-        from markdown_it import MarkdownIt
-
-        _parser = MarkdownIt("commonmark").enable(["table", "strikethrough"]).disable(["reference"])
-    return _parser
 
 
 class MarkdownStream:
@@ -59,11 +44,12 @@ class MarkdownStream:
         #: The code block that is open; None outside code.
         self._fence: _Fence | None = None
         self._place = _Place()
-        #: What is final and not yet taken, as functions of the columns.
-        self._ready: list[Callable[[int], list[str]]] = []
+        #: What is final and not yet taken, and letters at its start that are in the scrollback already.
+        self._ready: list[Drawing] = []
+        self._settled = ""
         self._closed = False
         #: The last open lines, for which columns, and whether they are still true.
-        self._drawn: tuple[int, list[str]] = (0, [])
+        self._drawn: tuple[int, list[Drawn]] = (0, [])
         self._stale = True
         self._not_before = 0.0
 
@@ -88,9 +74,15 @@ class MarkdownStream:
             if self._ready:
                 self._drawn = (0, [])
         ready, self._ready = self._ready, []
-        return [line for draw in ready for line in draw(columns)]
+        lines, self._settled = draw_all(ready, columns, self._settled)
+        return [line.text for line in lines]
 
-    def open(self, columns: int) -> list[str]:
+    def settle(self, letters: str) -> None:
+        """Leave out letters at the start of what follows: lines of `open` that are final as they were drawn."""
+        self._settled += letters
+        self._drawn = (0, [])
+
+    def open(self, columns: int) -> list[Drawn]:
         """Return the lines that may still change. They come after those of `finished`."""
         known_columns, lines = self._drawn
         if known_columns == columns and (not self._stale or self._clock() < self._not_before):
@@ -143,14 +135,14 @@ class MarkdownStream:
 
     def _emit_code(self, lines: list[str]) -> None:
         if lines:
-            self._ready.append(lambda columns: indented_code(lines, columns))
+            self._ready.append(Lines(lambda columns: indented_code(lines, columns)))
 
     def _take_blocks(self) -> bool:
         """Move the blocks that are final to `_ready`. Returns whether more can be taken from the lines that are left."""
         self._skip_blank_lines()
         if not self._lines:
             return False
-        roots = tree(parser().parse("\n".join(self._lines)))
+        roots = tree("\n".join(self._lines))
         if not roots:  # nothing visible, such as an empty comment
             return False
         last = roots[-1]
@@ -191,15 +183,15 @@ class MarkdownStream:
         self._fence = fence
         self._lines = self._lines[node.start + 1 :]
 
-    def _drawing(self, node: Node, place: _Place, *, but_last_item: bool = False) -> list[Callable[[int], list[str]]]:
+    def _drawing(self, node: Node, place: _Place, *, but_last_item: bool = False) -> list[Drawing]:
         """Return what draws a block at a place in the text, or a list without its last item. The place moves behind it."""
-        drawing: list[Callable[[int], list[str]]] = []
+        drawing: list[Drawing] = []
         blocks = self._blocks
         if node.kind not in _LISTS:
             place.in_list = False
             if place.gap(node.kind, self._is_blank_before(node.start)):
                 drawing.append(_blank_line)
-            drawing.append(lambda columns: blocks.lines(node, columns))
+            drawing.append(blocks.table(node) if node.kind == "table" else Lines(lambda columns: blocks.lines(node, columns)))
             place.previous = node.kind
             return drawing
         counted = place.continued(numbers(node))
@@ -219,7 +211,10 @@ class MarkdownStream:
             self._place.blank = not self._lines[line - 1].strip()
             self._lines = self._lines[line:]
 
-    def _open_lines(self, columns: int) -> list[str]:
+    def _open_lines(self, columns: int) -> list[Drawn]:
+        return draw_all(self._open_drawings(), columns, self._settled)[0]
+
+    def _open_drawings(self) -> list[Drawing]:
         pending = self._partial + "".join(self._pieces)
         partial = plain(pending, _TAB)
         if self._fence:
@@ -227,19 +222,17 @@ class MarkdownStream:
             lines = [*code.open()]
             if partial and not self._fence.may_end(partial):
                 lines.append(code.partial(self._fence.content(partial)))
-            return indented_code(lines, columns)
+            return [Lines(lambda columns: indented_code(lines, columns))]
         if not self._lines and not partial.strip():
             return []
         if "\n" in partial and len(partial) > 100_000:  # lines are asked for too seldom to parse them all
-            return [line for text in partial.split("\n")[-50:] for line in fold(text, columns)]
+            return [Lines(lambda columns: [line for text in partial.split("\n")[-50:] for line in fold(text, columns)])]
         source, place = self._lines, self._place
         self._lines, self._place = [*source, *_healed(partial).split("\n")], place.copy()
         try:
-            roots = tree(parser().parse("\n".join(self._lines)))
-            drawing = [draw for node in roots for draw in self._drawing(node, self._place)]
+            return [draw for node in tree("\n".join(self._lines)) for draw in self._drawing(node, self._place)]
         finally:
             self._lines, self._place = source, place
-        return [line for draw in drawing for line in draw(columns)]
 
 
 class _Place:
@@ -307,12 +300,11 @@ class _Fence:
         return line[min(self._indent, len(line) - len(line.lstrip(" "))) :]
 
 
-def _item(blocks: Blocks, item: Node, number: int | None) -> Callable[[int], list[str]]:
-    return lambda columns: blocks.item(item, number, columns)
+def _item(blocks: Blocks, item: Node, number: int | None) -> Drawing:
+    return Lines(lambda columns: blocks.item(item, number, columns))
 
 
-def _blank_line(_: int) -> list[str]:
-    return [""]
+_blank_line = Lines(lambda columns: [""])
 
 
 def _healed(partial: str) -> str:

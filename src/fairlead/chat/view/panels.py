@@ -8,7 +8,8 @@ from typing import Any, cast
 
 from fairlead import FileChange
 from fairlead.chat.view import diffs
-from fairlead.chat.view.text import clip, fold, plain, visible, width, wrap
+from fairlead.chat.view.settled import Drawn
+from fairlead.chat.view.text import clip, fold, plain, width, wrap
 from fairlead.chat.view.theme import Theme
 from fairlead.chat.view.titles import call_title, elapsed, partial_title, short, size
 from fairlead.messages import ImageContent, TextContent, UserBlock
@@ -16,6 +17,9 @@ from fairlead.messages import ImageContent, TextContent, UserBlock
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 #: How many lines of output a running call shows, and how many lines of results and changes a finished one shows: short, long.
 _TAIL = 5
+#: A running call is drawn in half of the terminal's columns, but at least in this many: a terminal that gets narrower wraps what
+#: it shows, and moves rows into its scrollback, where nothing can be changed.
+_NARROW = 40
 _RESULT = (8, 400)
 _CHANGES = (24, 600)
 _TITLE = (3, 40)
@@ -46,6 +50,11 @@ class ToolPanel:
         self._json_length = 0
         self._started: float | None = None
         self.waits_for_approval = False
+        #: Whether the transcript shows what the call would do, the changes that it shows, and what the user has decided: whether
+        #: the call may run, and why it may not.
+        self._is_proposed = False
+        self._proposed: Sequence[FileChange] = ()
+        self._decision: tuple[bool, str] | None = None
         self._content: Sequence[UserBlock] = ()
         self._details: Mapping[str, Any] = {}
         self._changes: Sequence[FileChange] = ()
@@ -62,6 +71,15 @@ class ToolPanel:
         self._json_length += len(piece)
         if len(self._json) < 4000:
             self._json += piece
+
+    def propose(self, changes: Sequence[FileChange]) -> None:
+        """Note that the transcript shows what the call would do, and the changes that it shows."""
+        self._is_proposed, self._proposed = True, tuple(changes)
+
+    def decide(self, is_allowed: bool, reason: str) -> None:
+        """Set the answer to the question whether the call may run. A call that never needed one has no answer."""
+        if self.waits_for_approval:
+            self.waits_for_approval, self._decision = False, (is_allowed, reason)
 
     def start(self, arguments: Mapping[str, Any]) -> None:
         """The call may run, and runs now."""
@@ -100,11 +118,18 @@ class ToolPanel:
 
     # How it looks
 
-    def open(self, columns: int, tail: int = _TAIL) -> list[str]:
+    def open(self, columns: int, tail: int) -> list[Drawn]:
+        """Return the panel for the live region. It changes as a whole when the call ends, so no line can be settled."""
+        lines = self.finished(columns, is_long=False) if self.done else self.running(columns, tail)
+        return [Drawn(line, None) for line in lines]
+
+    def settle(self, letters: str) -> None:
+        """Do nothing: `open` offers no letters."""
+
+    def running(self, columns: int, tail: int = _TAIL) -> list[str]:
         """Return the panel of a call that has not ended, with at most `tail` lines of its output."""
         theme = self._theme
-        if self.done:
-            return self.finished(columns, is_long=False)
+        columns = min(columns, max(_NARROW, columns // 2))
         if self.arguments is None:
             verb, about = partial_title(self.name, self._json)
             return self._head(self._picture(), verb, about, theme.paint("dim", size(self._json_length)), columns, 1)
@@ -115,19 +140,25 @@ class ToolPanel:
         seconds = self._now() - self._started
         meta = theme.paint("dim", elapsed(seconds, whole_from=0)) if seconds >= _NOTEWORTHY else ""
         lines = self._head(self._picture(), *self._title(), meta, columns, _TITLE[0])
-        return lines + self._body(self._live_body(columns - len(_EDGE), tail))
+        return lines + edged(self._live_body(columns - len(_EDGE), tail), theme)
 
     def finished(self, columns: int, is_long: bool) -> list[str]:
         """Return the panel of a call that has ended. With `is_long`, it shows much more of its output."""
         theme = self._theme
         role = "warning" if self.dropped else "error" if self.failed else "success"
-        body, facts = self._result(columns - len(_EDGE), int(is_long))
+        if self._decision is not None and not self._decision[0]:
+            reason = wrap(plain(self._decision[1]), columns - len(_EDGE))
+            body, facts = [theme.paint("error", line) for line in reason], [theme.paint("error", "denied")]
+        else:
+            body, facts = self._result(columns - len(_EDGE), int(is_long))
+            facts += [theme.paint("dim", "allowed")] if self._decision is not None else []
         if self._seconds is not None and self._seconds >= _NOTEWORTHY:
             facts.append(theme.paint("dim", elapsed(self._seconds)))
         if self.dropped:
             facts.append(theme.paint("warning", "did not run"))
-        lines = self._head(theme.paint(role, "●"), *self._title(), " · ".join(facts), columns, _TITLE[is_long])
-        return lines + self._body(body)
+        most = 1 if self._is_proposed else _TITLE[is_long]
+        lines = self._head(theme.paint(role, "●"), *self._title(), " · ".join(facts), columns, most)
+        return lines + edged(body, theme)
 
     def _picture(self) -> str:
         return self._theme.paint("accent", SPINNER[int(self._now() * 10) % len(SPINNER)])
@@ -146,10 +177,6 @@ class ToolPanel:
             lines = [*lines[:-1], *wrap(f"{lines[-1]}  {meta}", columns - 2)]
         return [f"{mark} {lines[0]}", *(f"  {line}" for line in lines[1:])]
 
-    def _body(self, lines: Sequence[str]) -> list[str]:
-        edge = self._theme.paint("border", _EDGE.rstrip())
-        return [f"{edge} {line}".rstrip() for line in lines]
-
     def _live_body(self, columns: int, tail: int) -> list[str]:
         if not tail:
             return []
@@ -157,7 +184,8 @@ class ToolPanel:
             return self._agents(self._details["progress"], columns)[-max(tail, 8) :]
         text = "".join(block.text for block in self._content if isinstance(block, TextContent))
         lines = plain(text[-200 * columns :]).rstrip("\n").split("\n")[-tail:] if text.strip() else []
-        return [self._theme.paint("dim", clip(line, columns)) for line in lines]
+        folded = [part for line in lines for part in fold(line[-columns * tail :], columns)]
+        return [self._theme.paint("dim", line) for line in folded[-tail:]]
 
     def _result(self, columns: int, is_long: int) -> tuple[list[str], list[str]]:
         """Return the lines of the result, and facts that stand behind the title."""
@@ -165,9 +193,9 @@ class ToolPanel:
         if self.failed:
             return self._failure(columns, is_long)
         if changed := self._changed_lines():
-            added, removed = diffs.counts(changed)
-            facts = [theme.paint("added", f"+{added}")] * bool(added) + [theme.paint("removed", f"-{removed}")] * bool(removed)
-            return _cut(diffs.draw(changed, theme, columns), _CHANGES[is_long], theme), [" ".join(facts)] if facts else []
+            is_known = bool(self._changes) and tuple(self._changes) == self._proposed
+            drawn = [] if is_known else cut(diffs.draw(changed, theme, columns), _CHANGES[is_long], theme)
+            return drawn, diffs.count_facts(changed, theme)
         if self.name == "todo_write" and isinstance(self._details.get("phases"), list):
             return self._todos(self._details["phases"], columns), []
         if self.name == "task" and isinstance(self._details.get("results"), list):
@@ -179,7 +207,7 @@ class ToolPanel:
             count = [f"{len(lines):,} line{'s' * (len(lines) != 1)}"] if lines and not images else []
             return [], [theme.paint("dim", fact) for fact in (*count, *images)]
         drawn = [theme.paint("dim", part) for line in lines for part in fold(line, columns)]
-        return _cut(drawn, _RESULT[is_long], theme), [theme.paint("dim", image) for image in images]
+        return cut(drawn, _RESULT[is_long], theme), [theme.paint("dim", image) for image in images]
 
     def _failure(self, columns: int, is_long: int) -> tuple[list[str], list[str]]:
         theme, text = self._theme, "\n".join(self._texts())
@@ -189,7 +217,7 @@ class ToolPanel:
             facts.append(theme.paint("error", f"exit {match[1]}"))
         role, broken = ("dim", fold) if facts else ("error", wrap)
         lines = [theme.paint(role, part) for line in text.split("\n") for part in broken(line, columns)] if text.strip() else []
-        return _cut(lines, _RESULT[is_long], theme), facts
+        return cut(lines, _RESULT[is_long], theme), facts
 
     def _texts(self) -> list[str]:
         text = "\n".join(block.text for block in self._content if isinstance(block, TextContent))
@@ -235,14 +263,13 @@ class ToolPanel:
         return lines
 
 
-def command_lines(command: str, theme: Theme, columns: int) -> list[str]:
-    """Return a shell command as lines of at most `columns` cells, with a prompt before it."""
-    lines = [part for line in plain(visible(command)).strip("\n").split("\n") for part in fold(line, columns - 4)]
-    prompt = theme.paint("accent", "$")
-    return [f"  {prompt} {lines[0]}", *(f"    {line}" for line in lines[1:])]
+def edged(lines: Sequence[str], theme: Theme) -> list[str]:
+    """Return the lines of a body, with an edge at their left."""
+    edge = theme.paint("border", _EDGE.rstrip())
+    return [f"{edge} {line}".rstrip() for line in lines]
 
 
-def _cut(lines: list[str], most: int, theme: Theme) -> list[str]:
+def cut(lines: list[str], most: int, theme: Theme) -> list[str]:
     """Return at most `most` lines: the first and the last, with a remark about those between."""
     if len(lines) <= most + 1:
         return lines

@@ -1,15 +1,17 @@
 """The parts of a conversation as the chat shows them: answers, thinking, prompts and remarks. Panels of tools are elsewhere.
 
-A part gives its lines in order: `finished` those that are final since the last call, `open` those that may still change.
+A part gives its lines in order: `finished` those that are final since the last call, `open` those that may still change. Open
+lines with letters can be settled: they are final as they were drawn, and the part continues after them (see `chat.view.settled`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from fairlead.chat.view.markdown import MarkdownStream
 from fairlead.chat.view.panels import SPINNER, image_text
+from fairlead.chat.view.settled import Drawn, letters_of, without
 from fairlead.chat.view.text import clip, plain, wrap
 from fairlead.chat.view.theme import Theme
 from fairlead.chat.view.titles import elapsed
@@ -35,7 +37,27 @@ class Part(Protocol):
 
     def finished(self, columns: int, is_long: bool) -> list[str]: ...
 
-    def open(self, columns: int, tail: int) -> list[str]: ...
+    def open(self, columns: int, tail: int) -> list[Drawn]: ...
+
+    def settle(self, letters: str) -> None: ...
+
+
+class LiveLine(NamedTuple):
+    """A line of the open parts."""
+
+    #: None for a blank line between two parts.
+    part: Part | None
+    drawn: Drawn
+
+
+def end_of_text(lines: Sequence[LiveLine], count: int) -> int:
+    """Return how many lines become final if `count` of them should: not those that can change, but whole rows of tables."""
+    end = 0
+    while end < len(lines) and lines[end].drawn.letters is not None and (end < count or lines[end].drawn.is_more):
+        end += 1
+    while end and not lines[end - 1].drawn.letters and not lines[end - 1].drawn.is_more:
+        end -= 1  # an empty line is final only before another line
+    return end
 
 
 class Answer:
@@ -58,8 +80,11 @@ class Answer:
     def finished(self, columns: int, is_long: bool) -> list[str]:
         return self._stream.finished(columns)
 
-    def open(self, columns: int, tail: int) -> list[str]:
+    def open(self, columns: int, tail: int) -> list[Drawn]:
         return self._stream.open(columns)
+
+    def settle(self, letters: str) -> None:
+        self._stream.settle(letters)
 
 
 class Thinking:
@@ -77,6 +102,7 @@ class Thinking:
         self._lines: list[str] = []
         self._partial = ""
         self._shown = False
+        self._settled = ""
         self.done = False
 
     @property
@@ -101,13 +127,21 @@ class Thinking:
         lines, self._lines = self._lines, []
         if self.done and self._partial.strip():
             lines.append(self._partial)
-        drawn = self._drawn(lines, columns)
+        drawn, self._settled = without(self._drawn(lines, columns), self._settled)
         self._shown = self._shown or bool(drawn)
         return drawn
 
-    def open(self, columns: int, tail: int) -> list[str]:
+    def open(self, columns: int, tail: int) -> list[Drawn]:
         if not self._is_folded() or self._shown:
-            return self._drawn([self._partial], columns) if self._partial.strip() else []
+            lines = self._drawn([self._partial], columns) if self._partial.strip() else []
+            return [Drawn(line, letters_of(line)) for line in without(lines, self._settled)[0]]
+        return [Drawn(line, None) for line in self._folded(columns, tail)]
+
+    def settle(self, letters: str) -> None:
+        self._shown = True
+        self._settled += letters
+
+    def _folded(self, columns: int, tail: int) -> list[str]:
         theme, now = self._theme, self._now()
         picture = theme.paint("accent", SPINNER[int(now * 10) % len(SPINNER)])
         head = f"{picture} {theme.paint('thinking', f'Thinking {elapsed(now - self._began, 1)}')}"
@@ -137,12 +171,16 @@ class Fixed:
     def __init__(self, kind: str, draw: Callable[[int, bool], list[str]]) -> None:
         self.kind = kind
         self._draw = draw
+        self._settled = ""
 
     def finished(self, columns: int, is_long: bool) -> list[str]:
-        return self._draw(columns, is_long)
+        return without(self._draw(columns, is_long), self._settled)[0]
 
-    def open(self, columns: int, tail: int) -> list[str]:
-        return self._draw(columns, False)
+    def open(self, columns: int, tail: int) -> list[Drawn]:
+        return [Drawn(line, letters_of(line)) for line in self.finished(columns, False)]
+
+    def settle(self, letters: str) -> None:
+        self._settled += letters
 
 
 def remark(theme: Theme, text: str, role: str, mark: str = "") -> Fixed:

@@ -13,7 +13,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from fairlead.chat.view.text import RESET, clip, clusters, width, without_styles
+from fairlead.chat.view.leftovers import Leftovers, rows_before, rows_of
+from fairlead.chat.view.text import RESET, clip, width, wrap
 
 _BEGIN = "\x1b[?2026h\x1b[?25l\x1b[?7l"
 _END = "\x1b[?7h"
@@ -56,31 +57,66 @@ class Screen:
         self._committed: list[str] = []
         self._live: Sequence[str] = ()
         self._wanted_cursor: tuple[int, int] | None = None
+        self._parked: int | None = None
         self._resized = False
+        #: The row of the screen in which the cursor is after a resize, if the terminal has said it.
+        self._cursor_row: int | None = None
+        self._leftovers = Leftovers(reflows=self._reflows)
 
     def commit(self, lines: Iterable[str]) -> None:
         """Write lines above the live region with the next frame. They are final."""
         self._committed += lines
 
-    def show(self, lines: Sequence[str], cursor: tuple[int, int] | None = None) -> None:
+    def show(self, lines: Sequence[str], cursor: tuple[int, int] | None = None, parked: int | None = None) -> None:
         """Replace the live region with the next frame.
 
         Args:
             lines: The lines of the region. Of more lines than the terminal has, those around the cursor or the last are shown.
             cursor: The row in `lines` and the column of the cursor; None hides it.
+            parked: The row in `lines` where the hidden cursor waits; None: the last. A terminal that becomes lower drops rows
+                below the cursor, and moves rows above it into its scrollback.
         """
         self._live = lines
         self._wanted_cursor = cursor
+        self._parked = parked
 
     def resized(self) -> None:
         """Repaint the whole live region with the next frame: the size of the terminal has changed."""
         self._resized = True
 
+    @property
+    def is_moved(self) -> bool:
+        """Whether the terminal may have moved what it shows since the last frame. `cursor_is_in` tells how far."""
+        return bool(self._shown) and (self._resized or self._size() != self._painted_size)
+
+    def cursor_is_in(self, row: int) -> None:
+        """Say in which row of the screen, from 0, the cursor is now. The next frame uses it, if the size stays the same."""
+        self._cursor_row = row
+
+    def lost_lines(self) -> int:
+        """Return how many lines of the live region, from its first, a resize has moved out of the screen, at least in part."""
+        if self._cursor_row is None or not self.is_moved:
+            return 0
+        columns = self._size()[0]
+        lost = self._lost_rows(columns, self._cursor_row)
+        for number, line in enumerate(self._shown[: self._at[0]]):
+            if lost <= 0:
+                return number
+            lost -= rows_of(line, columns) if self._reflows else 1
+        return self._at[0]
+
+    def keep(self, count: int) -> None:
+        """Make the first lines of the live region final as they are. The region starts below them."""
+        self._leftovers.committed(self._shown[:count])
+        self._shown = self._shown[count:]
+        self._at = (self._at[0] - count, self._at[1])
+
     def forget(self) -> None:
         """Start below whatever the terminal shows now: another program has used it. The cursor is at the start of a line."""
         self._shown, self._at, self._cursor = [], (0, 0), None
         self._painted_size = self._size()
-        self._resized = False
+        self._resized, self._cursor_row = False, None
+        self._leftovers.clear()
 
     def flush(self) -> None:
         """Write one frame: the committed lines and the live region, as far as the terminal does not show them yet."""
@@ -92,18 +128,26 @@ class Screen:
             return
         old: Sequence[str | None] = self._shown
         row = self._at[0]
-        if resized:
-            above, count = self._rows_after_resize(columns)
-            old, row = [None] * count, above
-        committed = [_prepared(line, columns) for line in self._committed]
+        # A final line is never cut: it may have been wrapped for a terminal that was wider then.
+        committed = [_prepared(part, columns) for line in self._committed for part in _whole(line, columns - 1)]
         self._committed = []
+        again: list[str] = []
+        if resized:
+            row, count, again = self._after_resize(columns)
+            old = [None] * count
+        self._leftovers.committed(committed)
+        committed = again + committed
         frame = _Frame(row)
         frame.paint(old, committed + live, erase_below=resized or not self._shown)
-        at = cursor if cursor is not None else (len(live) - 1, 0)
+        at = cursor if cursor is not None else (self._parked_row(len(live)), 0)
         frame.move(len(committed) + at[0], at[1])
         self._write(frame.text(shows_cursor=cursor is not None))
         self._shown, self._at, self._cursor = live, at, cursor
-        self._painted_size, self._resized = size, False
+        self._painted_size, self._resized, self._cursor_row = size, False, None
+
+    def _parked_row(self, rows: int) -> int:
+        hidden = len(self._live) - rows
+        return rows - 1 if self._parked is None else max(0, min(self._parked - hidden, rows - 1))
 
     def close(self) -> None:
         """Write what is pending, leave the live region as it is, and put a visible cursor below it."""
@@ -113,14 +157,40 @@ class Screen:
         self._shown, self._at, self._cursor = [], (0, 0), None
         self._live, self._wanted_cursor = (), None
 
+    def _after_resize(self, columns: int) -> tuple[int, int, list[str]]:
+        """Find the live region after a resize.
+
+        Returns:
+            How many rows to paint over are above the cursor, how many there are, and committed lines that were among them.
+        """
+        above, count = self._rows_after_resize(columns)
+        if self._cursor_row is None:  # not known: moving up ends at the top of the screen
+            self._leftovers.clear()
+            return above, count, []
+        lost = self._lost_rows(columns, self._cursor_row)
+        if lost > 0:
+            self._leftovers.lost(self._shown, lost, columns)
+            return max(0, above - lost), count - lost, []
+        more, again = self._leftovers.back(-lost, columns, self._shown)
+        return above + more, count + more, again
+
+    def _lost_rows(self, columns: int, cursor_row: int) -> int:
+        """Return how many rows of the region a resize has moved out of the screen; less than 0: how many are above the region."""
+        above, count = self._rows_after_resize(columns)
+        lost = above - cursor_row
+        rows = self._size()[1]
+        if cursor_row == 0 and rows >= self._painted_size[1]:
+            # A terminal whose cursor has left the screen puts it into the first row. Only a lower one drops rows at its end.
+            lost = max(lost, count - rows)
+        return lost
+
     def _rows_after_resize(self, columns: int) -> tuple[int, int]:
         """Return how many rows of the region are above the cursor now, and how many rows it has now."""
         row, column = self._at
-        if not self._reflows:
+        if not self._reflows or not self._shown:
             return row, len(self._shown)
-        heights = [_rows_of(line, columns) for line in self._shown]
-        above = sum(heights[:row]) + (_rows_of(_start_of(self._shown[row], column), columns, True) - 1 if self._shown else 0)
-        return above, sum(heights)
+        heights = [rows_of(line, columns) for line in self._shown]
+        return sum(heights[:row]) + rows_before(self._shown[row], column, columns), sum(heights)
 
 
 class _Frame:
@@ -174,27 +244,11 @@ def _fitting(
     return shown, (min(max(0, cursor[0] - first), len(shown) - 1), min(max(0, cursor[1]), max(0, columns - 1)))
 
 
+def _whole(line: str, columns: int) -> list[str]:
+    return [line] if width(line) <= columns else wrap(line, columns)
+
+
 def _prepared(line: str, columns: int) -> str:
     """Return the line, narrower than the terminal and with its styles off at the end."""
     line = clip(line, columns - 1 if columns > 1 else 1)
     return line + RESET if "\x1b" in line and not line.endswith(RESET) else line
-
-
-def _start_of(line: str, columns: int) -> str:
-    """Return the text of a line up to a column, filled with spaces if it is shorter."""
-    text = without_styles(line)
-    kept = clip(text, columns, "")
-    return kept + " " * (columns - width(kept))
-
-
-def _rows_of(line: str, columns: int, with_cursor: bool = False) -> int:
-    """Return how many rows a line takes after the terminal has wrapped it, with room for a cursor after it or not."""
-    text = without_styles(line) + ("x" if with_cursor else "")
-    if text.isascii():
-        return max(1, -(-len(text) // max(1, columns)))
-    rows, used = 1, 0
-    for _, cells in clusters(text):
-        if used + cells > columns:
-            rows, used = rows + 1, 0
-        used += cells
-    return rows

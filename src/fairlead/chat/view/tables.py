@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from fairlead.chat.view.settled import Drawn, common, letters_of, without_first
 from fairlead.chat.view.text import width, wrap
 from fairlead.chat.view.theme import Theme
 
@@ -16,21 +18,65 @@ _BETWEEN = " │ "
 _NARROWEST = 7
 
 
-def table_lines(theme: Theme, header: Row, rows: Sequence[Row], alignments: Sequence[Alignment], columns: int) -> list[str]:
-    """Return a table as lines of at most `columns` cells. Cells are styled lines; long ones wrap."""
-    count = len(header)
-    if not count:
-        return []
-    natural = [max(width(row[index]) for row in (header, *rows) if index < len(row)) for index in range(count)]
-    widths = _fitting(natural, columns - len(_BETWEEN) * (count - 1))
-    if widths is None:
-        return _records(theme, header, rows, columns)
-    between = theme.paint("border", _BETWEEN)
-    lines = _row_lines([theme.paint("strong", cell) for cell in header], widths, alignments, between)
-    lines.append(theme.paint("border", "─┼─".join("─" * each for each in widths)))
-    for row in rows:
-        lines += _row_lines(row, widths, alignments, between)
-    return lines
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table. Its cells are styled lines."""
+
+    theme: Theme
+    header: Row
+    rows: Sequence[Row]
+    alignments: Sequence[Alignment]
+
+    def lines(self, columns: int) -> list[str]:
+        """Return the table as lines of at most `columns` cells. Long cells wrap."""
+        return [line for group in self._groups(columns) for line in group]
+
+    def drawn(self, columns: int, settled: str = "") -> tuple[list[Drawn], str]:
+        """Return the lines of the rows that are not settled. Only whole rows can be settled. See `Drawing`."""
+        lines: list[Drawn] = []
+        before = ""
+        for row, group in zip((self.header, *self.rows), self._groups(columns), strict=True):
+            letters = letters_of("".join(row))
+            if settled:
+                counts = common(settled, letters)
+                settled = settled[counts[0] :] if counts is not None else ""
+                if counts is not None and counts[1] == len(letters):
+                    continue
+                if counts is not None:
+                    row = _without_first(row, counts[1])
+                    letters = letters[counts[1] :]
+                    group = Table(self.theme, self.header, [row], self.alignments)._groups(columns, self._natural())[1]
+            before += letters
+            if group:
+                lines += [Drawn(group[0], before), *(Drawn(line, "", is_more=True) for line in group[1:])]
+                before = ""
+        return lines, settled
+
+    def _natural(self) -> list[int]:
+        return [
+            max(width(row[index]) for row in (self.header, *self.rows) if index < len(row)) for index in range(len(self.header))
+        ]
+
+    def _groups(self, columns: int, natural: Sequence[int] | None = None) -> list[list[str]]:
+        """Return the lines of the header and of each row. `natural` is the width of each column, if there is room for it."""
+        theme = self.theme
+        widths = _fitting(natural or self._natural(), columns - len(_BETWEEN) * (len(self.header) - 1))
+        if widths is None:
+            return [[], *_records(theme, self.header, self.rows, columns)] if self.rows else [_names(theme, self.header, columns)]
+        between = theme.paint("border", _BETWEEN)
+        head = _row_lines([theme.paint("strong", cell) for cell in self.header], widths, self.alignments, between)
+        head.append(theme.paint("border", "─┼─".join("─" * each for each in widths)))
+        return [head, *(_row_lines(row, widths, self.alignments, between) for row in self.rows)]
+
+
+def _without_first(row: Row, count: int) -> Row:
+    """Return a row without its first letters."""
+    left: Row = []
+    for cell in row:
+        length = len(letters_of(cell))
+        left.append(without_first(cell, count) if count < length else "")
+        count = max(0, count - length)
+    return left
 
 
 def _fitting(natural: Sequence[int], room: int) -> list[int] | None:
@@ -71,13 +117,16 @@ def _padded(text: str, columns: int, alignment: Alignment) -> str:
     return text + " " * room
 
 
-def _records(theme: Theme, header: Row, rows: Sequence[Row], columns: int) -> list[str]:
+def _records(theme: Theme, header: Row, rows: Sequence[Row], columns: int) -> list[list[str]]:
     """Return each row as a record: one line or more for each cell, after the name of its column."""
-    lines: list[str] = []
+    records: list[list[str]] = []
     for number, row in enumerate(rows):
-        if number:
-            lines.append(theme.paint("border", "─" * min(columns, 20)))
+        lines = [theme.paint("border", "─" * min(columns, 20))] if number else []
         for name, cell in zip(header, row, strict=False):
-            first, *rest = wrap(f"{theme.paint('strong', name)}: {cell}", columns)
-            lines += (first, *rest)
-    return lines or [line for name in header for line in wrap(theme.paint("strong", name), columns)]
+            lines += wrap(f"{theme.paint('strong', name)}: {cell}", columns)
+        records.append(lines)
+    return records
+
+
+def _names(theme: Theme, header: Row, columns: int) -> list[str]:
+    return [line for name in header for line in wrap(theme.paint("strong", name), columns)]

@@ -188,11 +188,24 @@ def wrap(text: str, columns: int) -> list[str]:
     Styles continue on the next line. Spaces at a break are dropped; those at the start of the text stay.
     """
     columns = max(1, columns)
-    if "\n" in text:
-        return _Wrapping(columns).lines(text.split("\n"))
-    if len(text) <= columns and "\x1b" not in text and text.isascii():
+    if text.isascii() and "\x1b" not in text and "  " not in text:
+        return [line for paragraph in text.split("\n") for line in _wrapped_words(paragraph, columns)]
+    return _Wrapping(columns).lines(text.split("\n"))
+
+
+def _wrapped_words(text: str, columns: int) -> list[str]:
+    """Wrap ASCII text without styles and without spaces in a row, which is most text."""
+    if len(text) <= columns and text[-1:] != " ":
         return [text]
-    return _Wrapping(columns).lines([text])
+    if text[:1] == " " or text[-1:] == " " or max(map(len, text.split(" "))) > columns:
+        return _Wrapping(columns).lines([text])
+    lines: list[str] = []
+    start = 0
+    while len(text) - start > columns:
+        end = text.rfind(" ", start, start + columns + 1)
+        lines.append(text[start:end])
+        start = end + 1
+    return [*lines, text[start:]]
 
 
 class _Wrapping:

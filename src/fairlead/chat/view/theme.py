@@ -116,10 +116,11 @@ def choose(env: Mapping[str, str], background: Background | None = None) -> Them
     """Return the theme for a terminal.
 
     Args:
-        env: The environment: NO_COLOR and TERM=dumb turn colours off, COLORFGBG may tell the background.
+        env: The environment: NO_COLOR and a TERM without colours turn them off, COLORFGBG may tell the background.
         background: The background, if it is known. Otherwise it is guessed, and dark if nothing tells.
     """
-    if env.get("NO_COLOR") or env.get("TERM") == "dumb":
+    term = env.get("TERM", "")
+    if env.get("NO_COLOR") or term == "dumb" or term.startswith("vt"):
         return PLAIN
     if background is None:
         last = env.get("COLORFGBG", "").rpartition(";")[2]

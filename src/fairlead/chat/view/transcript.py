@@ -1,21 +1,22 @@
-"""The conversation as lines: what is final, and what is still happening.
+"""The conversation as parts, which `OpenParts` turns into lines.
 
-Events go in with `handle`, past messages with `message`, remarks of the program with `note`. `take_finished` returns lines that
-never change again; `live` returns those of the parts that are still open.
+Events go in with `handle`, past messages with `message`, remarks of the program with `note`.
 """
 
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable
+from pathlib import Path
 
-from fairlead import events
+from fairlead import ApprovalRequest, events
+from fairlead.chat.view.open_parts import OpenParts
 from fairlead.chat.view.panels import ToolPanel
-from fairlead.chat.view.parts import Answer, Fixed, Part, Thinking, prompt, remark, text_of
+from fairlead.chat.view.parts import Answer, Fixed, Thinking, prompt, remark, text_of
+from fairlead.chat.view.proposals import Proposal
 from fairlead.chat.view.text import plain
 from fairlead.chat.view.theme import Theme
-from fairlead.chat.view.titles import elapsed
+from fairlead.chat.view.titles import call_title, elapsed
 from fairlead.messages import (
     AssistantMessage,
     BashExecutionMessage,
@@ -32,11 +33,8 @@ from fairlead.messages import (
     UserMessage,
 )
 
-#: How many lines of output each running call shows, from a high terminal to a low one.
-_TAILS = (5, 2, 0)
 
-
-class Transcript:
+class Transcript(OpenParts):
     """What people see of one conversation.
 
     Args:
@@ -52,28 +50,23 @@ class Transcript:
         *,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
+        super().__init__(now)
         self._theme = theme
         self._explain = explain
-        self._now = now
-        #: Parts that are not final or not yet taken, oldest first.
-        self._parts: deque[Part] = deque()
         #: The parts of the message that is arriving, by their index, and all calls without a result, by their id.
         self._blocks: dict[int, Answer | Thinking | ToolPanel] = {}
         self._calls: dict[str, ToolPanel] = {}
+        #: The calls of sub-agents that the user was asked about: the agent and the proposal, by the id of the call.
+        self._asked_elsewhere: dict[str, tuple[str, Proposal]] = {}
         #: An error that may lead to another attempt: it is shown only if none follows.
         self._error: str | None = None
         #: The error that was shown last.
         self._last_error: str | None = None
+        #: The warnings that were shown: an extension that cannot be loaded leads to a warning and to an event.
+        self._warnings: set[str] = set()
         #: Whether past answers were shown. Their calls that have no result by the next frame will never have one.
         self._has_past = False
         self._folds_thinking = True
-        self._is_long = False
-        #: The kind of the last part with final lines, and whether a panel with a body was last.
-        self._last = ""
-        #: Whether the first part has given lines already.
-        self._begun = False
-        self._touched = True
-        self._drawn_at = 0
 
     # What the user can change
 
@@ -89,11 +82,23 @@ class Transcript:
         self._touched = True
         return self._is_long
 
+    def finish(self, columns: int) -> None:
+        if self._has_past:
+            self._has_past = False
+            self._drop_calls()
+        super().finish(columns)
+
     # What happens
 
     def note(self, text: str, role: str = "dim") -> None:
         """Show a remark of the program."""
+        if role == "warning":
+            self._warnings.add(text)
         self._add(remark(self._theme, text, role))
+
+    def has_said(self, error: str) -> bool:
+        """Whether the last error that was shown includes this one."""
+        return self._last_error is not None and error in self._last_error
 
     def handle(self, event: events.Event) -> None:
         """Take in an event of the session. All events must come, in order."""
@@ -251,13 +256,43 @@ class Transcript:
                 )
                 self._calls.pop(event.call_id, None)
             case events.ToolApprovalRequested():
-                self._panel(event.call_id, event.tool_name).waits_for_approval = True
+                if event.call_id in self._calls:  # else it is the call of a sub-agent
+                    self._calls[event.call_id].waits_for_approval = True
             case events.ToolApprovalResolved():
-                self._panel(event.call_id, event.tool_name).waits_for_approval = False
+                self._resolve(event)
             case _:
                 return False
         self._touched = True
         return True
+
+    def propose(self, request: ApprovalRequest, cwd: Path, *, is_whole: bool = False) -> Proposal:
+        """Show what a call would do that needs approval, unless it is so short that the question shows it.
+
+        Args:
+            request: The call.
+            cwd: The working directory. Paths inside it are shown relative to it.
+            is_whole: Whether to leave out nothing, however long it is.
+        """
+        proposal = Proposal(request, self._theme, cwd, is_whole=is_whole)
+        if not proposal.is_short:
+            self._add_final(proposal)
+            if request.call_id in self._calls:
+                self._calls[request.call_id].propose(request.changes)
+        if request.call_id not in self._calls:
+            self._asked_elsewhere[request.call_id] = request.subagent or "", proposal
+        return proposal
+
+    def _resolve(self, event: events.ToolApprovalResolved) -> None:
+        if event.call_id in self._calls:
+            self._calls[event.call_id].decide(event.approved, event.reason)
+        elif event.call_id in self._asked_elsewhere:
+            agent, proposal = self._asked_elsewhere.pop(event.call_id)
+            role, outcome = ("success", "allowed") if event.approved else ("error", f"denied: {event.reason}")
+            about = proposal.about or (proposal.short(10_000)[0].strip() if proposal.is_short else "")
+            who = f"sub-agent {agent} · " if agent else ""
+            verb, _ = call_title(event.tool_name, {})
+            title = about if verb == "$" else f"{verb} {about}"
+            self._add_final(remark(self._theme, f"{title or 'Command'}  {who}{outcome}", role, "●"))
 
     def _drop_calls(self) -> None:
         for panel in self._calls.values():
@@ -270,7 +305,7 @@ class Transcript:
     def _handle_run(self, event: events.Event) -> None:
         theme = self._theme
         match event:
-            case events.RetryStart():
+            case events.RetryStart() | events.SummaryRetryScheduled():
                 self._error = None
                 when = elapsed(event.delay_ms / 1000)
                 error = plain(self._explain("", event.error))
@@ -284,6 +319,10 @@ class Transcript:
                 self._error = None if event.reason == "overflow" else self._error
             case events.CompactionEnd():
                 self._compacted(event)
+            case events.ExtensionError(event="load"):
+                text = plain(f"The extension {event.extension_path} was not loaded: {event.error}")
+                if text not in self._warnings:
+                    self.note(text, "warning")
             case events.ExtensionError():
                 self._add(remark(theme, f"{event.extension_path} ({event.event}): {event.error}", "warning", "▲"))
             case events.StreamRuleTriggered():
@@ -308,70 +347,8 @@ class Transcript:
         elif event.aborted:
             self._add(remark(self._theme, "The compaction was cancelled.", "warning", "◇"))
         else:
-            self._add(remark(self._theme, f"The compaction failed: {event.error or 'no reason given'}", "error", "◇"))
-
-    # Lines
-
-    def _add(self, part: Part) -> None:
-        self._parts.append(part)
-        self._touched = True
-
-    @property
-    def changed(self) -> bool:
-        """Whether `take_finished` or `live` would return something new."""
-        return self._touched or (int(self._now() * 10) != self._drawn_at and any(part.is_moving for part in self._parts))
-
-    def take_finished(self, columns: int) -> list[str]:
-        """Return the lines that have become final since the last call, of at most `columns` cells."""
-        if self._has_past:
-            self._has_past = False
-            self._drop_calls()
-        taken: list[str] = []
-        while self._parts:
-            part = self._parts[0]
-            lines = part.finished(columns, self._is_long) if part.done or not isinstance(part, ToolPanel) else []
-            if lines and not self._begun and self._gap(self._last, part.kind):
-                taken.append("")
-            taken += lines
-            self._begun = self._begun or bool(lines)
-            if lines:
-                self._last = part.kind if part.kind != "tool" or len(lines) > 1 else "line"
-            if not part.done:
-                break
-            self._parts.popleft()
-            self._begun = False
-        return taken
-
-    def live(self, columns: int, rows: int) -> list[str]:
-        """Return the open parts, at most `rows` lines: the last ones if there are more. Call `take_finished` first."""
-        self._touched = False
-        self._drawn_at = int(self._now() * 10)
-        lines: list[str] = []
-        for tail in _TAILS:
-            lines = self._live_lines(columns, tail)
-            if len(lines) <= rows:
-                break
-        return lines[-rows:] if rows > 0 else []
-
-    def _live_lines(self, columns: int, tail: int) -> list[str]:
-        lines: list[str] = []
-        last, begun = self._last, self._begun
-        for part in self._parts:
-            opened = part.open(columns, tail)
-            if not opened:
-                continue
-            if not begun and self._gap(last, part.kind):
-                lines.append("")
-            lines += opened
-            last, begun = (part.kind if part.kind != "tool" or len(opened) > 1 else "line"), False
-        return lines
-
-    @staticmethod
-    def _gap(before: str, kind: str) -> bool:
-        """Whether a blank line stands between two parts. Remarks stand together, and so do panels of one line."""
-        if not before:
-            return False
-        return not ((before == "note" and kind == "note") or (before == "line" and kind == "tool"))
+            self._last_error = event.error or "The compaction failed: no reason given."
+            self._add(remark(self._theme, self._last_error, "error", "◇"))
 
 
 def _content(content: str | list[UserBlock]) -> tuple[str, list[ImageContent]]:
