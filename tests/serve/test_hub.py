@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +110,17 @@ async def test_a_slow_listener_is_dropped_and_the_others_get_everything() -> Non
         assert feed.dropped == 1
 
 
+async def test_a_closed_feed_keeps_events_only_for_those_who_listen() -> None:
+    unheard, heard = Feed(), Feed()
+    with heard.listen() as listener:
+        for feed in (unheard, heard):
+            before = feed.last
+            feed.publish(b"event")
+            feed.close()
+            assert feed.take(before) == ([(before + 1, b"event")] if feed is heard else None)
+        assert [event for _, event in await listener.next()] == [b"event"]
+
+
 async def test_the_ring_is_bounded_in_bytes() -> None:
     feed = Feed(RingBounds(size=1000))
     with feed.listen() as slow:
@@ -117,6 +130,37 @@ async def test_the_ring_is_bounded_in_bytes() -> None:
         assert (await until_ended(slow)).reason == "slow"
     with feed.listen(feed.last - 11) as listener:
         assert listener.has_gap
+
+
+@pytest.mark.parametrize("length", [1, 300, 10_000], ids=["short", "usual", "too long to be compressed"])
+async def test_a_client_that_comes_back_gets_every_event_that_the_ring_still_has(length: int) -> None:
+    feed = Feed(RingBounds(events=100, size=1 << 30))
+    sent = [b'{"number":%d,"text":"%b"}' % (number, b"x" * length) for number in range(250)]
+    first = feed.last + 1
+    for event in sent[:130]:
+        feed.publish(event)
+    await asyncio.sleep(GRACE * 1.5)  # now the bounds are enforced
+    for event in sent[130:]:
+        feed.publish(event)
+    await asyncio.sleep(GRACE * 1.5)
+    assert feed.take(first + 148) is None
+    for position in range(149, 250):
+        expected = list(enumerate(sent[position + 1 :], first + position + 1))
+        taken: list[tuple[int, bytes]] = []
+        while more := feed.take(taken[-1][0] if taken else first + position):
+            taken += more
+        assert taken == expected
+
+
+async def test_events_that_wait_for_clients_take_little_memory() -> None:
+    feed = Feed()
+    tracemalloc.start()
+    try:
+        for number in range(1000):
+            feed.publish(b'{"type":"message_update","delta":"%d","usage":"%b"}' % (number, b"always the same " * 20))
+        assert tracemalloc.get_traced_memory()[0] < 100_000  # of 370,000 bytes
+    finally:
+        tracemalloc.stop()
 
 
 async def test_many_events_at_the_same_moment_drop_no_listener() -> None:
@@ -181,6 +225,20 @@ async def test_a_prompt_with_the_same_id_is_accepted_once(tmp_path: Path) -> Non
             await session.prompt(o.Prompt(text="other", id="1"))
         await session.session.activity.idle()
         assert len(at.provider.requests) == 1
+
+
+async def test_only_the_outcome_of_a_request_is_remembered(tmp_path: Path) -> None:
+    async with scene(tmp_path, [{"text": "ok"}] * 3) as stage:
+        session = await stage.hub.create(USER, o.NewSession())
+        with session.feed.listen() as listener:
+            for number in range(3):
+                await session.prompt(o.Prompt(text="hi", id=f"p{number}"))
+                await until(listener, of_type("prompt_result"))
+        gc.collect()
+        names = [each.get_name() for each in gc.get_objects() if isinstance(each, asyncio.Task)]
+        assert "fairlead-submit" not in names
+        assert [(await session.prompt(o.Prompt(text="hi", id=f"p{number}"))).status for number in range(3)] == ["started"] * 3
+        assert len(stage.provider.requests) == 3
 
 
 async def test_a_prompt_that_was_refused_may_be_sent_again_with_its_id(tmp_path: Path) -> None:

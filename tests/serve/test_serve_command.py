@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import platform
 import re
 import signal
 import ssl
@@ -13,6 +14,7 @@ import urllib.error
 import urllib.request
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,7 @@ class Process:
     def __init__(self, process: asyncio.subprocess.Process, home: Path) -> None:
         self._process = process
         self.home = home
+        self.pid = process.pid
         self.url = ""
         self.text = ""
 
@@ -104,6 +107,29 @@ async def until_idle(server: Process, path: str) -> Any:
             if snapshot["session"]["status"] == "idle":
                 return snapshot
             await asyncio.sleep(0.02)
+
+
+def heaps_of_threads(pid: int) -> int:
+    """Return how many heaps of its own glibc has made for the threads of a process. Each reserves 64 MiB, at a multiple of it."""
+    size = 64 << 20
+    found = [line.split()[:2] for line in Path(f"/proc/{pid}/maps").read_text().splitlines()]
+    areas = [(*(int(each, 16) for each in span.split("-")), mode) for span, mode in found]
+    return sum(
+        first % size == 0 and mode == "rw-p" and following == end and last == first + size and hidden == "---p"
+        for (first, end, mode), (following, last, hidden) in pairwise(areas)
+    )
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has a heap for each thread")
+async def test_all_threads_of_a_server_share_one_heap(tmp_path: Path) -> None:
+    async with ProviderServer([{"text": "ok"}], loop=True) as provider, served(agent_command(tmp_path, provider.url)) as server:
+        _, session, _ = await server.call("POST", "/v1/sessions", {})
+        await server.call("POST", f"/v1/sessions/{session['id']}/prompt", {"text": "hi"})
+        await until_idle(server, f"/v1/sessions/{session['id']}")
+        for _ in range(10):  # listings read files in threads
+            listed = await asyncio.gather(*(server.call("GET", "/v1/sessions") for _ in range(10)))
+            assert {status for status, _, _ in listed} == {200}
+        assert heaps_of_threads(server.pid) == 0
 
 
 async def test_the_command_serves_until_a_signal(tmp_path: Path) -> None:

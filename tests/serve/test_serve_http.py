@@ -264,3 +264,18 @@ async def test_the_end_of_the_server_saves_and_ends_streams(tmp_path: Path) -> N
             assert b"prompt_result" in await stream.rest()
         saved = [file.read_text() for file in (tmp_path / "home" / "sessions").rglob("*.jsonl")]
         assert any("unfinished" in text for text in saved)
+
+
+async def test_an_interrupted_run_is_resumed(tmp_path: Path) -> None:
+    async with web(tmp_path, [{"error": "out of order", "status": 400}, {"text": "done"}]) as at:
+        path = await at.session()
+        assert (await at.call("POST", f"{path}/resume")).code == "nothing_to_resume"
+        async with await at.open("GET", f"{path}/events") as stream:
+            await at.call("POST", f"{path}/prompt", {"text": "go"})
+            await stream.until("prompt_result")
+        last = (await at.call("GET", path)).json["lastEvent"]
+        async with await at.open("GET", f"{path}/events?after={last}") as stream:
+            assert (await at.call("POST", f"{path}/resume")).status == 202
+            await stream.until("agent_settled")
+        messages = (await at.call("GET", path)).json["messages"]
+        assert [each["role"] for each in messages] == ["user", "assistant"]

@@ -95,3 +95,25 @@ async def test_dialogs_check_their_answers(tmp_path: Path) -> None:
             assert not await confirmed
             reasons = [(await until(listener, of_type("question_closed")))[-1]["reason"] for _ in range(2)]
             assert reasons == ["answered", "expired"]
+
+
+async def test_a_message_that_an_extension_handles_for_long_is_accepted_at_once(tmp_path: Path) -> None:
+    extension = tmp_path / "asks.py"
+    extension.write_text(
+        "def setup(fl):\n"
+        "    @fl.register_command('quiz')\n"
+        "    async def quiz(arguments, ctx):\n"
+        "        ctx.ui.notify(str(await ctx.ui.input('Which name?')))\n"
+    )
+    async with scene(tmp_path, [{"text": "ok"}], extensions=[str(extension)]) as stage:
+        session = await stage.hub.create(USER, o.NewSession())
+        with session.feed.listen() as listener:
+            accepted = await session.prompt(o.Prompt(text="/quiz", id="q"))
+            assert (accepted.status, accepted.id) == ("pending", "q")
+            assert (await session.prompt(o.Prompt(text="/quiz", id="q"))).status == "pending"
+            [question] = session.questions.all()
+            session.questions.answer(question.id, o.Answer(value="Ada"))
+            [*_, result] = await until(listener, of_type("prompt_result"))
+            assert (result["id"], result["status"]) == ("q", "completed")
+            assert (await session.prompt(o.Prompt(text="/quiz", id="q"))).status == "handled"
+        assert stage.provider.requests == []

@@ -83,6 +83,40 @@ async def test_the_end_of_the_connection_aborts_and_saves(tmp_path: Path) -> Non
             assert "unfinished" in str(messages[-1]["content"])
 
 
+async def test_a_host_comes_back_to_its_session(tmp_path: Path) -> None:
+    turns = [{"text": "unfinished " * 50, "holdAfter": 3, "chunk": 50}, {"text": "finished"}]
+    async with web(tmp_path, turns) as at:
+        async with at.socket("/ws?dialect=pi") as socket:
+            await request(socket, type="prompt", message="hi")
+            await until_message(socket, type="message_update")
+            session = (await request(socket, type="get_state"))["data"]["sessionId"]
+            with pytest.raises(InvalidStatus) as refused:
+                async with at.socket(f"/ws?dialect=pi&session={session}"):
+                    pass
+            assert refused.value.response.status_code == 409, "another host has it"
+        async with asyncio.timeout(20):
+            while True:
+                try:
+                    again = await at.socket(f"/ws?dialect=pi&session={session}")
+                    break
+                except InvalidStatus as error:
+                    assert error.response.status_code == 409
+        async with again:
+            assert (await request(again, type="get_state"))["data"]["sessionId"] == session
+            at.provider.release()
+            await request(again, type="prompt", message="go on")
+            end = await until_message(again, type="agent_end")
+            assert end["messages"][-1]["content"][0]["text"] == "finished"
+            messages = (await request(again, type="get_messages"))["data"]["messages"]
+            assert [each["role"] for each in messages] == ["user", "assistant", "user", "assistant"]
+            assert messages[1]["stopReason"] == "aborted"
+        for query, status in (("dialect=pi&session=none", 404), ("dialect=opal&session=x", 400)):
+            with pytest.raises(InvalidStatus) as refused:
+                async with at.socket(f"/ws?{query}"):
+                    pass
+            assert refused.value.response.status_code == status
+
+
 async def test_the_end_of_the_server_closes_the_connection(tmp_path: Path) -> None:
     turn = {"text": "unfinished " * 50, "holdAfter": 3, "chunk": 50}
     async with web(tmp_path, [turn]) as at, at.socket("/ws?dialect=pi") as socket:

@@ -111,6 +111,9 @@ class Stream:
         self.writer = writer
         self.status = 0
         self.headers: dict[str, str] = {}
+        self._pieces = self._chunks()
+        #: What has arrived and was not looked at.
+        self._buffer = b""
 
     async def __aenter__(self) -> Self:
         return self
@@ -140,14 +143,16 @@ class Stream:
 
     async def events(self) -> AsyncGenerator[Any]:
         """Yield the server-sent events, each with its number."""
-        buffer = b""
-        async for piece in self._chunks():
-            buffer += piece
-            while b"\n\n" in buffer:
-                block, _, buffer = buffer.partition(b"\n\n")
+        while True:
+            while b"\n\n" in self._buffer:
+                block, _, self._buffer = self._buffer.partition(b"\n\n")
                 fields = dict(line.split(": ", 1) for line in block.decode().split("\n") if ": " in line)
                 if "data" in fields:
                     yield {**json.loads(fields["data"]), "number": int(fields["id"])}
+            piece = await anext(self._pieces, None)
+            if piece is None:
+                return
+            self._buffer += piece
 
     async def until(self, kind: str) -> list[Any]:
         """Return the events up to one of a type."""

@@ -30,6 +30,8 @@ COOKIE_SECONDS = 12 * 3600
 MOST_CODES, MOST_COOKIES = 100, 10_000
 #: How many attempts may fail within `FAILURE_SECONDS`, from one address and from all.
 FAILURES_OF_ONE, FAILURES_OF_ALL, FAILURE_SECONDS = 10, 200, 60.0
+#: Seconds for which an address that has had a right secret is not blocked by failures of other addresses.
+TRUSTED_SECONDS = 3600.0
 #: How many addresses are remembered.
 MOST_ADDRESSES = 10_000
 #: The fewest characters of a token.
@@ -154,10 +156,17 @@ class FailureLimit:
 
     def __init__(self, clock: Clock = time.monotonic) -> None:
         self._clock = clock
+        #: When the last attempts of each address failed. The address whose last one is longest ago comes first.
         self._of_one: OrderedDict[str, deque[float]] = OrderedDict()
         self._of_all: deque[float] = deque()
+        #: When each address last had a right secret.
+        self._succeeded: OrderedDict[str, float] = OrderedDict()
         #: How many attempts have failed since the start.
         self.total = 0
+
+    def __len__(self) -> int:
+        """How many addresses have failed lately."""
+        return len(self._of_one)
 
     def failed(self, address: str) -> None:
         """Count a failed attempt."""
@@ -167,16 +176,26 @@ class FailureLimit:
         times = self._of_one.setdefault(group, deque(maxlen=FAILURES_OF_ONE))
         times.append(now)
         self._of_one.move_to_end(group)
-        while len(self._of_one) > MOST_ADDRESSES:
+        while len(self._of_one) > MOST_ADDRESSES or next(iter(self._of_one.values()))[-1] <= now - FAILURE_SECONDS:
             self._of_one.popitem(last=False)
         while len(self._of_all) > FAILURES_OF_ALL:
             self._of_all.popleft()
 
+    def succeeded(self, address: str) -> None:
+        """Note that an address had a right secret, so that strangers cannot lock it out."""
+        group = _group(address)
+        self._succeeded[group] = self._clock()
+        self._succeeded.move_to_end(group)
+        while len(self._succeeded) > MOST_ADDRESSES:
+            self._succeeded.popitem(last=False)
+
     def wait(self, address: str) -> int:
         """Return how many seconds an address must wait before its next attempt; 0 if it need not."""
-        now = self._clock()
+        now, group = self._clock(), _group(address)
         longest = 0.0
-        for times, most in ((self._of_one.get(_group(address)), FAILURES_OF_ONE), (self._of_all, FAILURES_OF_ALL)):
+        known = self._succeeded.get(group)
+        of_all = self._of_all if known is None or now - known > TRUSTED_SECONDS else None
+        for times, most in ((self._of_one.get(group), FAILURES_OF_ONE), (of_all, FAILURES_OF_ALL)):
             if times is not None and len(times) >= most:
                 longest = max(longest, times[0] + FAILURE_SECONDS - now)
         return 0 if longest <= 0 else int(longest) + 1

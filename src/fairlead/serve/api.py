@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeAlias
 from urllib.parse import parse_qs
@@ -28,12 +28,13 @@ from fairlead.serve.hub import Hub
 from fairlead.serve.metrics import Metrics
 from fairlead.serve.refusals import Refusal, bad_request, refusal_for
 from fairlead.serve.streams import EventStream, send_over_websocket
-from fairlead.serve.trees import tree_of
 
 _log = logging.getLogger("fairlead.serve")
 
 #: The most bytes of a request that needs no login.
 LONGEST_LOGIN = 4096
+#: Seconds in which the body of a request must arrive, without a login and with one.
+BODY_SECONDS, BODY_SECONDS_OF_USER = 20.0, 300.0
 #: The most digits of a number in a query.
 _MOST_DIGITS = 18
 
@@ -53,15 +54,28 @@ Handler: TypeAlias = Callable[[Call], Awaitable[Any]]
 
 
 class Api:
-    """Serves the operations. `cookie` is the name of the cookie, which is `secure` if the server speaks TLS."""
+    """Serves the operations. `cookie` is the name of the cookie, which is `secure` if the server speaks TLS. `more` are the
+    operations of additional routes, for the OpenAPI document.
+    """
 
-    def __init__(self, hub: Hub, access: Access, metrics: Metrics, *, cookie: str, secure: bool, request_bytes: int) -> None:
+    def __init__(
+        self,
+        hub: Hub,
+        access: Access,
+        metrics: Metrics,
+        *,
+        cookie: str,
+        secure: bool,
+        request_bytes: int,
+        more: Sequence[Operation] = (),
+    ) -> None:
         self._hub = hub
         self._access = access
         self._metrics = metrics
         self._cookie = cookie
         self._secure = secure
         self._request_bytes = request_bytes
+        self._more = more
 
     def routes(self) -> list[BaseRoute]:
         """Return a route for each operation."""
@@ -95,8 +109,13 @@ class Api:
         return serve
 
     async def _body(self, request: Request, operation: Operation) -> Any:
-        """Return the decoded body. Raises Refusal if it is too large or malformed."""
-        data = await self._read(request, LONGEST_LOGIN if operation.is_public else self._request_bytes)
+        """Return the decoded body. Raises Refusal if it is too large, too slow or malformed."""
+        limit, seconds = (LONGEST_LOGIN, BODY_SECONDS) if operation.is_public else (self._request_bytes, BODY_SECONDS_OF_USER)
+        try:
+            async with asyncio.timeout(seconds):
+                data = await self._read(request, limit)
+        except TimeoutError:
+            raise Refusal(408, "too_slow", f"The body did not arrive within {seconds:g} seconds.") from None
         if operation.body is None or operation.body is o.Login:
             return data
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -124,7 +143,7 @@ class Api:
 
     async def get_session(self, call: Call) -> bytes:
         most = number(call.query.get("messages"), "messages")
-        async with self._hub.using(call.user, call.path["id"]) as session:
+        async with self._hub.reading(call.user, call.path["id"]) as session:
             return session.snapshot(most)
 
     async def change_session(self, call: Call) -> o.SessionState:
@@ -136,6 +155,9 @@ class Api:
         await self._hub.delete(call.user, call.path["id"])
 
     async def prompt(self, call: Call) -> o.AcceptedPrompt:
+        worked_on = await self._hub.worked_on(call.user, call.path["id"])
+        if worked_on is not None:
+            return await worked_on.prompt(call.body)
         async with self._hub.using(call.user, call.path["id"]) as session:
             return await session.prompt(call.body)
 
@@ -144,12 +166,24 @@ class Api:
             return await session.steer(call.body)
 
     async def follow_up(self, call: Call) -> o.AcceptedPrompt:
+        worked_on = await self._hub.worked_on(call.user, call.path["id"])
+        if worked_on is not None:
+            return await worked_on.prompt(call.body)
         async with self._hub.using(call.user, call.path["id"]) as session:
             return await session.follow_up(call.body)
 
     async def abort(self, call: Call) -> o.SessionState:
+        worked_on = await self._hub.worked_on(call.user, call.path["id"])
+        if worked_on is not None:
+            await worked_on.abort()
+            return worked_on.state()
         async with self._hub.using(call.user, call.path["id"]) as session:
             await session.session.abort()
+            return session.state()
+
+    async def resume(self, call: Call) -> o.SessionState:
+        async with self._hub.using(call.user, call.path["id"]) as session:
+            await session.session.activity.resume()
             return session.state()
 
     async def compact(self, call: Call) -> Any:
@@ -157,12 +191,20 @@ class Api:
             return await asyncio.shield(session.session.compact(call.body.instructions))
 
     async def get_tree(self, call: Call) -> o.Tree:
-        async with self._hub.using(call.user, call.path["id"]) as session:
-            return tree_of(session.session.history)
+        async with self._hub.reading(call.user, call.path["id"]) as session:
+            return session.tree()
 
     async def fork(self, call: Call) -> o.Forked:
         async with self._hub.using(call.user, call.path["id"]) as session:
             return await self._hub.fork(call.user, session, call.body)
+
+    async def move(self, call: Call) -> o.Moved:
+        async with self._hub.using(call.user, call.path["id"]) as session:
+            return await session.move(call.body)
+
+    async def clear_queue(self, call: Call) -> o.ClearedQueue:
+        async with self._hub.using(call.user, call.path["id"]) as session:
+            return session.clear_queue()
 
     async def answer(self, call: Call) -> None:
         async with self._hub.using(call.user, call.path["id"]) as session:
@@ -171,13 +213,13 @@ class Api:
     async def listen(self, call: Call) -> EventStream:
         last = call.request.headers.get("last-event-id") or call.query.get("after")
         after = number(last, "Last-Event-ID")
-        async with self._hub.using(call.user, call.path["id"]) as session:
+        async with self._hub.reading(call.user, call.path["id"]) as session:
             return EventStream(session.feed.listen(after))
 
     async def _listen_over_websocket(self, websocket: WebSocket) -> None:
         try:
             after = number(websocket.query_params.get("after"), "after")
-            async with self._hub.using(websocket.state.user, websocket.path_params["id"]) as session:
+            async with self._hub.reading(websocket.state.user, websocket.path_params["id"]) as session:
                 listener = session.feed.listen(after)
         except FairleadError as error:
             await refuse(websocket.scope, websocket.send, refusal_for(error))
@@ -200,7 +242,7 @@ class Api:
         return o.Health(status="ok")
 
     async def metrics(self, call: Call) -> Response:
-        return Response(self._metrics.text(), media_type="text/plain; version=0.0.4")
+        return Response(self._metrics.text(call.user), media_type="text/plain; version=0.0.4")
 
     async def openapi(self, call: Call) -> bytes:
         return self._document
@@ -209,7 +251,7 @@ class Api:
     def _document(self) -> bytes:
         from fairlead.protocol.schema.openapi import openapi_document
 
-        return msgspec.json.encode(openapi_document(__version__))
+        return msgspec.json.encode(openapi_document(__version__, self._more))
 
     # Logging in
 
@@ -234,6 +276,7 @@ class Api:
         if value is None:
             self._access.failures.failed(address)
             raise Refusal(401, "wrong_code", "This code is not valid, or it was used before. Codes are valid for a short time.")
+        self._access.failures.succeeded(address)
         response = RedirectResponse("/", 303) if is_form else Response(status_code=204)
         response.set_cookie(
             self._cookie, value, max_age=COOKIE_SECONDS, httponly=True, samesite="strict", secure=self._secure, path="/"

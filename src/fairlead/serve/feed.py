@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Literal, TypeAlias
+import zlib
+from collections.abc import Iterator
+from typing import Literal, Self, TypeAlias
 
 from msgspec import Struct
 
@@ -16,8 +18,13 @@ from msgspec import Struct
 TOO_SLOW, GOING_AWAY = 4408, 1001
 #: Seconds that listeners have to take events before the bounds of the ring are enforced: many may be sent at the same moment.
 GRACE = 0.1
-#: How many bytes a listener takes at a time, at least one event.
-BATCH = 1 << 16
+#: How many bytes a listener takes at a time, at least one event. They are sent together: a network that cuts connections early
+#: must let some of them through.
+BATCH = 1 << 13
+#: How many events are compressed together, and how many bytes they may have: compressing more would hold up all sessions.
+BLOCK, MOST_COMPRESSED = 16, 1 << 16
+#: Between the events of a block. No JSON has this byte.
+_BETWEEN = b"\0"
 
 EndReason: TypeAlias = Literal["slow", "closed"]
 
@@ -40,6 +47,66 @@ class RingBounds(Struct, frozen=True):
     size: int = 2 << 20
 
 
+class _Block(Struct, frozen=True):
+    """Events that follow each other, as one piece of memory."""
+
+    data: bytes
+    is_compressed: bool
+
+    @classmethod
+    def of(cls, events: list[bytes]) -> Self:
+        joined = _BETWEEN.join(events)
+        if len(joined) > MOST_COMPRESSED:
+            return cls(joined, False)
+        # The usual sizes of the compressor's tables would cost more than the compression of so little.
+        compressor = zlib.compressobj(level=1, wbits=13, memLevel=6)
+        return cls(compressor.compress(joined) + compressor.flush(), True)
+
+    def events(self) -> list[bytes]:
+        return (zlib.decompress(self.data) if self.is_compressed else self.data).split(_BETWEEN)
+
+
+class _Ring:
+    """Events in order. Only the newest stay as they are: the others are hardly ever read again, and are much alike."""
+
+    __slots__ = ("_blocks", "_newest", "_oldest", "size")
+
+    def __init__(self) -> None:
+        # Lists, because they are short, and an empty deque takes ten times the memory.
+        self._oldest: list[bytes] = []
+        self._blocks: list[_Block] = []
+        self._newest: list[bytes] = []
+        #: The bytes of all events.
+        self.size = 0
+
+    def __len__(self) -> int:
+        return len(self._oldest) + len(self._blocks) * BLOCK + len(self._newest)
+
+    def append(self, event: bytes) -> None:
+        self.size += len(event)
+        self._newest.append(event)
+        if len(self._newest) == 2 * BLOCK:
+            self._blocks.append(_Block.of(self._newest[:BLOCK]))
+            del self._newest[:BLOCK]
+
+    def drop_oldest(self) -> None:
+        if not self._oldest:
+            if self._blocks:
+                self._oldest = self._blocks.pop(0).events()
+            else:
+                self._oldest, self._newest = self._newest, []
+        self.size -= len(self._oldest.pop(0))
+
+    def since(self, index: int) -> Iterator[bytes]:
+        """Return the events from an index on. The oldest has the index 0."""
+        yield from self._oldest[index:]
+        index = max(0, index - len(self._oldest))
+        for block in self._blocks[index // BLOCK :]:
+            yield from block.events()[index % BLOCK :]
+            index = 0
+        yield from self._newest[max(0, index - len(self._blocks) * BLOCK) :]
+
+
 class Feed:
     """The events of one session. Numbers rise by one, and no feed of the same session ever uses a number again."""
 
@@ -49,10 +116,10 @@ class Feed:
         self.last = time.time_ns() // 1000
         #: How many listeners were dropped because they were too slow.
         self.dropped = 0
-        self._ring: dict[int, bytes] = {}
+        #: None without events, because most sessions are idle.
+        self._ring: _Ring | None = None
         self._oldest = self.last + 1
-        self._size = 0
-        self._listeners: set[Listener] = set()
+        self._listeners: list[Listener] = []
         self._trim: asyncio.TimerHandle | None = None
         self._is_closed = False
 
@@ -63,9 +130,10 @@ class Feed:
     def publish(self, event: bytes) -> int:
         """Add an event, encoded as JSON, and return its number."""
         self.last += 1
-        self._ring[self.last] = event
-        self._size += len(event)
-        if self._trim is None and (len(self._ring) > self.bounds.events or self._size > self.bounds.size):
+        if self._ring is None:
+            self._ring = _Ring()
+        self._ring.append(event)
+        if self._trim is None and self._is_too_large(self._ring):
             self._trim = asyncio.get_running_loop().call_later(GRACE, self._enforce_bounds)
         for listener in self._listeners:
             listener.wake()
@@ -78,7 +146,7 @@ class Feed:
         if self._is_closed:
             listener.end("closed")
         else:
-            self._listeners.add(listener)
+            self._listeners.append(listener)
         return listener
 
     def take(self, after: int) -> list[tuple[int, bytes]] | None:
@@ -86,9 +154,10 @@ class Feed:
         if after < self._oldest - 1:
             return None
         taken: list[tuple[int, bytes]] = []
+        if self._ring is None:
+            return taken
         size = 0
-        for number in range(after + 1, self.last + 1):
-            event = self._ring[number]
+        for number, event in enumerate(self._ring.since(after + 1 - self._oldest), after + 1):
             size += len(event)
             if taken and size > BATCH:
                 break
@@ -96,12 +165,12 @@ class Feed:
         return taken
 
     def forget(self, listener: Listener) -> None:
-        self._listeners.discard(listener)
+        if listener in self._listeners:
+            self._listeners.remove(listener)
 
     def clear(self) -> None:
         """Drop all events, to save memory. Clients that come back fetch a snapshot."""
-        self._ring.clear()
-        self._size = 0
+        self._ring = None
         self._oldest = self.last + 1
         self._drop_the_slow()
 
@@ -110,15 +179,21 @@ class Feed:
         self._is_closed = True
         if self._trim is not None:
             self._trim.cancel()
+        if not self._listeners:
+            self.clear()  # a closed session may wait for the garbage collector for a while
         for listener in list(self._listeners):
             listener.end("closed")
+
+    def _is_too_large(self, ring: _Ring) -> bool:
+        return ring.size > self.bounds.size or len(ring) > self.bounds.events
 
     def _enforce_bounds(self) -> None:
         if self._trim is not None:
             self._trim.cancel()
             self._trim = None
-        while len(self._ring) > 1 and (len(self._ring) > self.bounds.events or self._size > self.bounds.size):
-            self._size -= len(self._ring.pop(self._oldest))
+        ring = self._ring
+        while ring is not None and len(ring) > 1 and self._is_too_large(ring):
+            ring.drop_oldest()
             self._oldest += 1
         self._drop_the_slow()
 

@@ -146,6 +146,7 @@ class Guard:
         if user is None:
             self._access.failures.failed(address)
             raise Refusal(401, "wrong_token", "This token is not valid.")
+        self._access.failures.succeeded(address)
         return user
 
     def _user_of_cookie(self, headers: _Headers) -> str | None:

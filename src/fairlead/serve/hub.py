@@ -1,44 +1,46 @@
-"""The sessions of all clients: opened on demand, shared by any number of clients, and evicted to their files when idle."""
+"""The sessions of all clients: opened on demand, shared by any number of clients, and saved and closed when idle.
+
+Sessions of a fleet belong to no server. This one takes the lease of a session when a client acts in it, and hands it back as soon
+as nothing happens there: see `hold_seconds`. A session that it does not hold is a `WatchedSession`. Both use the same feed, so
+that clients notice nothing of it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
+from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Literal, TypeAlias
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from fairlead.agent import Agent
-from fairlead.agent.options import ASK, TASK, TODO_WRITE
-from fairlead.core.model import Model, ThinkingLevel
+from fairlead.core.model import Model
 from fairlead.errors import EntryNotFound
 from fairlead.protocol.http import objects as o
-from fairlead.serve.feed import RingBounds
-from fairlead.serve.refusals import Refusal, bad_request, no_session, stopping
-from fairlead.serve.session import HubSession, Requests
+from fairlead.protocol.http.events import BranchChanged
+from fairlead.serve.feed import Feed, RingBounds
+from fairlead.serve.opening import Parked, make_agent, new_conversation, open_session, restore, restore_approval
+from fairlead.serve.refusals import Refusal, bad_request, no_session, outside_root, stopping
+from fairlead.serve.session import HubSession
 from fairlead.serve.spaces import Space
+from fairlead.serve.watched import Key, WatchedSession, WatchedSessions, run_by_workers
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.sessions import ConversationStore
-from fairlead.wire.jsonrpc import BadParams
 
 _log = logging.getLogger("fairlead.serve")
 
-#: The tools that sessions have beside the usual ones.
-MORE_TOOLS = (ASK, TODO_WRITE, TASK)
 #: How many evicted sessions the hub remembers. Of the others, only what their files hold is kept.
 MOST_PARKED = 10_000
 #: How many ids of requests an evicted session keeps.
 PARKED_REQUESTS = 32
 #: The part of the idle time after which a session without clients drops its ring.
 RING_PART = 0.05
-
-#: The user and the id of a session.
-Key: TypeAlias = tuple[str, str]
 
 
 class HubLimits(Struct, frozen=True, kw_only=True):
@@ -50,22 +52,13 @@ class HubLimits(Struct, frozen=True, kw_only=True):
     queued: int = 100
     #: Seconds after which a session that no client uses is evicted.
     idle_seconds: float = 1800
+    #: Seconds after which an idle session of a fleet is handed back, even if clients listen to it.
+    hold_seconds: float = 3
+    #: Seconds that a request waits for a session of a fleet that another process holds.
+    take_seconds: float = 5
     #: Seconds that closing all sessions may take at the end.
     shutdown_seconds: float = 10
     ring: RingBounds = RingBounds()
-
-
-class _Parked(Struct, frozen=True, kw_only=True):
-    """What an evicted session has that is not in its file."""
-
-    cwd: Path
-    name: str | None
-    approval: o.Approval
-    model: Model | None
-    thinking: ThinkingLevel
-    requests: Requests
-    #: Whether there is a file. Otherwise it is empty, and begins again under its id.
-    is_saved: bool
 
 
 class Hub:
@@ -77,13 +70,18 @@ class Hub:
         self.is_stopping = False
         #: How many sessions were opened and evicted since the start.
         self.opened = self.evicted = 0
+        #: How many hosts on WebSockets, each with sessions outside the hub, have left.
+        self.hosts_closed = 0
         #: How many listeners were dropped from sessions that are closed.
         self._dropped_before = 0
-        self._sessions: dict[Key, HubSession] = {}
+        #: The session that was not used for longest comes first.
+        self._sessions: OrderedDict[Key, HubSession] = OrderedDict()
         self._keys: dict[HubSession, Key] = {}
         self._opening: dict[Key, asyncio.Task[HubSession]] = {}
         self._closing: dict[Key, asyncio.Task[None]] = {}
-        self._parked: dict[Key, _Parked] = {}
+        self._parked: dict[Key, Parked] = {}
+        #: The sessions of a fleet that clients read and this server does not hold.
+        self.watched = WatchedSessions(spaces, self.limits.ring)
         #: How many sessions are being opened.
         self._starting = 0
 
@@ -92,6 +90,9 @@ class Hub:
     @property
     def sessions(self) -> list[HubSession]:
         return list(self._sessions.values())
+
+    def sessions_of(self, user: str) -> list[HubSession]:
+        return [session for (owner, _), session in self._sessions.items() if owner == user]
 
     @property
     def dropped_listeners(self) -> int:
@@ -104,22 +105,8 @@ class Hub:
     async def list(self, user: str, cwd: str | None, cursor: str | None) -> o.SessionList:
         """Return a page of the sessions of a user. Raises Refusal and SessionError."""
         space = self.spaces[user]
-        store = space.store
-        try:
-            saved, next_cursor = await asyncio.to_thread(store.page, cwd, cursor)
-        except BadParams as error:
-            raise bad_request(f"{error}.") from None
-        found = [
-            o.SessionSummary(
-                id=info.session_id,
-                cwd=info.cwd,
-                title=info.title or None,
-                updated_at=info.updated_at or None,
-                status=self._status(user, info.session_id),
-            )
-            for info in saved
-            if space.admits(Path(info.cwd))
-        ]
+        saved, next_cursor = await space.saved.page(cwd, cursor)
+        found = [self._with_status(user, each) for each in saved if space.admits(Path(each.cwd))]
         if cursor is None:
             listed = {each.id for each in found}
             found[:0] = [
@@ -131,9 +118,9 @@ class Hub:
             ]
         return o.SessionList(sessions=found, next_cursor=next_cursor)
 
-    def _status(self, user: str, session_id: str) -> Literal["saved", "idle", "running", "compacting"]:
-        session = self._sessions.get((user, session_id))
-        return "saved" if session is None else session.status
+    def _with_status(self, user: str, summary: o.SessionSummary) -> o.SessionSummary:
+        session = self._sessions.get((user, summary.id))
+        return summary if session is None else replace(summary, status=session.status, owner=None)
 
     # Opening
 
@@ -147,10 +134,49 @@ class Hub:
         finally:
             session.uses -= 1
             session.last_used = time.monotonic()
+            key = self._keys.get(session)
+            if key is not None:
+                self._sessions.move_to_end(key)
+
+    @asynccontextmanager
+    async def reading(self, user: str, session_id: str) -> AsyncGenerator[HubSession | WatchedSession]:
+        """Do the same for a request that changes nothing: a session of a fleet is not taken from its owner for it."""
+        if self.spaces[user].fleet is None:
+            async with self.using(user, session_id) as opened:
+                yield opened
+            return
+        session = await self._found(user, session_id)
+        session.uses += 1
+        try:
+            yield session
+        finally:
+            session.uses -= 1
+            if isinstance(session, WatchedSession):
+                session.last_used = time.monotonic()
+
+    async def worked_on(self, user: str, session_id: str) -> WatchedSession | None:
+        """Return a session if workers run its prompts; None if this server does. Raises Refusal and FairleadError."""
+        if self.spaces[user].fleet is None:
+            return None
+        session = await self._found(user, session_id)
+        return session if isinstance(session, WatchedSession) and session.has_jobs else None
+
+    async def _found(self, user: str, session_id: str) -> HubSession | WatchedSession:
+        """Return a session of a fleet as it is: held by this server, or up to date with what its owner has written."""
+        key = user, session_id
+        await self._give_up_if_lost(key)
+        if key in self._closing:
+            await asyncio.wait([self._closing[key]])
+        if key in self._sessions:
+            return self._sessions[key]
+        self._refuse_if_stopping()
+        watched = await self.watched.find(key)
+        return self._sessions.get(key, watched)  # which it may have become meanwhile
 
     async def open(self, user: str, session_id: str) -> HubSession:
         """Return an open session, which was opened for this if need be. Raises Refusal and FairleadError."""
         key = user, session_id
+        await self._give_up_if_lost(key)
         if key in self._closing:
             await asyncio.wait([self._closing[key]])
         if key in self._sessions:
@@ -169,11 +195,11 @@ class Hub:
             raise bad_request("name: expected a name, found an empty string.")
         options: dict[str, object] = {"model": body.model, "thinking": body.thinking}
         given = {name: value for name, value in options.items() if value is not None}
-        session = await self._start(user, cwd, ConversationStore.new, given)
-        if body.approval is not None:
-            session.session.approvals.set_mode(body.approval)
+        session = await self._start(user, cwd, new_conversation, given)
+        session.set_approval(body.approval or session.session.approvals.mode, is_chosen=body.approval is not None)
         if body.name is not None:
             session.session.history.set_name(body.name, lasting=False)
+        await session.session.history.written()
         return session
 
     async def fork(self, user: str, source: HubSession, body: o.Fork) -> o.Forked:
@@ -193,7 +219,8 @@ class Hub:
         cwd = source.session.host.workspace.cwd
         try:
             session = await self._start(user, cwd, lambda _: forked, {})
-            session.session.approvals.set_mode(source.session.approvals.mode)
+            session.set_approval(source.session.approvals.mode)
+            await session.session.history.written()
         except BaseException:
             forked.close()
             raise
@@ -202,20 +229,42 @@ class Hub:
     async def _reopen(self, key: Key) -> HubSession:
         user, session_id = key
         space, parked = self.spaces[user], self._parked.get(key)
+        if space.fleet is not None:
+            return await self._take(key)
         if parked is not None and not parked.is_saved:
             cwd = space.folder(str(parked.cwd))
             session = await self._start(user, cwd, lambda store: store.new(id=session_id), {}, parked)
             if parked.name is not None:
                 session.session.history.set_name(parked.name, lasting=False)
             return session
-        path = await asyncio.to_thread(space.store.find, session_id, Path(space.common.base.cwd))
-        if path is None:
-            raise no_session(session_id)
-        cwd = await asyncio.to_thread(_saved_folder, path)
-        if cwd is not None and not space.admits(cwd):
-            raise Refusal(403, "outside_root", "The working directory of this session is outside the root of the server.")
-        cwd = space.folder(None) if cwd is None else cwd
+        path, cwd = await self.saved(user, session_id)
         return await self._start(user, cwd, lambda store: store.open(path), {}, parked)
+
+    async def _take(self, key: Key) -> HubSession:
+        """Take the lease of a session of a fleet. Raises Refusal, SessionInUse and FairleadError."""
+        user, session_id = key
+        found = await self._found(user, session_id)
+        if isinstance(found, HubSession):
+            return found
+        if found.has_jobs:
+            raise run_by_workers()
+        if not await asyncio.to_thread(os.path.isdir, found.cwd):
+            text = f"The session works in {found.cwd}, which does not exist on the machine of this server."
+            raise Refusal(409, "no_directory", text)
+        return await self._start(user, found.cwd, lambda store: store.stored(session_id), {})
+
+    async def saved(self, user: str, session_id: str) -> tuple[Path, Path]:
+        """Return the file of a session of a user, and its working directory. Raises Refusal."""
+        space = self.spaces[user]
+        if space.fleet is not None:
+            raise bad_request("session: the sessions of a fleet are served over HTTP.")
+        found = await space.files.find(session_id)
+        if found is None:
+            raise no_session(session_id)
+        path, cwd = found
+        if cwd is not None and not space.admits(cwd):
+            raise outside_root()
+        return path, space.folder(None) if cwd is None else cwd
 
     async def _start(
         self,
@@ -223,7 +272,7 @@ class Hub:
         cwd: Path,
         conversation: Callable[[ConversationStore], Conversation],
         options: Mapping[str, object],
-        parked: _Parked | None = None,
+        parked: Parked | None = None,
     ) -> HubSession:
         async with self._room():
             return await self._started(user, cwd, conversation, options, parked)
@@ -234,39 +283,40 @@ class Hub:
         cwd: Path,
         conversation: Callable[[ConversationStore], Conversation],
         options: Mapping[str, object],
-        parked: _Parked | None,
+        parked: Parked | None,
     ) -> HubSession:
         space = self.spaces[user]
-        base, registry = space.common.base, space.common.shared.registry
-        if not registry.available():
-            registry.keys_changed()  # the user may have logged in meanwhile
-        tools = [*dict.fromkeys([*base.default_tools, *MORE_TOOLS])]
-        agent = Agent(
-            replace(base, cwd=cwd, conversation=conversation, default_tools=tools, **options), shared=space.common.shared
-        )
+        agent = make_agent(space, cwd, conversation, options)
         try:
+            await open_session(agent, self.limits.take_seconds)
             await space.prepare(agent)
             self._refuse_if_stopping()
             if parked is not None:
-                agent.session.approvals.set_mode(parked.approval)
-                if not parked.is_saved and parked.model is not None:
-                    agent.session.models.set_model(parked.model.provider, parked.model.id)
-                    agent.session.models.set_thinking(parked.thinking)
-            session = HubSession(
-                agent, bounds=self.limits.ring, queue_limit=self.limits.queued, on_replaced=lambda each: self._rename(each)
-            )
+                restore(agent, parked)
+            restore_approval(agent)
+            feed = await self._feed_of((user, agent.session.history.id))
+            session = HubSession(agent, feed, queue_limit=self.limits.queued, on_replaced=lambda each: self._rename(each))
         except BaseException:
             agent.session.history.conversation.close()
             agent.leave_nothing_behind()
             raise
         if parked is not None:
-            session.requests = parked.requests
+            session.submissions.known = parked.requests
         key = user, session.id
         self._parked.pop(key, None)
+        self.watched.taken(key)
         self._sessions[key] = session
         self._keys[session] = key
         self.opened += 1
         return session
+
+    async def _feed_of(self, key: Key) -> Feed:
+        """Return the feed of a session that is being opened. Clients that watch it stay."""
+        watched = self.watched.get(key)
+        if watched is None:
+            return Feed(self.limits.ring)
+        await watched.refresh()  # nothing follows any more: the lease is ours
+        return watched.feed
 
     def _refuse_if_stopping(self) -> None:
         if self.is_stopping:
@@ -284,33 +334,33 @@ class Hub:
 
     async def delete(self, user: str, session_id: str) -> None:
         """Close a session and delete its file. Raises Refusal and SessionError."""
-        from fairlead.session.history.listing import delete_session
 
         key = user, session_id
         if key in self._closing:
             await asyncio.wait([self._closing[key]])
         space, session = self.spaces[user], self._sessions.get(key)
-        path = None if session is None else session.session.history.path
         was_known = session is not None or self._parked.pop(key, None) is not None
         if session is not None:
             await self._close(session)
-        if path is None or not path.exists():
-            path = await asyncio.to_thread(space.store.find, session_id, Path(space.common.base.cwd))
-        if path is not None:
-            cwd = await asyncio.to_thread(_saved_folder, path)
-            if cwd is not None and not space.admits(cwd):
+        if space.fleet is not None:
+            was_known = False
+            if (await self.watched.find(key)).has_open_jobs:
+                raise Refusal(409, "busy", "Jobs of this session have not ended. Abort them first.")
+            self.watched.forget(key)
+        else:
+            found = await space.files.find(session_id)
+            if found is not None and found[1] is not None and not space.admits(found[1]):
                 raise no_session(session_id)
-            await asyncio.to_thread(delete_session, path)
-        elif not was_known:
+        if not await space.saved.delete(session_id) and not was_known:
             raise no_session(session_id)
 
-    async def _close(self, session: HubSession) -> None:
+    async def _close(self, session: HubSession, *, ends_feed: bool = True) -> None:
         key = self._keys.pop(session, None)
         if key is None:
             return
         self._sessions.pop(key, None)
         self._dropped_before += session.feed.dropped
-        task = self._closing[key] = asyncio.create_task(session.close(), name="fairlead-close")
+        task = self._closing[key] = asyncio.create_task(session.close(ends_feed=ends_feed), name="fairlead-close")
         task.add_done_callback(lambda _: self._closing.pop(key, None))
         await asyncio.shield(task)
 
@@ -324,10 +374,10 @@ class Hub:
         self._starting += 1
         try:
             while len(self._sessions) + len(self._closing) + self._starting > self.limits.sessions:
-                idle = [each for each in self._sessions.values() if self._may_evict(each)]
-                if not idle:
+                idle = next((each for each in self._sessions.values() if self._may_evict(each)), None)
+                if idle is None:
                     raise Refusal(503, "too_many_sessions", f"{self.limits.sessions} sessions are in use.", retry_after=30)
-                await self._evict(min(idle, key=lambda each: each.last_used))
+                await self._evict(idle)
             yield
         finally:
             self._starting -= 1
@@ -341,23 +391,30 @@ class Hub:
         """Evict the sessions that were idle for too long, and drop the rings of those that no client listens to."""
         now = time.monotonic()
         for session in self.sessions:
+            if session not in self._keys:
+                continue  # it was closed meanwhile
             idle = now - session.last_used
-            if idle > self.limits.idle_seconds and self._may_evict(session):
+            if session.is_stored:
+                if session.is_lost or (session.is_quiet and idle > self.limits.hold_seconds):
+                    await self._hand_back(session)
+            elif idle > self.limits.idle_seconds and self._may_evict(session):
                 await self._evict(session)
             elif idle > self.limits.idle_seconds * RING_PART and session.is_idle:
                 session.feed.clear()
 
     async def _evict(self, session: HubSession) -> None:
         key, own = self._keys[session], session.session
-        while len(session.requests) > PARKED_REQUESTS:
-            session.requests.popitem(last=False)
-        self._parked[key] = _Parked(
+        if session.is_stored:
+            await self._hand_back(session)
+            return
+        session.submissions.forget(PARKED_REQUESTS)
+        self._parked[key] = Parked(
             cwd=own.host.workspace.cwd,
             name=own.history.name,
             approval=own.approvals.mode,
             model=own.model,
             thinking=own.thinking,
-            requests=session.requests,
+            requests=session.submissions.known,
             is_saved=own.history.conversation.is_saved,
         )
         while len(self._parked) > MOST_PARKED:
@@ -365,10 +422,30 @@ class Hub:
         self.evicted += 1
         await self._close(session)
 
+    # Sessions of a fleet
+
+    async def _hand_back(self, session: HubSession) -> None:
+        """Let other processes have a session of a fleet. Clients that listen to it stay, and watch it."""
+        key, conversation = self._keys[session], session.session.history.conversation
+        if session.feed.listeners:
+            self.watched.add(key, session.feed, None if session.is_lost else conversation.last_number)
+        self.evicted += 1
+        await self._close(session, ends_feed=not session.feed.listeners)
+        if session.is_lost:  # clients may have seen what its next owner does not know
+            session.feed.publish(msgspec.json.encode(BranchChanged(leaf_id=None)))
+
+    async def _give_up_if_lost(self, key: Key) -> None:
+        session = self._sessions.get(key)
+        if session is not None and session.is_lost:
+            await self._hand_back(session)
+
     async def keep_tidy(self) -> None:
         """Evict idle sessions for as long as the hub lives."""
+        interval = min(60.0, max(0.05, self.limits.idle_seconds * RING_PART))
+        if any(space.fleet is not None for space in self.spaces.values()):
+            interval = min(interval, self.limits.hold_seconds / 3)
         while True:
-            await asyncio.sleep(min(60.0, max(0.05, self.limits.idle_seconds * RING_PART)))
+            await asyncio.sleep(interval)
             try:
                 await self.evict_idle()
             except Exception:
@@ -379,7 +456,7 @@ class Hub:
         self.is_stopping = True
         for session in self.sessions:
             session.questions.close()
-            session.session.activity.cancel()
+            session.session.activity.cancel(resumable=True)
         closing = [asyncio.create_task(self._close(session)) for session in self.sessions]
         waiting = [*closing, *self._closing.values()]
         if waiting:
@@ -388,14 +465,4 @@ class Hub:
                 task.cancel()
         for session in [*self._keys]:
             session.agent.leave_nothing_behind()
-
-
-def _saved_folder(path: Path) -> Path | None:
-    """Return the working directory of a saved session if it still exists."""
-    from fairlead.session.history.listing import describe
-
-    with suppress(OSError, ValueError):
-        cwd = describe(path, 0).cwd
-        if cwd and Path(cwd).is_dir():
-            return Path(cwd)
-    return None
+        self.watched.close()

@@ -21,22 +21,27 @@ class Metrics:
     def count_response(self, status: int) -> None:
         self._responses[status] += 1
 
-    def text(self) -> str:
+    def text(self, user: str) -> str:
+        """Return the metrics for a user: about the sessions of that user, and about the whole server if it has one user only."""
         hub = self._hub
-        sessions = hub.sessions
-        lines = [
+        sessions = hub.sessions_of(user)
+        own = [
             *_metric("sessions_open", "gauge", "Open sessions.", len(sessions)),
             *_metric("sessions_running", "gauge", "Sessions with a run.", sum(each.status != "idle" for each in sessions)),
+            *_metric("listeners", "gauge", "Clients that listen to events.", sum(each.feed.listeners for each in sessions)),
+            *_metric("questions_open", "gauge", "Questions without an answer.", sum(len(each.questions) for each in sessions)),
+        ]
+        if len(hub.spaces) > 1:  # the rest is about others too
+            return "\n".join([*own, ""])
+        others = [
             *_metric("sessions_opened_total", "counter", "Sessions that were opened.", hub.opened),
             *_metric("sessions_evicted_total", "counter", "Idle sessions that were evicted.", hub.evicted),
-            *_metric("listeners", "gauge", "Clients that listen to events.", sum(each.feed.listeners for each in sessions)),
             *_metric("listeners_dropped_total", "counter", "Clients that read too slowly.", hub.dropped_listeners),
-            *_metric("questions_open", "gauge", "Questions without an answer.", sum(len(each.questions) for each in sessions)),
             *_metric("failed_logins_total", "counter", "Attempts with a wrong secret.", self._access.failures.total),
             *_metric("responses_total", "counter", "Responses.", {f'status="{code}"': n for code, n in self._responses.items()}),
             *_metric("hosts", "gauge", "Connected hosts.", {f'dialect="{name}"': n for name, n in self.hosts.items()}),
         ]
-        return "\n".join([*lines, ""])
+        return "\n".join([*own, *others, ""])
 
 
 def _metric(name: str, kind: str, about: str, value: float | dict[str, int]) -> list[str]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import time
+
 from fairlead import errors
 from fairlead.serve.questions import QuestionGone
 
@@ -26,13 +29,21 @@ _REFUSALS: tuple[tuple[type[errors.FairleadError], int, str], ...] = (
     (errors.ConfigError, 400, "bad_request"),
     (errors.BadCommand, 400, "bad_request"),
     (errors.EntryNotFound, 404, "entry_not_found"),
+    (errors.SessionLost, 409, "session_lost"),
+    (errors.SessionInUse, 409, "session_in_use"),
+    (errors.SessionNotFound, 404, "session_not_found"),
+    (errors.StoreUnavailable, 503, "unavailable"),
     (errors.SessionError, 409, "session_unusable"),
+    (errors.NothingToResume, 409, "nothing_to_resume"),
     (errors.NothingToCompact, 409, "nothing_to_compact"),
     (errors.CompactionCancelled, 409, "cancelled"),
     (errors.MoveCancelled, 409, "cancelled"),
     (errors.RunAborted, 409, "aborted"),
     (errors.ProviderError, 502, "provider_error"),
     (errors.AgentClosed, 503, "closed"),
+    (errors.DatabaseUnavailable, 503, "unavailable"),
+    (errors.JobConflict, 409, "id_reused"),
+    (errors.JobError, 400, "bad_request"),
 )
 
 
@@ -41,7 +52,14 @@ def refusal_for(error: errors.FairleadError) -> Refusal:
     if isinstance(error, Refusal):
         return error
     status, code = next(((status, code) for kind, status, code in _REFUSALS if isinstance(error, kind)), (400, "refused"))
-    return Refusal(status, code, str(error))
+    return Refusal(status, code, str(error), retry_after=_seconds_left(error))
+
+
+def _seconds_left(error: errors.FairleadError) -> int | None:
+    """Return after how many seconds a request may succeed that failed because of the lease of another process."""
+    if not isinstance(error, errors.SessionInUse) or error.expires_at is None:
+        return None
+    return max(1, math.ceil(error.expires_at - time.time()))
 
 
 def bad_request(message: str) -> Refusal:
@@ -50,6 +68,10 @@ def bad_request(message: str) -> Refusal:
 
 def no_session(session_id: str) -> Refusal:
     return Refusal(404, "session_not_found", f"There is no session {session_id!r}.")
+
+
+def outside_root() -> Refusal:
+    return Refusal(403, "outside_root", "The working directory of this session is outside the root of the server.")
 
 
 def stopping() -> Refusal:

@@ -8,7 +8,7 @@ import logging
 import signal
 import socket
 import ssl
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -19,13 +19,14 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import WebSocketRoute
-from uvicorn.protocols.http.h11_impl import H11Protocol
-from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from starlette.routing import BaseRoute, WebSocketRoute
 
 from fairlead.errors import ConfigError
+from fairlead.protocol.http.operations import Operation
 from fairlead.serve.access import Access
 from fairlead.serve.api import Api, Refused
+from fairlead.serve.connections import HttpConnection, WebSocketConnection, allow_connections
+from fairlead.serve.garbage import keep_pauses_short
 from fairlead.serve.guard import Guard, Hosts, host_name
 from fairlead.serve.hub import Hub, HubLimits
 from fairlead.serve.metrics import Metrics
@@ -36,12 +37,8 @@ from fairlead.serve.spaces import Space
 
 _log = logging.getLogger("fairlead.serve")
 
-#: Seconds until the first request of a connection must have arrived.
-HEAD_SECONDS = 20.0
 #: Seconds that requests may take to end after all sessions are closed.
 DRAIN_SECONDS = 3
-#: The most bytes of the head of a request.
-HEAD_BYTES = 64 * 1024
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 #: The exit codes after signals that end the process. SIGINT is the usual way to stop a server.
 _EXIT_CODES = {"SIGINT": 0, "SIGTERM": 143, "SIGHUP": 129}
@@ -133,19 +130,6 @@ def allowed_hosts(options: ServerOptions, binding: Binding) -> Hosts:
     return Hosts(names=frozenset(names), addresses=not binding.is_loopback)
 
 
-class _Http(H11Protocol):
-    """HTTP/1.1, with a limit on the time to the first request, and a way to drop a client that does not read."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        super().connection_made(transport)
-        self.app_state = {**self.app_state, "abort": transport.abort}
-        self.loop.call_later(HEAD_SECONDS, self._expect_request)
-
-    def _expect_request(self) -> None:
-        if self.cycle is None and self.transport.get_protocol() is self:  # pyright: ignore[reportUnnecessaryComparison]
-            self.transport.abort()
-
-
 class _Uvicorn(uvicorn.Server):
     """Leaves signals alone."""
 
@@ -155,38 +139,63 @@ class _Uvicorn(uvicorn.Server):
 
 
 class Server:
-    """Serves clients on a bound socket. `spaces` has what each user of `access` can reach."""
+    """Serves clients on a bound socket. `spaces` has what each user of `access` can reach; `more` are routes besides its own, and
+    `operations` what they do, for the OpenAPI document.
+    """
 
-    def __init__(self, options: ServerOptions, binding: Binding, access: Access, spaces: Mapping[str, Space]) -> None:
+    def __init__(
+        self,
+        options: ServerOptions,
+        binding: Binding,
+        access: Access,
+        spaces: Mapping[str, Space],
+        more: Sequence[BaseRoute] = (),
+        operations: Sequence[Operation] = (),
+    ) -> None:
         self.hub = Hub(spaces, options.limits)
         metrics = Metrics(self.hub, access)
         cookie = f"{'__Host-' if binding.is_tls else ''}fairlead-{binding.port}"
-        api = Api(self.hub, access, metrics, cookie=cookie, secure=binding.is_tls, request_bytes=options.request_bytes)
+        api = Api(
+            self.hub,
+            access,
+            metrics,
+            cookie=cookie,
+            secure=binding.is_tls,
+            request_bytes=options.request_bytes,
+            more=operations,
+        )
         self._sockets = SocketHosts(self.hub, metrics, line_bytes=options.request_bytes)
         routes = [
             *api.routes(),
             *page_routes(),
             WebSocketRoute("/ws", self._sockets.serve_dialect),
             WebSocketRoute("/acp", self._sockets.serve_acp),
+            *more,
         ]
         app = Starlette(routes=routes, exception_handlers={HTTPException: _not_found})
         app.router.redirect_slashes = False
         guarded = Guard(app, access, allowed_hosts(options, binding), cookie=cookie, on_response=metrics.count_response)
         self._binding = binding
+        self._connections = options.connections
         self._uvicorn = _Uvicorn(_config(options, guarded))
         self._over: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
-    async def run(self, on_ready: Callable[[], None] = lambda: None) -> int:
-        """Serve until a signal or `stop`. Returns the exit code."""
+    async def run(self, on_ready: Callable[[], None] = lambda: None, on_stop: Callable[[], None] | None = None) -> int:
+        """Serve until a signal or `stop`. Returns the exit code. `on_stop` ends what the additional routes still send."""
         restore = self._handle_signals()
-        tidying = asyncio.create_task(self.hub.keep_tidy())
+        allow_connections(self._connections)
+        endless = self.hub.keep_tidy(), self.hub.watched.keep_up_to_date(), keep_pauses_short(self.hub)
+        background = [asyncio.create_task(each) for each in endless]
         serving = asyncio.create_task(self._uvicorn.serve(sockets=[self._binding.socket]))
         serving.add_done_callback(lambda _: self.stop(1))
         on_ready()
         try:
             code = await self._over
         finally:
-            tidying.cancel()
+            for task in background:
+                task.cancel()
+            if on_stop is not None:
+                on_stop()
             await asyncio.gather(self.hub.close(), self._sockets.close(), return_exceptions=True)
             self._uvicorn.should_exit = True
             with suppress(asyncio.CancelledError):
@@ -234,18 +243,18 @@ def _config(options: ServerOptions, app: Any) -> uvicorn.Config:
         tls = {"ssl_certfile": str(options.tls_cert), "ssl_keyfile": str(options.tls_key)}
     return uvicorn.Config(
         app,
-        http=_Http,
-        ws=WebSocketsSansIOProtocol,
+        http=HttpConnection,
+        ws=WebSocketConnection,
         ws_max_size=2 * options.request_bytes,
         ws_per_message_deflate=False,
         lifespan="off",
         log_config=None,
+        log_level="error",  # mistakes of clients do not belong in the log
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=options.connections,
+        limit_concurrency=options.connections + 1,  # uvicorn counts the connection that asks
         timeout_graceful_shutdown=DRAIN_SECONDS,
-        h11_max_incomplete_event_size=HEAD_BYTES,
         **tls,
     )
 

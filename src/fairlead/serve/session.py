@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import os
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Coroutine
-from typing import Any, Literal, TypeAlias
+from collections.abc import Callable
+from typing import Literal
 
 import msgspec
-from msgspec import Struct
 
 from fairlead.agent import Agent
 from fairlead.core import events
-from fairlead.core.messages import AssistantMessage, Message, UserMessage
-from fairlead.errors import BadCommand, FairleadError
+from fairlead.core.messages import AssistantMessage, Message
+from fairlead.core.snapshots import SubagentActivity
+from fairlead.errors import BadCommand
 from fairlead.protocol.http import events as shown
 from fairlead.protocol.http import objects as o
 from fairlead.protocol.pi.frames import ToolResult
-from fairlead.serve.feed import Feed, RingBounds
+from fairlead.serve.feed import Feed
+from fairlead.serve.notes import REMEMBERED_RESULTS, note_approval, noted_results
 from fairlead.serve.questions import OpenQuestions, SharedUi
-from fairlead.serve.refusals import Refusal
+from fairlead.serve.submissions import Submissions
+from fairlead.serve.trees import tree_of
 from fairlead.session.history.entries import MessageEntry, role_of
+from fairlead.session.todos.todos import TodoPhase
 from fairlead.wire.pi.encode import EventFrames
 from fairlead.wire.pi.profile import PI
 from fairlead.wire.pi.subagent_frames import SubagentFrames
@@ -32,8 +32,6 @@ from fairlead.wire.prompts import AcceptedPrompts
 
 #: How many bytes an event has at most, if it can be shortened: `agent_end` repeats all messages of the run.
 LONGEST_EVENT = 1 << 16
-#: How many ids of requests a session remembers.
-REMEMBERED_REQUESTS = 512
 
 
 class _FeedOutlet:
@@ -52,34 +50,22 @@ class _FeedOutlet:
         self._feed.publish(frame[:-1])
 
 
-class _Request(Struct, frozen=True):
-    """A request with an id that was made before."""
-
-    fingerprint: bytes
-    outcome: asyncio.Task[o.AcceptedPrompt]
-
-
-#: The requests of a session by their ids.
-Requests: TypeAlias = OrderedDict[str, _Request]
-
-
 class HubSession:
-    """One open session. `queue_limit` is the number of messages that may wait.
+    """One open session. `feed` gets its events, and `queue_limit` is the number of messages that may wait.
 
     `on_replaced` is called when the session has moved to another conversation, whose id it has from then on.
     """
 
-    def __init__(self, agent: Agent, *, bounds: RingBounds, queue_limit: int, on_replaced: Callable[[HubSession], None]) -> None:
+    def __init__(self, agent: Agent, feed: Feed, *, queue_limit: int, on_replaced: Callable[[HubSession], None]) -> None:
         self.agent = agent
         self.session = agent.session
         self.id = agent.session.history.id
-        self.feed = Feed(bounds)
+        self.feed = feed
         self.questions = OpenQuestions(self.send)
         #: How many requests are using the session now, and when the last one ended.
         self.uses = 0
         self.last_used = time.monotonic()
-        self.requests: Requests = OrderedDict()
-        self._queue_limit = queue_limit
+        self._results: list[shown.PromptResult] = noted_results(agent.session.history.log) if self.is_stored else []
         self._on_replaced = on_replaced
         outlet = _FeedOutlet(self.feed)
         self._updates = Updates(outlet, Pacing.of(agent.settings.output), "delta")
@@ -91,6 +77,7 @@ class HubSession:
         self._running_tools: dict[str, o.RunningTool] = {}
         #: The last entry that the events so far cover.
         self._announced = self.session.history.leaf
+        self.submissions = Submissions(self.session, self._prompts, self._send_result, queue_limit=queue_limit)
         self.session.host.make_ui = lambda: SharedUi(self.questions, self.send, self.session.host.notify)
         self.session.subscribe(self._observe)
 
@@ -137,19 +124,28 @@ class HubSession:
                 self.id = self.session.history.id
                 self.send(shown.SessionReplaced(session_id=self.id))
                 self._on_replaced(self)
+            case events.BranchChanged(leaf=leaf):
+                self._announced = self.session.history.leaf
+                self.send(shown.BranchChanged(leaf_id=leaf))
             case events.AgentSettled():
                 self._announced = self.session.history.leaf
                 self._running_tools.clear()
+                self.last_used = time.monotonic()
                 self._frames.send_event(event)
                 self._report_prompts()
             case _:
                 self._frames.send_event(event)
 
+    def _send_result(self, result: shown.PromptResult) -> None:
+        self._results.append(result)
+        del self._results[:-REMEMBERED_RESULTS]
+        self.send(result)
+
     def _report_prompts(self) -> None:
         for ident, outcome in self._prompts.take_finished():
             error = None if outcome.end is None else outcome.end.message.error_message
             is_error = outcome.status == "error"
-            self.send(shown.PromptResult(id=ident, status=outcome.status, error=error if is_error else None))
+            self._send_result(shown.PromptResult(id=ident, status=outcome.status, error=error if is_error else None))
 
     def _announce(self, message: Message) -> None:
         """Note that the events cover the entry of a message: the first one of its role that they did not cover."""
@@ -164,17 +160,38 @@ class HubSession:
     # Looking
 
     @property
+    def is_stored(self) -> bool:
+        """Whether a store keeps the session, so that another server may open it next."""
+        return self.session.history.conversation.stored is not None
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether another owner has the session by now."""
+        stored = self.session.history.conversation.stored
+        return stored is not None and stored.lost is not None
+
+    @property
     def is_idle(self) -> bool:
         """Whether nothing happens in the session and no client uses it."""
+        return self.is_quiet and not self.feed.listeners
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing happens in the session, even if clients listen to it."""
         activity = self.session.activity
         return (
             not self.uses
-            and not self.feed.listeners
+            and not self.submissions.active
             and not len(self.questions)
             and activity.is_at_rest
             and not activity.is_streaming
             and not len(self.session.queue)
         )
+
+    @property
+    def is_working(self) -> bool:
+        """Whether something happens in the session, other than that it waits for an answer of the user."""
+        return self.status != "idle" and not len(self.questions)
 
     @property
     def status(self) -> Literal["idle", "running", "compacting"]:
@@ -198,6 +215,7 @@ class HubSession:
             context=None if usage is None else o.ContextUse(tokens=usage.tokens, window=usage.window),
             cost=session.usage.totals.cost if session.history.count else 0.0,
             listeners=self.feed.listeners,
+            interrupted=self.status == "idle" and session.history.count > 0 and session.activity.is_interrupted,
         )
 
     def snapshot(self, most_messages: int | None = None) -> bytes:
@@ -217,9 +235,25 @@ class HubSession:
             "openMessage": open_message or b"null",
             "runningTools": msgspec.json.encode(list(self._running_tools.values())),
             "questions": msgspec.json.encode(self.questions.all()),
+            "promptResults": msgspec.json.encode(self._results),
+            "todos": msgspec.json.encode(self._todos()),
+            "subagents": msgspec.json.encode(self._working_subagents()),
             "lastEvent": b"%d" % self.feed.last,
         }
         return b"{%b}" % b",".join(b'"%b":%b' % (name.encode(), value) for name, value in fields.items())
+
+    def tree(self) -> o.Tree:
+        """Return all branches of the session."""
+        history = self.session.history
+        return tree_of(history.log if history.conversation.has_begun else None)
+
+    def _todos(self) -> list[TodoPhase]:
+        return self.session.todos.phases if self.session.history.conversation.has_begun else []
+
+    def _working_subagents(self) -> list[SubagentActivity]:
+        subagents = self.session.subagents
+        found = [] if subagents is None or not self._running_tools else subagents.snapshots()
+        return [each.progress for each in found if each.status in ("pending", "running")]
 
     def _announced_messages(self) -> list[bytes]:
         """Return the messages without those whose events are still to come."""
@@ -239,61 +273,26 @@ class HubSession:
 
     async def prompt(self, body: o.Prompt) -> o.AcceptedPrompt:
         """Start a run, or queue the message. Raises what `Session.prompt` raises, and Refusal."""
-        return await self._once(
-            body,
-            body.id,
-            lambda: self.session.prompt(body.text, body.images or None, source="rpc", behavior=body.behavior),
-            may_queue=body.behavior is not None,
-        )
+        return await self.submissions.prompt(body)
 
     async def steer(self, body: o.QueuedMessage) -> o.AcceptedPrompt:
-        return await self._once(body, body.id, lambda: self.session.steer(body.text, body.images or None, source="rpc"), "steer")
+        return await self.submissions.steer(body)
 
     async def follow_up(self, body: o.QueuedMessage) -> o.AcceptedPrompt:
-        make = lambda: self.session.follow_up(body.text, body.images or None, source="rpc")  # noqa: E731
-        return await self._once(body, body.id, make, "followUp")
+        return await self.submissions.follow_up(body)
 
-    async def _once(
-        self,
-        body: Struct,
-        ident: str | None,
-        make: Callable[[], Coroutine[Any, Any, UserMessage | None]],
-        kind: str = "prompt",
-        *,
-        may_queue: bool = True,
-    ) -> o.AcceptedPrompt:
-        """Submit a message, or return the first result if its id was used before. It is submitted even if the client leaves."""
-        fingerprint = hashlib.sha256(kind.encode() + msgspec.json.encode(body)).digest()
-        known = None if ident is None else self.requests.get(ident)
-        if known is not None:
-            if known.fingerprint != fingerprint:
-                raise Refusal(409, "id_reused", f"id: {ident!r} was used for another message.")
-            return await asyncio.shield(known.outcome)
-        if (may_queue or self.session.activity.is_streaming) and len(self.session.queue) >= self._queue_limit:
-            raise Refusal(429, "queue_full", f"{self._queue_limit} messages wait already.", retry_after=5)
-        name = ident or os.urandom(16).hex()
-        task = asyncio.create_task(self._submit(name, make()), name="fairlead-submit")
-        if ident is not None:
-            self.requests[ident] = _Request(fingerprint, task)
-            while len(self.requests) > REMEMBERED_REQUESTS:
-                self.requests.popitem(last=False)
-        try:
-            return await asyncio.shield(task)
-        except FairleadError:  # nothing has happened: the client may try again
-            if ident is not None:
-                self.requests.pop(ident, None)
-            raise
+    async def move(self, body: o.Move) -> o.Moved:
+        """Go to another entry. Raises what `Session.navigate` raises. It goes there even if the client leaves."""
+        way = self.session.navigate(body.entry_id, summarise=body.summarize, instructions=body.instructions)
+        arrival = await asyncio.shield(asyncio.ensure_future(way))
+        return o.Moved(leaf_id=arrival.leaf, text=arrival.text)
 
-    async def _submit(self, ident: str, work: Coroutine[Any, Any, UserMessage | None]) -> o.AcceptedPrompt:
-        self.uses += 1
-        try:
-            message = await work
-            if message is None:
-                return o.AcceptedPrompt(status="handled", id=ident)
-            self._prompts.add(message, ident)
-            return o.AcceptedPrompt(status="queued" if self.session.queue.holds(message) else "started", id=ident)
-        finally:
-            self.uses -= 1
+    def clear_queue(self) -> o.ClearedQueue:
+        """Remove the messages that wait. Raises SessionError if that cannot be written."""
+        steering, follow_up = self.session.queue.clear()
+        if not self.session.activity.is_streaming:  # otherwise they are reported at the end of the run
+            self._report_prompts()
+        return o.ClearedQueue(steering=steering, follow_up=follow_up)
 
     async def change(self, changes: o.Changes) -> None:
         """Change the model, the thinking level, the name or the approval mode. Raises BadCommand and ModelNotFound."""
@@ -311,13 +310,21 @@ class HubSession:
         if changes.name is not None:
             session.history.set_name(changes.name)
         if changes.approval is not None:
-            session.approvals.set_mode(changes.approval)
+            self.set_approval(changes.approval)
+        await session.history.written()
 
-    async def close(self) -> None:
-        """Stop everything, save, and end all listeners."""
+    def set_approval(self, mode: o.Approval, *, is_chosen: bool = True) -> None:
+        """Change the approval mode, which a client has chosen or which is the default of this server."""
+        self.session.approvals.set_mode(mode)
+        if self.is_stored:
+            note_approval(self.session.history.conversation, mode, is_chosen=is_chosen)
+
+    async def close(self, *, ends_feed: bool = True) -> None:
+        """Stop everything, save, and end all listeners, unless the feed continues."""
         self.questions.close()
         try:
             await self.agent.close()
         finally:
             self._frames.flush()
-            self.feed.close()
+            if ends_feed:
+                self.feed.close()

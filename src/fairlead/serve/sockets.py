@@ -51,9 +51,10 @@ class WebSocketTransport:
     def start(self, listener: Listener) -> None:
         self._tasks = [asyncio.create_task(self._read(listener)), asyncio.create_task(self._write(listener))]
 
-    def put(self, frame: bytes) -> None:
+    def put(self, frame: bytes) -> int:
         self._frames.append(frame)
         self._has_frames.set()
+        return 0
 
     def pause(self) -> None:
         self._may_read.clear()
@@ -124,6 +125,7 @@ class SocketHosts:
                 await self._talk(websocket, host)
             finally:
                 self._metrics.hosts[dialect] -= 1
+                self._hub.hosts_closed += 1
         except FairleadError as error:
             await refuse(websocket.scope, websocket.send, refusal_for(error))
         finally:
@@ -139,7 +141,13 @@ class SocketHosts:
             raise Refusal(503, "too_many_hosts", "Too many hosts are connected.", retry_after=30)
         query = websocket.query_params
         space = self._hub.spaces[websocket.state.user]
-        return await _Host.make(space, dialect, space.folder(query.get("cwd")), updates=query.get("updates") or "full")
+        updates, session = query.get("updates") or "full", query.get("session")
+        if session is None:
+            return await _Host.make(space, dialect, space.folder(query.get("cwd")), updates=updates)
+        if dialect in ("opal", "acp"):
+            raise bad_request("session: hosts of this protocol open sessions with its own requests.")
+        file, folder = await self._hub.saved(websocket.state.user, session)
+        return await _Host.make(space, dialect, folder, updates=updates, file=file)
 
     async def _talk(self, websocket: WebSocket, host: _Host) -> None:
         await websocket.accept()
@@ -184,8 +192,8 @@ class _Host:
         self._agent = agent
 
     @classmethod
-    async def make(cls, space: Space, dialect: str, folder: Path, *, updates: str) -> _Host:
-        """Prepare to serve a host. Raises FairleadError."""
+    async def make(cls, space: Space, dialect: str, folder: Path, *, updates: str, file: Path | None = None) -> _Host:
+        """Prepare to serve a host, which begins with the session in a file if there is one. Raises FairleadError."""
         if updates not in ("full", "delta"):
             raise bad_request(f"updates: expected full or delta, found {updates[:50]!r}.")
         common = replace(space.common, base=replace(space.common.base, cwd=folder))
@@ -207,7 +215,10 @@ class _Host:
         from fairlead.wire.pi.serve import AgentServer, RpcOptions
 
         profile = profile_named(dialect)
-        agent = Agent(replace(space.agent_options(profile), cwd=folder), shared=common.shared)
+        options = replace(space.agent_options(profile), cwd=folder)
+        if file is not None:
+            options.conversation = lambda store: store.open(file)
+        agent = Agent(options, shared=common.shared)
         try:
             await space.prepare(agent)
         except BaseException:

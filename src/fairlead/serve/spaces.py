@@ -14,6 +14,7 @@ from fairlead.agent.options import AgentOptions, Confinement
 from fairlead.config.home import Home
 from fairlead.serve.access import OWNER
 from fairlead.serve.refusals import Refusal, bad_request
+from fairlead.serve.saved import Fleet, SavedSessions, SessionFiles, StoredSessions
 from fairlead.wire.acp.store import SessionStore
 from fairlead.wire.many_sessions import Common, common_parts
 from fairlead.wire.pi.profile import Profile
@@ -32,10 +33,24 @@ class Space(Struct, frozen=True, kw_only=True):
     prepare: Callable[[Agent], Awaitable[None]]
     #: Whether tools that change something need approval, unless the settings are stricter or a client chooses otherwise.
     asks: bool = False
+    #: The fleet whose sessions the user shares; None: the sessions of the user are in files.
+    fleet: Fleet | None = None
 
     @property
-    def store(self) -> SessionStore:
-        return SessionStore.of(self.common)
+    def saved(self) -> SavedSessions:
+        return self.files if self.fleet is None else StoredSessions(self.fleet.store)
+
+    @property
+    def files(self) -> SessionFiles:
+        return SessionFiles(SessionStore.of(self.common), Path(self.common.base.cwd))
+
+    @property
+    def session_options(self) -> AgentOptions:
+        """The options of sessions that outlive their clients."""
+        base, fleet = self.common.base, self.fleet
+        if fleet is None:
+            return base
+        return replace(base, store=fleet.store, lease_owner=fleet.owner, keep=None, session_dir=None)
 
     @property
     def confinement(self) -> Confinement:
@@ -43,9 +58,10 @@ class Space(Struct, frozen=True, kw_only=True):
 
     def folder(self, name: str | None) -> Path:
         """Return a working directory. Raises Refusal if it does not exist, or is outside the root."""
-        path = Path(self.common.base.cwd) if name is None else Path(name)
+        base = self.common.base.cwd
+        path = Path(name) if name is not None else base if isinstance(base, Path) else Path(base)
         try:
-            if not path.is_absolute() or not path.is_dir():
+            if not path.is_absolute() or not os.path.isdir(path):
                 raise bad_request(f"cwd: expected the absolute path of a directory, found {str(path)!r}.")
         except (OSError, ValueError):  # no permission, or a null byte
             raise bad_request("cwd: this directory cannot be used.") from None
@@ -66,6 +82,7 @@ def make_spaces(
     *,
     root: Path | None,
     asks: bool,
+    fleet: Fleet | None = None,
 ) -> dict[str, Space]:
     """Return the space of each user.
 
@@ -78,6 +95,7 @@ def make_spaces(
         prepare: Called with each agent before its first prompt.
         root: The directory that holds all working directories; None: they may be anywhere.
         asks: Whether tools that change something need approval unless something else is chosen.
+        fleet: The fleet that keeps the sessions of all users; None: files keep them.
 
     Raises:
         ConfigError: The settings cannot be used.
@@ -95,7 +113,7 @@ def make_spaces(
             return _confined(agent_options(profile), user, common.home, root)
 
         own = replace(common, base=_confined(common.base, user, common.home, root))
-        return Space(common=own, agent_options=options, prepare=prepare_and_ask, asks=asks)
+        return Space(common=own, agent_options=options, prepare=prepare_and_ask, asks=asks, fleet=fleet)
 
     return {user: space(user) for user in users}
 

@@ -34,8 +34,8 @@ class EventStream:
         headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-buffering", b"no")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
 
-        async def write(data: bytes) -> None:
-            await send({"type": "http.response.body", "body": data, "more_body": True})
+        async def write(data: list[bytes]) -> None:
+            await send({"type": "http.response.body", "body": b"".join(data), "more_body": True})
 
         async def left() -> None:
             while (await receive())["type"] != "http.disconnect":
@@ -52,8 +52,9 @@ class EventStream:
 async def send_over_websocket(listener: Listener, scope: Scope, receive: Receive, send: Send) -> None:
     """Send events over a WebSocket that has been accepted. What the client sends is ignored."""
 
-    async def write(data: bytes) -> None:
-        await send({"type": "websocket.send", "text": data.decode()})
+    async def write(data: list[bytes]) -> None:
+        for each in data:
+            await send({"type": "websocket.send", "text": each.decode()})
 
     async def left() -> None:
         while (await receive())["type"] != "websocket.disconnect":
@@ -72,7 +73,7 @@ async def send_over_websocket(listener: Listener, scope: Scope, receive: Receive
 
 async def _pump(
     listener: Listener,
-    write: Callable[[bytes], Awaitable[None]],
+    write: Callable[[list[bytes]], Awaitable[None]],
     left: Callable[[], Awaitable[None]],
     first: bytes | None,
     encode: Callable[[int, bytes], bytes],
@@ -82,20 +83,19 @@ async def _pump(
 
     async def work() -> Ended:
         if first is not None:
-            await write(first)
+            await write([first])
         if listener.has_gap:
-            await write(encode(listener.position, msgspec.json.encode(Resync(last_event=listener.position))))
+            await write([encode(listener.position, msgspec.json.encode(Resync(last_event=listener.position)))])
         while True:
             try:
                 async with asyncio.timeout(None if heartbeat is None else HEARTBEAT):
                     events = await listener.next()
             except TimeoutError:
-                await write(heartbeat or b"")
+                await write([heartbeat or b""])
                 continue
             except Ended as ended:
                 return ended
-            for number, event in events:
-                await write(encode(number, event))
+            await write([encode(number, event) for number, event in events])
 
     working = asyncio.create_task(work())
     leaving = asyncio.ensure_future(left())

@@ -7,21 +7,21 @@ from typing import Any
 import msgspec
 
 from fairlead.protocol.http import objects as o
-from fairlead.session.history.current import History
 from fairlead.session.history.entries import BranchSummaryEntry, CompactionEntry, Entry, MessageEntry
+from fairlead.session.history.log import Log
 
 #: How many characters of an entry are shown.
 LONGEST_TEXT = 200
 
 
-def tree_of(history: History) -> o.Tree:
-    """Return the tree of a session."""
-    if not history.conversation.has_begun:
+def tree_of(log: Log | None) -> o.Tree:
+    """Return the tree of a session; None: of one that has not begun."""
+    if log is None:
         return o.Tree(entries=[], leaf_id=None)
     # The nearest entry that is shown, at or above each entry.
     nearest: dict[str, str | None] = {}
     shown: list[o.TreeEntry] = []
-    for entry in history.log.entries():
+    for entry in log.entries():
         above = nearest.get(entry.parent_id or "")
         described = _described(entry)
         if described is None:
@@ -38,7 +38,7 @@ def tree_of(history: History) -> o.Tree:
                 timestamp=entry.timestamp,
             )
         )
-    return o.Tree(entries=shown, leaf_id=nearest.get(history.leaf or ""))
+    return o.Tree(entries=shown, leaf_id=nearest.get(log.leaf or ""))
 
 
 def _described(entry: Entry) -> tuple[str, str] | None:

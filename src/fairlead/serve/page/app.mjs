@@ -7,6 +7,7 @@ import { announce, byId, notice, safeUrl } from "./dom.mjs";
 import { Panel } from "./panel.mjs";
 import { Questions } from "./questions.mjs";
 import { Sidebar } from "./sidebar.mjs";
+import { Subagents } from "./subagents.mjs";
 import { Transcript } from "./transcript.mjs";
 import { TreeDialog } from "./tree.mjs";
 
@@ -19,6 +20,7 @@ class App {
     this._widgets = new Map();
     this._transcript = new Transcript(byId("transcript"), byId("scroller"));
     this._questions = new Questions(byId("questions"));
+    this._subagents = new Subagents(byId("subagents"));
     this._composer = new Composer();
     this._composer.onSent = () => this._transcript.toEnd();
     this._sidebar = new Sidebar((id) => this._go(id));
@@ -32,7 +34,10 @@ class App {
       titleOf: (id) => this._sidebar.titleOf(id),
     });
     this._sidebar.onRefreshed = () => this._panel.showTitle();
-    this._tree = new TreeDialog(fork);
+    this._tree = new TreeDialog(fork, (text) => {
+      this._composer.setText(text);
+      byId("message").focus();
+    });
     addEventListener("hashchange", () => this._openFromAddress());
     byId("log-out").addEventListener("click", () => this._logOut());
     byId("skip").addEventListener("click", () => byId(location.hash.length > 1 ? "message" : "folder").focus());
@@ -61,6 +66,7 @@ class App {
     byId("welcome").hidden = Boolean(id);
     byId("session").hidden = !id;
     this._questions.clear();
+    this._subagents.load([]);
     this._widgets.clear();
     this._drawWidgets();
     if (id) this._open(id, 100);
@@ -102,6 +108,8 @@ class App {
     const { id, messages } = this._connection;
     this._transcript.load(snapshot, () => this._open(id, messages * 4));
     this._questions.load(snapshot.questions);
+    this._subagents.load(snapshot.subagents);
+    this._showTodos(snapshot.todos);
     this._panel.show(snapshot.session);
     this._composer.queue(snapshot.session.steering ?? [], snapshot.session.followUp ?? []);
     this._showStatus(snapshot.session.status);
@@ -167,10 +175,11 @@ class App {
         this._showStatus("compacting");
         break;
       case "compaction_end":
-        if (event.errorMessage) notice(event.errorMessage, "error");
+        if (event.errorMessage && event.reason !== "manual") notice(event.errorMessage, "error");
         this._open(this._connection.id, this._connection.messages);
         break;
       case "auto_retry_start":
+      case "summarization_retry_scheduled":
         this._transcript.note(`The model call failed: ${event.errorMessage} Attempt ${event.attempt} of ${event.maxAttempts} follows.`);
         break;
       case "prompt_result":
@@ -185,6 +194,15 @@ class App {
       case "session_info_changed":
         this._panel.refresh();
         this._sidebar.refresh();
+        break;
+      case "branch_changed":
+        this._open(this._connection.id, this._connection.messages);
+        break;
+      case "subagent_progress":
+        this._subagents.progress(event.payload.progress);
+        break;
+      case "subagent_lifecycle":
+        if (event.payload.status !== "started") this._subagents.end(event.payload);
         break;
       case "todos_changed":
         this._showTodos(event.todos);
@@ -202,6 +220,7 @@ class App {
 
   _settled(event) {
     this._showStatus("idle");
+    this._subagents.load([]);
     this._panel.refresh();
     this._sidebar.refresh();
     const answers = byId("transcript").querySelectorAll("article.assistant > .markdown");

@@ -18,6 +18,7 @@ export class Composer {
     });
     byId("queue").addEventListener("click", () => this._send("followUp"));
     byId("stop").addEventListener("click", () => this.abort());
+    byId("take-back").addEventListener("click", () => this._takeBack());
     byId("attach").addEventListener("click", () => byId("files").click());
     byId("files").addEventListener("change", (event) => {
       this._attach(event.target.files);
@@ -67,8 +68,22 @@ export class Composer {
   /** Show what waits. */
   queue(steering, followUp) {
     const item = (kind) => (text) => el("li", {}, el("span", { className: "kind" }, kind), ` ${text}`);
-    byId("waiting").replaceChildren(...steering.map(item("Next turn:")), ...followUp.map(item("Queued:")));
+    byId("waiting-list").replaceChildren(...steering.map(item("Next turn:")), ...followUp.map(item("Queued:")));
     byId("waiting").hidden = !steering.length && !followUp.length;
+  }
+
+  /** Remove what waits, and write it into the field again. */
+  async _takeBack() {
+    try {
+      const { steering, followUp } = await call("DELETE", sessionPath(this.session, "queue"));
+      this._field.value = [this._field.value, ...steering, ...followUp].filter((text) => text.trim()).join("\n\n");
+      this._field.dispatchEvent(new Event("input"));
+      announce("The messages are in the field again.");
+    } catch (error) {
+      notice(error.message, "error");
+    } finally {
+      this._field.focus();
+    }
   }
 
   async abort() {

@@ -39,7 +39,7 @@ export class Questions {
   close(id) {
     const form = this._shown.get(id);
     if (!form) return;
-    const hadFocus = form.contains(document.activeElement);
+    const hadFocus = form.contains(document.activeElement) || form.dataset.hadFocus;
     form.remove();
     this._shown.delete(id);
     this._root.hidden = !this._shown.size;
@@ -89,6 +89,7 @@ export class Questions {
   }
 
   async _answer(id, body, form) {
+    if (form.contains(document.activeElement)) form.dataset.hadFocus = "true"; // a button that is disabled loses it
     form.querySelectorAll("button").forEach((each) => (each.disabled = true));
     try {
       await call("POST", sessionPath(this.session, "questions", encodeURIComponent(id)), body);

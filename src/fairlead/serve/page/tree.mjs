@@ -1,4 +1,4 @@
-// The tree of a session: all entries and branches, and forks from any of them.
+// The tree of a session: all entries and branches, moves to any of them, and forks.
 
 import { call, sessionPath } from "./api.mjs";
 import { byId, el, notice } from "./dom.mjs";
@@ -6,9 +6,13 @@ import { byId, el, notice } from "./dom.mjs";
 const NAMES = { user: "You", assistant: "Assistant", toolResult: "Tool", compaction: "Summary", branch_summary: "Summary" };
 
 export class TreeDialog {
-  /** `onFork(id, text)` is called with the new session and what its user may send again. */
-  constructor(onFork) {
+  /**
+   * `onFork(id, text)` is called with the new session and what its user may send again, `onMove(text)` after a move within the
+   * session.
+   */
+  constructor(onFork, onMove) {
     this._onFork = onFork;
+    this._onMove = onMove;
     byId("close-tree").addEventListener("click", () => byId("tree-dialog").close());
   }
 
@@ -55,24 +59,44 @@ export class TreeDialog {
   _item(entry, path, leaf) {
     const name = NAMES[entry.kind] ?? entry.kind;
     const isUser = entry.kind === "user";
-    const fork = el(
-      "button",
-      { type: "button", "aria-label": `${isUser ? "Edit in a new session" : "Fork after"}: ${name}, ${entry.text.slice(0, 60)}`, onclick: () => this._fork(entry) },
-      isUser ? "Edit" : "Fork",
-    );
+    const about = `${name}, ${entry.text.slice(0, 60)}`;
+    const button = (text, label, className, work) =>
+      el("button", { type: "button", className, "aria-label": `${label}: ${about}`, onclick: () => this._do(() => work(entry)) }, text);
+    const isHere = entry.id === leaf && !isUser;
+    const move = isUser ? button("Edit", "Edit", "move", (each) => this._move(each)) : button("Go", "Continue after", "move", (each) => this._move(each));
+    const fork = button("Fork", isUser ? "Edit in a new session" : "Fork after", "fork", (each) => this._fork(each));
     const text = el("span", { className: "tree-text" }, el("strong", {}, name), ` ${entry.text}`);
     const marks = { className: path.has(entry.id) ? "on-path" : "", "aria-current": entry.id === leaf ? "true" : undefined };
-    return el("li", marks, el("div", { className: "tree-row" }, text, fork));
+    return el("li", marks, el("div", { className: "tree-row" }, text, isHere ? null : move, fork));
   }
 
   async _fork(entry) {
+    const position = entry.kind === "user" ? "before" : "at";
+    const forked = await call("POST", sessionPath(this._session, "fork"), { entryId: entry.id, position });
+    byId("tree-dialog").close();
+    this._onFork(forked.session.id, forked.text ?? "");
+  }
+
+  async _move(entry) {
+    const summarize = byId("tree-summarize").checked;
+    const moved = await call("POST", sessionPath(this._session, "move"), { entryId: entry.id, summarize });
+    byId("tree-dialog").close();
+    this._onMove(moved.text ?? "");
+  }
+
+  /** Do something with an entry. It may take long, and can be done once at a time. */
+  async _do(work) {
+    if (this._isBusy) return;
+    this._isBusy = true;
+    byId("tree-dialog").setAttribute("aria-busy", "true");
     try {
-      const position = entry.kind === "user" ? "before" : "at";
-      const forked = await call("POST", sessionPath(this._session, "fork"), { entryId: entry.id, position });
-      byId("tree-dialog").close();
-      this._onFork(forked.session.id, forked.text ?? "");
+      await work();
     } catch (error) {
+      byId("tree-dialog").close();
       notice(error.message, "error");
+    } finally {
+      this._isBusy = false;
+      byId("tree-dialog").removeAttribute("aria-busy");
     }
   }
 }

@@ -1,0 +1,159 @@
+"""The connections of the server: uvicorn's protocols, with limits that it lacks, and without remarks about what clients do."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.utils import ClientDisconnected
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.protocol import State
+
+#: Seconds in which the head of a request must arrive, from the start of the connection or from its first byte.
+HEAD_SECONDS = 20.0
+#: The most bytes of the head of a request.
+HEAD_BYTES = 64 * 1024
+#: Seconds that a client with a longer head has to read why it is refused. What it sends meanwhile is ignored.
+FAREWELL_SECONDS = 2.0
+#: Connections beyond the limit that are told so, with the status 503. Others are closed without an answer.
+MORE_CONNECTIONS = 100
+#: Descriptors that the server needs for other things, and those that a session needs: its file, and the connection to its model.
+OTHER_DESCRIPTORS, DESCRIPTORS_OF_SESSION = 200, 3
+
+
+class _BoundedHeads(h11.Connection):
+    """Refuses every head that is too long. h11 itself checks only heads that are not complete when it looks at them."""
+
+    is_too_long = False
+
+    def __init__(self) -> None:
+        super().__init__(h11.SERVER, HEAD_BYTES)
+
+    def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
+        before = len(self.trailing_data[0]) if self.their_state is h11.IDLE else 0
+        try:
+            event = super().next_event()
+        except h11.RemoteProtocolError as error:
+            self.is_too_long = error.error_status_hint == 431
+            raise
+        if isinstance(event, h11.Request) and before - len(self.trailing_data[0]) > HEAD_BYTES:
+            self.is_too_long = True
+            raise h11.RemoteProtocolError("The head is too long.", error_status_hint=431)
+        return event
+
+
+class HttpConnection(H11Protocol):
+    """HTTP/1.1, with limits on the head of a request and the time for it, and a way to drop a client that does not read."""
+
+    _head_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        super().connection_made(transport)
+        self.conn = self._heads = _BoundedHeads()
+        limit = self.config.limit_concurrency
+        if limit is not None and len(self.connections) > limit + MORE_CONNECTIONS:
+            transport.abort()
+            return
+        self.app_state = {**self.app_state, "abort": transport.abort}
+        self._head_timer = self.loop.call_later(HEAD_SECONDS, transport.abort)
+
+    def data_received(self, data: bytes) -> None:
+        if self._heads.is_too_long:
+            return
+        super().data_received(data)
+        if self._heads.is_too_long:
+            return
+        is_waiting = self.cycle is None or self.cycle.response_complete  # pyright: ignore[reportUnnecessaryComparison]
+        if not is_waiting or self.transport.get_protocol() is not self:  # it has become a WebSocket
+            self._forget_timer()
+        elif self._head_timer is None:
+            self._head_timer = self.loop.call_later(HEAD_SECONDS, self.transport.abort)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._forget_timer()  # it would keep the connection in memory
+        super().connection_lost(exc)
+
+    def _forget_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def send_400_response(self, msg: str) -> None:
+        if not self._heads.is_too_long:
+            super().send_400_response(msg)
+            return
+        headers = [("content-length", "0"), ("connection", "close")]
+        refusal = h11.Response(status_code=431, headers=headers, reason="Request Header Fields Too Large")
+        self.transport.write(self.conn.send(refusal) or b"")
+        self.conn.send(h11.EndOfMessage())
+        self._forget_timer()
+        if self.transport.can_write_eof():
+            # The rest of the head is still on its way. Closing now would reset the connection before the client can read.
+            self.transport.write_eof()
+            self._head_timer = self.loop.call_later(FAREWELL_SECONDS, self.transport.abort)
+        else:
+            self.transport.close()
+
+    def _should_upgrade_to_ws(self) -> bool:
+        # One that is refused is answered as a request, with 503.
+        limit = self.limit_concurrency
+        return limit is None or len(self.connections) < limit
+
+
+class WebSocketConnection(WebSocketsSansIOProtocol):
+    """A WebSocket. The log says nothing about a refused handshake or text that is not UTF-8: these are mistakes of the client."""
+
+    def data_received(self, data: bytes) -> None:
+        if not self.transport.is_closing():  # answers to pings would go nowhere
+            super().data_received(data)
+
+    def handle_parser_exception(self) -> None:
+        if self.conn.close_sent is None:  # before the handshake was over, so that no frame can say it
+            self.transport.abort()
+        else:
+            super().handle_parser_exception()
+
+    async def send(self, message: Any) -> None:
+        if self.transport.is_closing():  # asyncio would complain about frames that go nowhere
+            raise ClientDisconnected
+        await super().send(message)
+
+    async def run_asgi(self) -> None:
+        try:
+            await self.app(self.scope, self.receive, self.send)  # pyright: ignore[reportUnknownMemberType, reportArgumentType]
+        except ClientDisconnected:
+            pass
+        except BaseException:
+            self.logger.exception("A bug in fairlead: a WebSocket could not be served.")
+            self.send_500_response()
+        if self.close_timer is None:
+            self.transport.close()
+
+    def send_receive_event_to_app(self) -> None:
+        if self.curr_msg_data_type == "text" and not self.close_sent:
+            try:
+                b"".join(self.frames).decode()
+            except UnicodeDecodeError:
+                self.frames = []
+                if self.conn.state is State.OPEN:  # else the handshake is not over, and no frame can say it
+                    self.conn.send_close(1007)
+                self.handle_parser_exception()
+                return
+        super().send_receive_event_to_app()
+
+
+def allow_connections(count: int) -> None:
+    """Let the process have as many descriptors as it needs for its connections and their sessions, if the system allows it."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = count * (1 + DESCRIPTORS_OF_SESSION) + MORE_CONNECTIONS + OTHER_DESCRIPTORS
+    allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < allowed:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))

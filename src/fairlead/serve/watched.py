@@ -1,0 +1,358 @@
+"""A session of a fleet that this server does not own: it reads the session, and follows what its owner writes.
+
+No agent is open, and no lease is taken. What the owner has written since the last look becomes events: whole messages, and the
+beginning and the end of runs. Sessions that jobs belong to take prompts too, which workers run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from fairlead.core.messages import AssistantMessage, Message
+from fairlead.core.model import THINKING_LEVELS, ThinkingLevel
+from fairlead.errors import FairleadError, SessionError, SessionNotFound
+from fairlead.protocol.http import events as shown
+from fairlead.protocol.http import objects as o
+from fairlead.protocol.pi import frames
+from fairlead.serve.feed import Feed, RingBounds
+from fairlead.serve.notes import REMEMBERED_RESULTS, noted_approval, noted_results
+from fairlead.serve.refusals import Refusal, bad_request, no_session, outside_root
+from fairlead.serve.trees import tree_of
+from fairlead.session.context.budget import totals
+from fairlead.session.history.call_log import find_interruption
+from fairlead.session.history.entries import NotAnEntry, decode_line
+from fairlead.session.history.log import Log
+from fairlead.session.history.paths import iso
+from fairlead.session.history.reading import read_header
+from fairlead.wire.pi.encode import encode
+from fairlead.wire.pi.updates import whole_answer
+
+if TYPE_CHECKING:
+    from fairlead.models.registry import Registry
+    from fairlead.protocol.http.fleet import JobResult
+    from fairlead.serve.saved import Fleet
+    from fairlead.serve.spaces import Space
+    from fairlead.session.history.entries import Entry, Header
+    from fairlead.stores import StoredLines
+
+_log = logging.getLogger("fairlead.serve")
+
+#: The user and the id of a session.
+Key: TypeAlias = tuple[str, str]
+
+#: Seconds between two looks at the sessions that clients listen to.
+_INTERVAL = 0.25
+#: Seconds for which a session is kept in memory that no client reads.
+_IDLE_SECONDS = 10.0
+#: How many entries are read at a time.
+_PAGE = 5000
+_RESULTS: dict[str, Literal["completed", "error", "aborted"]] = {
+    "done": "completed",
+    "failed": "error",
+    "parked": "error",
+    "cancelled": "aborted",
+}
+
+
+class _View(Struct):
+    """What clients know of the session from the events so far."""
+
+    log: Log
+    messages: list[bytes]
+    name: str | None
+    is_running: bool
+    results: list[shown.PromptResult]
+
+
+class WatchedSession:
+    """A session that is read from the store of a fleet, whether another process works in it or not.
+
+    Args:
+        fleet: The fleet.
+        id: The id of the session.
+        feed: Gets the events.
+        registry: Describes models.
+        known: The number of the last entry that the events in the feed cover; None: the feed is new.
+    """
+
+    def __init__(self, fleet: Fleet, id: str, feed: Feed, registry: Registry, known: int | None = None) -> None:
+        self.id = id
+        self.feed = feed
+        #: How many requests are using it now, and when the last one ended.
+        self.uses = 0
+        self.last_used = time.monotonic()
+        self._fleet = fleet
+        self._registry = registry
+        self._known = known
+        self._header: Header | None = None
+        self._records: list[tuple[Entry, bytes]] = []
+        self._ids: set[str] = set()
+        self._gaps: list[int] = []
+        self._last = 0
+        self._jobs: list[JobResult] = []
+        self._owner: o.SessionOwner | None = None
+        self._view: _View | None = None
+        self._refreshing = asyncio.Lock()
+
+    # Following
+
+    async def refresh(self) -> None:
+        """Read what is new, and publish it. Raises SessionNotFound and SessionError."""
+        async with self._refreshing:
+            jobs = await self._fleet.jobs.list(session=self.id)
+            has_news = False
+            while True:
+                page = await self._fleet.store.read(self.id, self._last, _PAGE)
+                has_news = self._add(page) or has_news
+                if not page.lines or page.lines[-1].number >= page.last:
+                    break
+            owner = o.SessionOwner(name=page.owner, until=iso(int(page.expires_at * 1000))) if page.owner else None
+            had_owner, self._owner = self._owner is not None, owner
+            if self._view is None or has_news or jobs != self._jobs or had_owner != (owner is not None):
+                self._jobs = jobs
+                self._show(self._viewed(self._records))
+
+    def _add(self, page: StoredLines) -> bool:
+        """Add entries. Returns whether there were any."""
+        if self._header is None:
+            self._header = read_header(page.header)
+            if self._header is None:
+                raise SessionError(f"Session {self.id} of the fleet does not begin with a session header.")
+        if self._known is not None and self._view is None and page.lines:
+            self._add_lines(page, self._known)
+            if self._last >= self._known:
+                self._view = self._viewed(self._records)
+        self._add_lines(page, page.last)
+        return bool(page.lines)
+
+    def _add_lines(self, page: StoredLines, until: int) -> None:
+        for number, line in page.lines:
+            if not self._last < number <= until:
+                continue
+            self._last = number
+            try:
+                entry, line = decode_line(line)
+            except ValueError as error:
+                if not isinstance(error, NotAnEntry):
+                    self._gaps.append(len(self._records))
+                continue
+            if entry.id not in self._ids:  # otherwise a copy
+                self._ids.add(entry.id)
+                self._records.append((entry, line))
+
+    def _viewed(self, records: list[tuple[Entry, bytes]]) -> _View:
+        assert self._header is not None
+        log = Log(self._header, records, gaps=self._gaps)
+        found = find_interruption(log) if self._owner is not None else None
+        is_running = self.has_open_jobs or (found is not None and not found.failed)
+        if self._jobs:
+            results = _results(self._jobs)
+        elif is_running:
+            results = [] if self._view is None else self._view.results
+        else:
+            results = noted_results(log)
+        return _View(log, list(log.raw_messages()), log.name, is_running, results)
+
+    def _show(self, view: _View) -> None:
+        """Publish how a view differs from the one before."""
+        before, self._view = self._view, view
+        if before is None:
+            return
+        is_longer = view.messages[: len(before.messages)] == before.messages
+        new = view.log.messages()[len(before.log.messages()) :] if is_longer else []
+        # A run may have begun and ended since the last look.
+        has_run = before.is_running or view.is_running or bool(new)
+        if has_run and not before.is_running:
+            self.feed.publish(encode(frames.AgentStart())[:-1])
+        for message in new:
+            self._send_message(message)
+        if not is_longer:
+            self._send(shown.BranchChanged(leaf_id=view.log.leaf))
+        if view.name != before.name and view.name is not None:
+            self.feed.publish(encode(frames.SessionInfoChanged(view.name))[:-1])
+        if has_run and not view.is_running:
+            self.feed.publish(encode(frames.AgentSettled(False))[:-1])
+        known = {result.id for result in before.results}
+        for result in view.results:
+            if result.id not in known:
+                self._send(result)
+
+    def _send_message(self, message: Message) -> None:
+        if not isinstance(message, AssistantMessage):
+            self.feed.publish(encode(frames.MessageStart(message))[:-1])
+        else:
+            self.feed.publish(encode(frames.MessageStart(replace(message, content=[])))[:-1])
+            for update in whole_answer(message):
+                self.feed.publish(update)
+        self.feed.publish(encode(frames.MessageEnd(message))[:-1])
+
+    def _send(self, event: shown.ServeEvent) -> None:
+        self.feed.publish(msgspec.json.encode(event))
+
+    # Looking: after the first `refresh`
+
+    @property
+    def cwd(self) -> Path:
+        assert self._header is not None
+        return Path(self._header.cwd)
+
+    @property
+    def has_jobs(self) -> bool:
+        """Whether workers run the prompts of the session."""
+        return bool(self._jobs)
+
+    @property
+    def has_open_jobs(self) -> bool:
+        """Whether some of its jobs have not ended."""
+        return any(not job.has_ended for job in self._jobs)
+
+    @property
+    def _shown(self) -> _View:
+        assert self._view is not None
+        return self._view
+
+    def state(self) -> o.SessionState:
+        view = self._shown
+        log, choice = view.log, view.log.model()
+        return o.SessionState(
+            id=self.id,
+            cwd=str(self.cwd),
+            name=view.name,
+            model=None if choice is None else self._registry.find(choice.provider, choice.id),
+            thinking=_level(log),
+            approval=noted_approval(log, "auto"),
+            status="running" if view.is_running else "idle",
+            message_count=len(view.messages),
+            cost=totals(log).cost,
+            listeners=self.feed.listeners,
+            interrupted=not view.is_running and self._owner is None and find_interruption(log) is not None,
+            owner=self._owner,
+        )
+
+    def snapshot(self, most_messages: int | None = None) -> bytes:
+        """Return a `Snapshot` as JSON, with the newest messages only if there is a limit."""
+        view = self._shown
+        skipped = 0 if most_messages is None else max(0, len(view.messages) - most_messages)
+        return b'{"session":%b,"messages":[%b],"skippedMessages":%d,%b,"promptResults":%b,"lastEvent":%d}' % (
+            msgspec.json.encode(self.state()),
+            b",".join(view.messages[skipped:]),
+            skipped,
+            b'"openMessage":null,"runningTools":[],"questions":[],"todos":[],"subagents":[]',
+            msgspec.json.encode(view.results),
+            self.feed.last,
+        )
+
+    def tree(self) -> o.Tree:
+        """Return all branches of the session."""
+        return tree_of(self._shown.log)
+
+    # Acting
+
+    async def prompt(self, body: o.Prompt | o.QueuedMessage) -> o.AcceptedPrompt:
+        """Send a message to the workers. It runs after those before it. Raises Refusal and FairleadError."""
+        if body.images:
+            raise bad_request("images: workers run the prompts of this session, and take text only.")
+        if isinstance(body, o.Prompt) and body.behavior == "steer":
+            raise run_by_workers()
+        job = await self._fleet.jobs.prompt(self.id, body.text, id=body.id)
+        await self.refresh()
+        return o.AcceptedPrompt(status="queued", id=body.id or job.id)
+
+    async def abort(self) -> None:
+        """Cancel the jobs of the session that have not ended. Raises FairleadError."""
+        jobs = await self._fleet.jobs.list(session=self.id)
+        await self._fleet.jobs.cancel(*(job.id for job in jobs if not job.has_ended))
+        await self.refresh()
+
+
+class WatchedSessions:
+    """The sessions of a fleet that clients read and this server does not hold. `ring` bounds their feeds."""
+
+    def __init__(self, spaces: Mapping[str, Space], ring: RingBounds) -> None:
+        self._spaces = spaces
+        self._ring = ring
+        self._sessions: dict[Key, WatchedSession] = {}
+
+    def get(self, key: Key) -> WatchedSession | None:
+        return self._sessions.get(key)
+
+    def add(self, key: Key, feed: Feed, known: int | None = None) -> WatchedSession:
+        """Watch a session from now on. `known` is the number of the last entry that the events in its feed cover."""
+        space = self._spaces[key[0]]
+        assert space.fleet is not None
+        session = self._sessions[key] = WatchedSession(space.fleet, key[1], feed, space.common.shared.registry, known)
+        return session
+
+    def taken(self, key: Key) -> None:
+        """Stop watching a session that this server holds. Its feed continues."""
+        self._sessions.pop(key, None)
+
+    def forget(self, key: Key) -> None:
+        """Stop watching a session, and end all listeners."""
+        session = self._sessions.pop(key, None)
+        if session is not None:
+            session.feed.close()
+
+    async def find(self, key: Key) -> WatchedSession:
+        """Return a session, up to date with what its owner has written. Raises Refusal and FairleadError."""
+        session = self._sessions.get(key) or self.add(key, Feed(self._ring))
+        try:
+            await session.refresh()
+        except SessionNotFound:
+            self.forget(key)
+            raise no_session(key[1]) from None
+        if not self._spaces[key[0]].admits(session.cwd):
+            raise outside_root()
+        return session
+
+    async def keep_up_to_date(self) -> None:
+        """Follow the sessions that clients listen to, until the task is cancelled."""
+        while True:
+            await asyncio.sleep(_INTERVAL)
+            for key, session in list(self._sessions.items()):
+                if session.feed.listeners:
+                    await self._follow(key, session)
+                elif not session.uses and time.monotonic() - session.last_used > _IDLE_SECONDS:
+                    self.forget(key)
+
+    async def _follow(self, key: Key, session: WatchedSession) -> None:
+        try:
+            await session.refresh()
+        except SessionNotFound:
+            self.forget(key)
+        except FairleadError as error:
+            _log.info("Session %s cannot be read at the moment: %s", key[1], error)
+        except Exception:
+            _log.exception("A bug in fairlead: session %s cannot be followed.", key[1])
+
+    def close(self) -> None:
+        """End all listeners."""
+        for key in list(self._sessions):
+            self.forget(key)
+
+
+def run_by_workers() -> Refusal:
+    """The refusal of a request that only the owner of a session could fulfil."""
+    text = "Workers run the prompts of this session. They take prompts and aborts, and nothing else."
+    return Refusal(409, "run_by_workers", text)
+
+
+def _results(jobs: list[JobResult]) -> list[shown.PromptResult]:
+    ended = [job for job in jobs if job.has_ended][-REMEMBERED_RESULTS:]
+    return [
+        shown.PromptResult(id=job.labels.get("prompt", job.id), status=_RESULTS[job.status], error=job.error) for job in ended
+    ]
+
+
+def _level(log: Log) -> ThinkingLevel:
+    level = log.thinking_level()
+    return level if level in THINKING_LEVELS else "off"
