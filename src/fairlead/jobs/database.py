@@ -1,0 +1,301 @@
+"""The connection to the database of the jobs: a SQLite file or Postgres, with the same statements for both.
+
+All statements of a process go through one connection in one thread, so that they never block the event loop. If Postgres goes
+away, the thread connects again, and runs what was interrupted again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sqlite3
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+from fairlead.errors import ConfigError, DatabaseUnavailable, FairleadError
+from fairlead.jobs.schema import TABLES
+from fairlead.stores.sqlite import use_wal
+
+T = TypeVar("T")
+Row = tuple[Any, ...]
+
+_POSTGRES = re.compile(r"postgres(?:ql)?(?:\+psycopg)?://")
+_PASSWORD = re.compile(r"(?<=://)([^:/@]*):[^@/]*@")
+#: Seconds until a statement gives up waiting for a lock that another process holds.
+_BUSY_SECONDS = 30
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
+#: The channel on which Postgres announces new events.
+CHANNEL = "fairlead_jobs"
+
+
+class DatabaseUrl:
+    """The address of a database: `sqlite:///FILE` or `postgresql://USER@HOST/NAME`."""
+
+    def __init__(self, url: str) -> None:
+        """Raises ConfigError if it is neither."""
+        self.file: Path | None = None
+        self.postgres = ""
+        if url.startswith("sqlite:///") and len(url) > len("sqlite:///"):
+            self.file = Path(url.removeprefix("sqlite:///")).expanduser().absolute()
+        elif _POSTGRES.match(url):
+            self.postgres = _POSTGRES.sub("postgresql://", url)
+        else:
+            raise ConfigError(f"The database {shown(url)!r} is not known. Give sqlite:///FILE or postgresql://USER@HOST/NAME.")
+
+    @property
+    def sqlalchemy(self) -> str:
+        """The address as SQLAlchemy and DBOS write it."""
+        return (
+            f"sqlite:///{self.file}" if self.file is not None else self.postgres.replace("postgresql://", "postgresql+psycopg://")
+        )
+
+    def __str__(self) -> str:
+        return f"sqlite:///{self.file}" if self.file is not None else self.postgres
+
+
+def shown(url: str) -> str:
+    """Return an address without its password."""
+    return _PASSWORD.sub(r"\1:***@", url)
+
+
+class Transaction:
+    """A transaction in progress. All of its statements take effect together, when the function that got it returns."""
+
+    def __init__(self, connection: Any, *, is_postgres: bool) -> None:
+        self._cursor = connection.cursor()
+        self.is_postgres = is_postgres
+        #: The current time in seconds as an expression of SQL, by the clock of the database.
+        self.now = NOW_POSTGRES if is_postgres else NOW_SQLITE
+
+    def run(self, sql: str, values: Sequence[Any] = ()) -> int:
+        """Run a statement and return how many rows it changed."""
+        self._cursor.execute(self._translated(sql), values)
+        return self._cursor.rowcount
+
+    def run_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> int:
+        """Run a statement once per row of values, and return how many rows they changed together."""
+        self._cursor.executemany(self._translated(sql), rows)
+        return self._cursor.rowcount
+
+    def rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
+        """Run a query and return its rows."""
+        self._cursor.execute(self._translated(sql), values)
+        return self._cursor.fetchall()
+
+    def announcement(self, jobs: Sequence[str]) -> str:
+        """Return what listeners on Postgres are told when these jobs have changed. Readers of SQLite notice by themselves."""
+        return " ".join(jobs) if len(jobs) < 50 else ""
+
+    def _translated(self, sql: str) -> str:
+        return sql.replace("?", "%s") if self.is_postgres else sql
+
+
+NOW_POSTGRES = "EXTRACT(EPOCH FROM clock_timestamp())::DOUBLE PRECISION"
+NOW_SQLITE = "((julianday('now') - 2440587.5) * 86400.0)"
+
+
+class Database:
+    """One connection, used from its own thread.
+
+    Args:
+        url: The address.
+        patience: How many seconds to try to reach a database that does not answer; None: until it answers.
+    """
+
+    def __init__(self, url: DatabaseUrl, *, patience: float | None) -> None:
+        self.url = url
+        self._patience = patience
+        self._thread = ThreadPoolExecutor(1, "fairlead-jobs")
+        self._connection: Any = None
+        #: The current time in seconds as an expression of SQL, by the clock of the database.
+        self.now = NOW_SQLITE if url.file is not None else NOW_POSTGRES
+        #: When the database last answered after it had not, on the monotonic clock; None if it does not answer.
+        self.reachable_since: float | None = None
+
+    @property
+    def is_postgres(self) -> bool:
+        return self.url.file is None
+
+    async def do(self, work: Callable[[Transaction], T], *, is_one_statement: bool = False) -> T:
+        """Run a function in a transaction, in the thread of the connection.
+
+        If the connection breaks, the function runs again on a new one. It must bear that: its changes may have been saved.
+
+        Args:
+            work: The function.
+            is_one_statement: It runs one statement on Postgres, which is a transaction by itself. That saves two messages.
+
+        Raises:
+            DatabaseUnavailable: The database cannot be reached.
+        """
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._do, work, is_one_statement)
+
+    async def rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
+        """Run one query and return its rows."""
+        return await self.do(lambda transaction: transaction.rows(sql, values), is_one_statement=True)
+
+    async def run(self, sql: str, values: Sequence[Any] = ()) -> int:
+        """Run one statement and return how many rows it changed."""
+        return await self.do(lambda transaction: transaction.run(sql, values), is_one_statement=True)
+
+    async def create_tables(self) -> None:
+        """Create what does not exist yet. Raises ConfigError if the database does not permit that."""
+        real, serial = (
+            ("DOUBLE PRECISION", "BIGSERIAL PRIMARY KEY") if self.is_postgres else ("REAL", "INTEGER PRIMARY KEY AUTOINCREMENT")
+        )
+
+        def create(transaction: Transaction) -> None:
+            if self.is_postgres:  # CREATE TABLE IF NOT EXISTS fails if two processes do it at once
+                transaction.run("SELECT pg_advisory_xact_lock(4711)")
+            for table in TABLES:
+                transaction.run(table.format(real=real, serial=serial))
+
+        try:
+            await self.do(create)
+        except FairleadError:
+            raise
+        except Exception as error:
+            raise ConfigError(f"The database {shown(str(self.url))} cannot be used: {_first_line(error)}.") from error
+
+    async def close(self) -> None:
+        """Close the connection. What still waits for it is dropped."""
+        with suppress(RuntimeError):
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._disconnect)
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def _do(self, work: Callable[[Transaction], T], is_one_statement: bool) -> T:
+        began, pause = time.monotonic(), _FIRST_PAUSE
+        while True:
+            try:
+                if self._connection is None:
+                    self._connection = self._connect()
+                result = self._attempt_on_postgres(work, is_one_statement) if self.is_postgres else self._attempt(work)
+                if self.reachable_since is None:
+                    self.reachable_since = time.monotonic()
+                return result
+            except Exception as error:
+                if not self._is_passing(error):
+                    self._raise_refusal(error)
+                    raise
+                self.reachable_since = None
+                self._disconnect()
+                if self._patience is not None and time.monotonic() - began + pause > self._patience:
+                    raise unavailable(self.url, error) from error
+            time.sleep(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE)
+
+    def _attempt_on_postgres(self, work: Callable[[Transaction], T], is_one_statement: bool) -> T:
+        if is_one_statement:
+            return work(Transaction(self._connection, is_postgres=True))
+        with self._connection.transaction():
+            return work(Transaction(self._connection, is_postgres=True))
+
+    def _attempt(self, work: Callable[[Transaction], T]) -> T:
+        connection = self._connection
+        try:
+            result = work(Transaction(connection, is_postgres=False))
+            connection.commit()
+        except BaseException:
+            with suppress(Exception):
+                connection.rollback()
+            raise
+        return result
+
+    def _is_passing(self, error: Exception) -> bool:
+        """Whether an error is about the connection, a lock, or a disk that is full, so that another attempt may work."""
+        if isinstance(error, sqlite3.OperationalError):
+            return any(word in str(error) for word in ("locked", "busy", "disk is full", "disk I/O"))
+        if not self.is_postgres:
+            return False
+        import psycopg
+
+        return isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)) and not _is_refused(error)
+
+    def _raise_refusal(self, error: Exception) -> None:
+        """Raise ConfigError if the server refused the connection."""
+        if self._connection is None and self.is_postgres and _is_refused(error):
+            raise ConfigError(f"The database {shown(str(self.url))} refuses the connection: {_first_line(error)}.") from error
+
+    def _connect(self) -> Any:
+        file = self.url.file
+        if file is not None:
+            return connect_sqlite(file)
+        psycopg = import_psycopg()
+        connection = psycopg.connect(
+            self.url.postgres,
+            autocommit=True,
+            connect_timeout=5,
+            application_name="fairlead",
+            # A process that is stopped in a transaction must not keep its locks.
+            options="-c idle_in_transaction_session_timeout=5000 -c lock_timeout=5000",
+        )
+        connection.prepare_threshold = 2
+        return connection
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            with suppress(Exception):
+                self._connection.close()
+            self._connection = None
+
+
+def connect_sqlite(file: Path) -> sqlite3.Connection:
+    """Open a SQLite file. Raises ConfigError if that is not possible."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        connection = sqlite3.connect(file, timeout=_BUSY_SECONDS, isolation_level="IMMEDIATE", check_same_thread=False)
+        prepare_sqlite(connection)
+    except (sqlite3.DatabaseError, OSError) as error:
+        if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
+            raise
+        raise ConfigError(f"{file} cannot be used as a database: {error}. Give another file, or remove this one.") from error
+    return connection
+
+
+def prepare_sqlite(connection: sqlite3.Connection) -> None:
+    """Set what every connection to a SQLite file needs. Raises sqlite3.Error.
+
+    With these settings a commit survives the end of the process, and needs no disk flush.
+    """
+    connection.execute(f"PRAGMA busy_timeout={_BUSY_SECONDS * 1000}")
+    use_wal(connection, patience=_BUSY_SECONDS)
+    connection.execute("PRAGMA foreign_keys=ON")
+    connection.execute("PRAGMA synchronous=NORMAL")
+
+
+def import_psycopg() -> Any:
+    """Import psycopg. Raises ConfigError with the command that installs it."""
+    try:
+        import psycopg
+    except ImportError:
+        raise missing_extra("psycopg") from None
+    return psycopg
+
+
+def missing_extra(package: str) -> ConfigError:
+    """Return the error for a package of the extra `jobs` that is not installed."""
+    from fairlead.config.extras import install_command
+
+    return ConfigError(f"fairlead.jobs needs {package}. This installs it: {install_command('jobs')}")
+
+
+def unavailable(url: DatabaseUrl, error: BaseException) -> DatabaseUnavailable:
+    """Return the error for a database that does not answer."""
+    return DatabaseUnavailable(
+        f"The database {shown(str(url))} cannot be reached: {_first_line(error)}. Check that it runs, and its address."
+    )
+
+
+def _is_refused(error: Exception) -> bool:
+    """Whether the server answered, and refuses the user, the password or the database."""
+    state = getattr(error, "sqlstate", None) or ""
+    text = str(error)
+    return state.startswith(("28", "3D")) or "authentication failed" in text or "does not exist" in text
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")

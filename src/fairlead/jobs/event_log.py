@@ -1,0 +1,155 @@
+"""The events of jobs: numbered, saved in the database, and read from any process while the job runs."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+import time
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from fairlead.errors import DatabaseUnavailable
+from fairlead.jobs.database import CHANNEL, Database, DatabaseUrl, connect_sqlite, import_psycopg
+from fairlead.protocol.http.fleet import ENDED, JobEvent
+
+#: How often a reader of a SQLite file looks whether it has changed, and how often any reader looks anyway.
+_SQLITE_SECONDS, _ANYWAY_SECONDS = 0.02, 1.0
+#: How many events are read at once.
+_PAGE = 500
+
+
+class EventReader:
+    """Reads the events of jobs, and waits for new ones."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._changes: Changes | None = None
+
+    async def last_number(self, job: str) -> int:
+        """Return the number of the last event of a job, or 0."""
+        rows = await self._database.rows("SELECT COALESCE(MAX(number), 0) FROM fairlead_job_events WHERE job = ?", (job,))
+        return rows[0][0]
+
+    async def read(self, job: str, after: int) -> list[JobEvent]:
+        """Return the next events of a job after a number, at most a page of them."""
+        rows = await self._database.rows(
+            f"SELECT number, data FROM fairlead_job_events WHERE job = ? AND number > ? ORDER BY number LIMIT {_PAGE}",
+            (job, after),
+        )
+        return [_event(job, number, data) for number, data in rows]
+
+    async def follow(self, job: str, after: int) -> AsyncGenerator[JobEvent]:
+        """Yield the events of a job after a number, and new ones as they come, until the job has ended."""
+        changes = self.changes()
+        signal = changes.subscribe(job)
+        try:
+            if after > 0 and await self._has_ended(job, after):
+                return
+            while True:
+                signal.clear()
+                events: list[JobEvent] = []
+                with suppress(DatabaseUnavailable):
+                    events = await self.read(job, after)
+                for event in events:
+                    after = event.number
+                    yield event
+                if events and events[-1].type in ENDED:
+                    with suppress(DatabaseUnavailable):
+                        if not await self.read(job, after):
+                            return
+                    continue
+                if not events:
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(signal.wait(), _ANYWAY_SECONDS)
+        finally:
+            changes.unsubscribe(job, signal)
+
+    async def _has_ended(self, job: str, last: int) -> bool:
+        """Whether a job ended with the event of a number."""
+        with suppress(DatabaseUnavailable):
+            events = await self.read(job, last - 1)
+            return [event.number for event in events] == [last] and events[0].type in ENDED
+        return False
+
+    def changes(self) -> Changes:
+        """Return what announces new events in this process."""
+        if self._changes is None:
+            self._changes = Changes(self._database.url, asyncio.get_running_loop())
+        return self._changes
+
+    def close(self) -> None:
+        if self._changes is not None:
+            self._changes.close()
+
+
+def _event(job: str, number: int, data: str) -> JobEvent:
+    fields: Mapping[str, Any] = msgspec.json.decode(data)
+    return JobEvent(job, number, fields["type"], {name: value for name, value in fields.items() if name != "type"})
+
+
+class Changes:
+    """Tells subscribers that a job has new events, from a thread that waits for the database.
+
+    It may fail to tell, while Postgres is away; hence subscribers also look from time to time.
+    """
+
+    def __init__(self, url: DatabaseUrl, loop: asyncio.AbstractEventLoop) -> None:
+        self._url = url
+        self._loop = loop
+        self._subscribers: dict[str, set[asyncio.Event]] = {}
+        self._closed = threading.Event()
+        threading.Thread(target=self._watch, name="fairlead-job-changes", daemon=True).start()
+
+    def subscribe(self, job: str) -> asyncio.Event:
+        """Return an event that is set when a job has changed; with an empty id, when any job has."""
+        signal = asyncio.Event()
+        self._subscribers.setdefault(job, set()).add(signal)
+        return signal
+
+    def unsubscribe(self, job: str, signal: asyncio.Event) -> None:
+        signals = self._subscribers.get(job, set())
+        signals.discard(signal)
+        if not signals:
+            self._subscribers.pop(job, None)
+
+    def close(self) -> None:
+        self._closed.set()
+
+    def _tell(self, payload: str) -> None:
+        for job in [*payload.split(), ""] if payload else list(self._subscribers):
+            for signal in self._subscribers.get(job, ()):
+                signal.set()
+
+    def _watch(self) -> None:
+        with suppress(RuntimeError):  # the loop is closed
+            while not self._closed.is_set():
+                try:
+                    self._watch_sqlite() if self._url.file is not None else self._watch_postgres()
+                except Exception:
+                    time.sleep(_ANYWAY_SECONDS)
+
+    def _watch_sqlite(self) -> None:
+        assert self._url.file is not None
+        connection: sqlite3.Connection = connect_sqlite(self._url.file)
+        last = None
+        try:
+            while not self._closed.wait(_SQLITE_SECONDS):
+                (version,) = connection.execute("PRAGMA data_version").fetchone()
+                if version != last and self._subscribers:
+                    self._loop.call_soon_threadsafe(self._tell, "")
+                last = version
+        finally:
+            connection.close()
+
+    def _watch_postgres(self) -> None:
+        psycopg = import_psycopg()
+        with psycopg.connect(self._url.postgres, autocommit=True, connect_timeout=5, application_name="fairlead") as connection:
+            connection.execute(f"LISTEN {CHANNEL}")
+            self._loop.call_soon_threadsafe(self._tell, "")
+            while not self._closed.is_set():
+                for notice in connection.notifies(timeout=0.5):
+                    self._loop.call_soon_threadsafe(self._tell, notice.payload)
