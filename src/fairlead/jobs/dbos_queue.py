@@ -1,0 +1,230 @@
+"""DBOS, as far as fairlead uses it: queues with limits and priorities, and claims of jobs by workers.
+
+Everything here uses the public interface of DBOS 3.3. docs/decisions/034 says what was found about it by running it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec import Struct
+
+from fairlead.jobs.database import DatabaseUrl, missing_extra, prepare_sqlite, unavailable
+from fairlead.protocol.http.fleet import MOST_PRIORITY
+
+if TYPE_CHECKING:
+    from dbos import DBOSClient
+    from sqlalchemy import Engine
+
+    from fairlead.jobs.records import JobRecord
+
+T = TypeVar("T")
+
+APPLICATION = "fairlead-jobs"
+#: Workers run only workflows of this version. It changes when the arguments of the workflow do.
+VERSION = "1"
+WORKFLOW = "fairlead-job"
+#: The queue of jobs without a key, and the beginning of the names of the queues of keys.
+DEFAULT_QUEUE, KEY_PREFIX = "fairlead", "fairlead-key-"
+#: How often each worker looks for jobs, in seconds.
+POLL_SECONDS = 0.5
+#: How many jobs of a queue a worker process may claim, before the first worker has said how many it runs.
+DEFAULT_SHARE = 8
+#: How many priorities a queue tells apart within one priority of the user: by the order of submission.
+_ORDER_BITS = 21
+
+
+class KeyLimits(Struct, frozen=True, kw_only=True):
+    """What the jobs of a provider key may do together, in the whole fleet. None: no limit."""
+
+    #: How many may run at the same time.
+    concurrency: int | None = None
+    #: How many may start within `period` seconds.
+    rate: int | None = None
+    period: float = 60.0
+
+
+class Queues:
+    """The queues of a fleet, as a client uses them. The connection is made when it is first needed."""
+
+    def __init__(self, url: DatabaseUrl) -> None:
+        self._url = url
+        self._client: DBOSClient | None = None
+        self._engine: Engine | None = None
+        self._known: set[str] = set()
+
+    async def run(self, work: Callable[[DBOSClient, Engine], T]) -> T:
+        """Run a function with the client of DBOS, in a thread."""
+
+        def run() -> T:
+            if self._client is None or self._engine is None:
+                dbos = import_dbos()
+                self._engine = make_engine(self._url)
+                self._client = dbos.DBOSClient(system_database_engine=self._engine, application_name=APPLICATION)
+            assert self._client is not None
+            return work(self._client, self._engine)
+
+        return await asyncio.to_thread(_patiently, run, self._url)
+
+    async def register(self, keys: Mapping[str, KeyLimits | None], *, sessions: int | None = None) -> None:
+        """Create the queue of jobs without a key and those of keys, or change their limits.
+
+        Args:
+            keys: The limits of keys. None creates the queue of a key without limits, and leaves an existing one as it is.
+            sessions: How many jobs of a queue a worker process may claim; None: leave that as it is.
+        """
+        if sessions is None and all(limits is None and key in self._known for key, limits in keys.items()) and self._known:
+            return
+
+        def register(client: DBOSClient, _: Engine) -> None:
+            existing = {queue.name: queue for queue in client.list_queues()}
+            default = existing.get(DEFAULT_QUEUE)
+            share = sessions or (default and default.worker_concurrency) or DEFAULT_SHARE
+            wanted: dict[str, KeyLimits | None] = {f"{KEY_PREFIX}{key}": limits for key, limits in keys.items()}
+            for name in (DEFAULT_QUEUE, *wanted):
+                if name not in existing or wanted.get(name) is not None:
+                    _register(client, name, wanted.get(name) or KeyLimits(), share)
+            if sessions is not None:
+                for queue in existing.values():
+                    if wanted.get(queue.name) is None:
+                        most = queue.global_concurrency
+                        queue.set_worker_concurrency(share if most is None else min(share, most))
+
+        await self.run(register)
+        self._known.update(("", *keys))
+
+    async def cancel(self, workflows: Sequence[str]) -> None:
+        """Take workflows out of their queues for good."""
+        await self.run(lambda client, _: client.cancel_workflows(list(workflows)))
+
+    async def put_back(self, workflows: dict[str, str]) -> None:
+        """Queue workflows again that a worker had claimed. The values are the names of their queues."""
+
+        def resume(client: DBOSClient, _: Engine) -> None:
+            for queue in dict.fromkeys(workflows.values()):
+                client.resume_workflows([id for id, name in workflows.items() if name == queue], queue_name=queue)
+
+        if workflows:
+            await self.run(resume)
+
+    async def claimed(self, worker: str | None = None) -> list[tuple[str, str, str]]:
+        """Return the claimed workflows of a worker, or of all: their ids, their queues, and their workers."""
+
+        def claimed(client: DBOSClient, _: Engine) -> list[tuple[str, str, str]]:
+            found = client.list_workflows(
+                status="PENDING", executor_id=worker, name=WORKFLOW, load_input=False, load_output=False
+            )
+            return [(each.workflow_id, each.queue_name or DEFAULT_QUEUE, each.executor_id or "") for each in found]
+
+        return await self.run(claimed)
+
+    def close(self) -> None:
+        if self._client is not None:
+            self._client.destroy()
+        if self._engine is not None:
+            self._engine.dispose()
+        self._client = self._engine = None
+
+
+def _patiently(work: Callable[[], T], url: DatabaseUrl) -> T:
+    """Do something again while connections break or others are faster, for a few seconds. Raises DatabaseUnavailable."""
+    from sqlalchemy.exc import IntegrityError, InterfaceError, OperationalError, ProgrammingError
+
+    for pause in (0.0, 0.2, 0.5, 1.0, 2.0, 3.0, None):
+        try:
+            return work()
+        except (OperationalError, InterfaceError, ProgrammingError, IntegrityError) as error:
+            if pause is None:
+                raise unavailable(url, error.orig or error) from error
+            time.sleep(pause)
+    raise AssertionError("the last round returns or raises")
+
+
+def _register(client: DBOSClient, name: str, limits: KeyLimits, share: int) -> None:
+    client.register_queue(
+        name,
+        worker_concurrency=share if limits.concurrency is None else min(share, limits.concurrency),
+        global_concurrency=limits.concurrency,
+        limiter=None if limits.rate is None else {"limit": limits.rate, "period": float(limits.period)},
+        polling_interval_sec=POLL_SECONDS,
+    )
+
+
+def enqueue(client: DBOSClient, connection: Any, record: JobRecord) -> None:
+    """Queue a job within a transaction of SQLAlchemy."""
+    job = record.job
+    options: dict[str, Any] = {
+        "workflow_name": WORKFLOW,
+        "workflow_id": record.workflow,
+        "queue_name": queue_of(job.key),
+        "priority": _priority(record.seq, job.priority),
+        "app_version": VERSION,
+    }
+    client.enqueue_in_transaction(connection, options, record.id, record.generation)  # pyright: ignore[reportArgumentType]
+
+
+def queue_of(key: str | None) -> str:
+    """Return the name of the queue of the jobs with a key, or of those without one."""
+    return DEFAULT_QUEUE if key is None else f"{KEY_PREFIX}{key}"
+
+
+def _priority(seq: int, priority: int) -> int:
+    """Return the priority for DBOS, which starts the lowest number first.
+
+    The order of submission is part of it: on SQLite, DBOS would not tell apart what was queued in the same second.
+    """
+    return ((MOST_PRIORITY - priority) << _ORDER_BITS) + seq % (1 << _ORDER_BITS) + 1
+
+
+def import_dbos() -> Any:
+    """Import DBOS. Raises ConfigError with the command that installs it."""
+    try:
+        import dbos
+    except ImportError as error:
+        raise missing_extra(error.name or "dbos") from None
+    return dbos
+
+
+def make_engine(url: DatabaseUrl) -> Engine:
+    """Return a pool of connections for DBOS."""
+    import sqlalchemy
+    import sqlalchemy.event
+
+    if url.file is None:
+        options = "-c idle_in_transaction_session_timeout=5000"
+        return sqlalchemy.create_engine(
+            url.sqlalchemy,
+            pool_size=6,
+            max_overflow=4,
+            connect_args={"connect_timeout": 5, "application_name": APPLICATION, "options": options},
+        )
+    engine = sqlalchemy.create_engine(url.sqlalchemy, pool_size=6, max_overflow=4)
+
+    def prepare(connection: Any, _: object) -> None:
+        connection.isolation_level = None
+        prepare_sqlite(connection)
+
+    def begin(connection: Any) -> None:
+        # Otherwise two processes could both count the running jobs of a key before either claims another one.
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    sqlalchemy.event.listen(engine, "connect", prepare)
+    sqlalchemy.event.listen(engine, "begin", begin)
+    return engine
+
+
+def migrate(url: DatabaseUrl) -> None:
+    """Create the tables of DBOS, or bring them up to date. Raises DatabaseUnavailable.
+
+    If another process does the same at this moment, one of the two fails. Then it looks again.
+    """
+    import logging
+
+    dbos = import_dbos()
+    logger = logging.getLogger("dbos")
+    logger.setLevel(logging.CRITICAL)
+    _patiently(lambda: dbos.DBOS.migrate(url.sqlalchemy), url)
+    logger.setLevel(logging.ERROR)

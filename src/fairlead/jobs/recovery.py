@@ -1,0 +1,117 @@
+"""Gives the jobs of workers that died or hang to other workers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from fairlead.errors import WorkspaceError
+from fairlead.jobs.database import Database
+from fairlead.jobs.dbos_queue import Queues
+from fairlead.jobs.leases import LEASE_SECONDS, Leases
+from fairlead.jobs.leftovers import end_processes_of
+from fairlead.jobs.records import JobRecord, Records
+from fairlead.jobs.session_order import release_waiting
+
+log = logging.getLogger("fairlead.jobs")
+
+
+class Recovery:
+    """Finds workers without a current lease, and puts their jobs back into the queues."""
+
+    def __init__(self, database: Database, queues: Queues) -> None:
+        self._database = database
+        self._queues = queues
+        self._records = Records(database)
+        self._leases = Leases(database)
+        #: Workers that have claims and no lease, by the last look. One that starts may be among them.
+        self._without_lease: set[str] = set()
+
+    async def recover(self, worker: str, *, died: bool) -> int:
+        """Put the jobs of a worker back. With `died`, that counts against the jobs it ran. Returns how many were put back.
+
+        If this process dies in between, another one repeats it: the lease is removed last.
+        """
+        parked = await self._records.take_from(worker, died=died)
+        claimed = await self._queues.claimed(worker)
+        ended = {record.workflow for record in parked}
+        if ended:
+            await self._queues.cancel(sorted(ended))
+            for record in parked:
+                log.warning("job %s is parked: %s", record.id, record.error)
+        again = {workflow: queue for workflow, queue, _ in claimed if workflow not in ended}
+        await self._queues.put_back(again)
+        await self._leases.end(worker)
+        return len(again)
+
+    async def sweep(self) -> None:
+        """Recover the jobs of all workers whose lease has expired, or whose process on this machine has ended.
+
+        After the database was away, workers get the time of a lease to renew theirs.
+        """
+        leases = await self._leases.all()
+        since = self._database.reachable_since
+        can_judge = since is not None and time.monotonic() - since > LEASE_SECONDS
+        for lease in leases:
+            is_dead = lease.is_dead()
+            if is_dead:  # with its supervisor, perhaps
+                await asyncio.to_thread(end_processes_of, lease.id)
+            if is_dead or (lease.is_expired and can_judge and await self._leases.revoke(lease.id)):
+                count = await self.recover(lease.id, died=True)
+                log.warning("worker %s is gone; %d of its jobs are queued again", lease.id, count)
+
+    async def sweep_worktrees(self, data: Path) -> None:
+        """Remove worktrees on this machine whose jobs have ended: their workers died before they could."""
+        names = await asyncio.to_thread(lambda: [path.name for path in (data / "worktrees").glob("*/*") if path.is_dir()])
+        for records in (await self._records.of_sessions(names)).values() if names else ():
+            if all(record.has_ended for record in records) and records[-1].worker is None:
+                await self._collect(records, data)
+
+    async def sweep_containers(self, data: Path) -> None:
+        """Remove containers on this machine whose jobs have ended: their workers died before they could."""
+        names = await asyncio.to_thread(lambda: [path.name for path in (data / "containers").glob("*")])
+        for records in (await self._records.of_sessions(names)).values() if names else ():
+            last = records[-1]
+            if all(record.has_ended for record in records) and last.worker is None and last.job.container is not None:
+                from fairlead.jobs.workspaces import workspace_of
+
+                with suppress(WorkspaceError, OSError):
+                    await workspace_of(last.job, data).release(has_ended=False)
+
+    async def _collect(self, records: Sequence[JobRecord], data: Path) -> None:
+        from fairlead.jobs.workspaces.repository import RepositoryWorkspace
+
+        last, job = records[-1], records[-1].job
+        if job.repo is None or job.commit is None:
+            return
+        snapshot = next((record.snapshot for record in reversed(records) if record.snapshot is not None), None)
+
+        async def is_over() -> bool:
+            now = (await self._records.of_sessions([last.session]))[last.session]
+            return [(each.id, each.epoch) for each in now] == [(each.id, each.epoch) for each in records]
+
+        try:
+            patch = await RepositoryWorkspace(job.repo, job.commit, last.session, data).collect(snapshot, last.turns, is_over)
+        except (WorkspaceError, OSError) as problem:
+            log.warning("job %s: its worktree cannot be removed: %s", last.id, problem)
+            return
+        if patch is not None:
+            await self._records.save_leftovers(last, None, patch)
+
+    async def sweep_waiting(self) -> None:
+        """Queue jobs that wait for others of their session, if those have ended."""
+        if await self._records.has_waiting():
+            await self._queues.run(release_waiting)
+
+    async def sweep_claims(self) -> None:
+        """Recover claims of workers that have no lease: they woke up after their lease was ended, and claimed once more."""
+        owners = {owner for _, _, owner in await self._queues.claimed()}
+        alive = {lease.id for lease in await self._leases.all()}
+        missing = owners - alive
+        for worker in missing & self._without_lease:
+            await self.recover(worker, died=False)
+        self._without_lease = missing

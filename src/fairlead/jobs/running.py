@@ -1,0 +1,307 @@
+"""Runs one job: prepares its workspace, runs or resumes its prompt, and records what happens."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from fairlead.agent import Agent
+from fairlead.agent.options import Hooks
+from fairlead.errors import FairleadError, LimitReached, RunAborted, SessionInUse, SessionLost, StoreUnavailable, WorkspaceError
+from fairlead.events import Event, MessageEnd, TextDelta, ThinkingDelta, TurnEnd
+from fairlead.extension import ToolCallEvent
+from fairlead.jobs.event_encoding import EventEncoder
+from fairlead.jobs.job_writer import JobEnd, JobWriter
+from fairlead.jobs.records import JobRecord, Progress, Records
+from fairlead.jobs.sessions import TakeoverStore, make_agent, open_session, prompts_of, run_or_resume
+from fairlead.jobs.workspaces import Workspace, workspace_of
+from fairlead.messages import AssistantMessage
+from fairlead.stores import SessionStore
+
+log = logging.getLogger("fairlead.jobs")
+
+#: How long pieces of a text are collected before they become an event, in seconds.
+_PIECES_SECONDS = 0.02
+
+
+class JobSurroundings:
+    """What the jobs of a worker process share."""
+
+    def __init__(
+        self,
+        records: Records,
+        writer: JobWriter,
+        store: SessionStore,
+        worker: str,
+        data: Path,
+        options: Mapping[str, Any],
+        is_current: Callable[[], bool],
+    ) -> None:
+        self.records = records
+        self.writer = writer
+        self.store = store
+        self.worker = worker
+        self.data = data
+        self.options = options
+        #: Whether the worker's lease is current. Without it, entries wait, and so no tool starts.
+        self.is_current = is_current
+
+
+class JobRun:
+    """One attempt at a job."""
+
+    def __init__(self, record: JobRecord, last_event: int, surroundings: JobSurroundings) -> None:
+        self._record = record
+        self._job = record.job
+        self._around = surroundings
+        self._workspace: Workspace = workspace_of(self._job, surroundings.data)
+        self._progress = Progress(
+            turns=record.turns,
+            tokens=record.tokens,
+            cost=record.cost,
+            seconds=record.seconds,
+            snapshot=record.snapshot,
+            lease=record.lease,
+        )
+        self._began = time.monotonic()
+        self._seconds_before = record.seconds
+        self._number = last_event
+        self._encoder = EventEncoder()
+        self._agent: Agent | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        #: The work after a turn: a snapshot, and the record of it, for which tools wait.
+        self._snapshot: asyncio.Task[None] | None = None
+        self._saving: asyncio.Task[None] | None = None
+        self._over_limit: str | None = None
+        self._is_stopped = False
+        #: Whether another worker owns the job. Then nothing more is written about it, not even that the run was aborted.
+        self._is_lost = False
+        self._store: TakeoverStore | None = None
+        #: Whether the end of the job has been recorded.
+        self.is_recorded = False
+
+    async def run(self) -> bool:
+        """Run the job to its end, and record that. Returns False if it has not ended, and has to be queued again.
+
+        If another worker owns the job by then, nothing is recorded.
+        """
+        answer: str | None = None
+        error: str | None = None
+        is_owner = True
+        try:
+            answer = await self._work()
+        except (SessionLost, SessionInUse, StoreUnavailable) as lost:
+            # Another worker has the job, or the database was away for too long.
+            log.warning("job %s: %s", self._record.id, lost)
+            is_owner = False
+        except RunAborted as aborted:
+            error = self._over_limit or str(aborted)
+        except FairleadError as failure:
+            error = str(failure)
+        except Exception as failure:
+            log.exception("job %s", self._record.id)
+            error = f"{type(failure).__name__}: {failure}"
+        finally:
+            self._flush_pieces()
+            with suppress(Exception):
+                await self._saved()
+            if self._agent is not None:
+                with suppress(Exception):
+                    await self._agent.close()
+            if self._store is not None and self._is_lost:
+                with suppress(Exception):
+                    await self._store.leave()
+        if self._is_stopped or not is_owner:
+            await self._leave(has_ended=self._is_stopped and await self._keep_if_cancelled())
+            return self._is_stopped or not await self._around.records.give_up(self._record)
+        self._progress.seconds = self._seconds()
+        has_patch = await self._save_patch()
+        await self.finish(JobEnd(status="done" if error is None else "failed", answer=answer, error=error))
+        await self._leave(has_ended=self.is_recorded and has_patch)
+        return True
+
+    async def finish(self, end: JobEnd) -> None:
+        """Record how the job ended, unless another worker owns it."""
+        self._number += 1
+        self.is_recorded = await self._around.writer.finish(self._record, self._progress, end, self._number)
+
+    async def _save_patch(self) -> bool:
+        """Save what the job changed. Returns False if that is not possible: then its files have to stay."""
+        try:
+            patch = None if self._agent is None else await self._workspace.patch()
+        except WorkspaceError as problem:
+            log.error("job %s: no patch, but its files stay on this machine: %s", self._record.id, problem)
+            return False
+        if patch is not None:
+            await self._around.records.save_patch(self._record, patch)
+        return True
+
+    async def _cancelled(self) -> JobRecord | None:
+        """Return the record of the job if it was cancelled during this attempt."""
+        record = (await self._around.records.find([self._record.id])).get(self._record.id)
+        is_cancelled = record is not None and record.status == "cancelled" and record.epoch == self._record.epoch + 1
+        return record if is_cancelled else None
+
+    async def _keep_if_cancelled(self) -> bool:
+        """If the job was cancelled, save the files that it left. Returns whether they can go."""
+        record = await self._cancelled()
+        if record is None or self._agent is None:
+            return False
+        try:
+            snapshot, patch = await self._workspace.snapshot(self._progress.turns), await self._workspace.patch()
+        except WorkspaceError as problem:
+            log.warning("job %s was cancelled, and its files stay on this machine: %s", self._record.id, problem)
+            return False
+        await self._around.records.save_leftovers(record, snapshot, patch)
+        return True
+
+    async def stop(self) -> None:
+        """Stop the run, because the job was cancelled or another worker owns it."""
+        self._is_stopped = True
+        if await self._cancelled() is None:
+            self._is_lost = True
+        if self._agent is not None:
+            await self._agent.session.abort()
+
+    async def _leave(self, *, has_ended: bool) -> None:
+        try:
+            await self._workspace.release(has_ended=has_ended)
+        except (WorkspaceError, OSError) as problem:
+            log.warning("job %s: its workspace cannot be removed: %s", self._record.id, problem)
+
+    async def _work(self) -> str:
+        self._raise_if_over_limit()
+        if self._record.attempts == self._record.generation == 1 and self._job.session is None:
+            # A job of another database had the same name, and its worker died.
+            await self._workspace.release(has_ended=True)
+        placement = await self._workspace.prepare(await self._snapshot_to_start_from())
+        # Only repositories have snapshots, and without a hook the agent need not prepare for extensions.
+        before_tool = self._before_tool if self._job.repo is not None else None
+        hooks = Hooks(before_tool=before_tool, on_event=self._receive)
+        around = self._around
+        store = self._store = TakeoverStore(around.store, self._record, self._note_lease, self._check_owner)
+        self._agent = agent = make_agent(self._job, placement, around.options, store, around.worker, hooks)
+        await open_session(agent)
+        if self._is_stopped:
+            raise RunAborted
+        if agent.session.model is None:
+            await agent.choose_model()
+        limits = self._limits_left()
+        prompts, before = prompts_of(agent), self._record.prompts_before
+        has_begun = before is not None and prompts > before and not await self._around.records.has_later_prompt(self._record)
+        if not has_begun and prompts != before:
+            await self._around.records.save_prompts_before(self._record, prompts)
+        return await run_or_resume(agent, self._job, has_begun=has_begun, limits=limits, is_restored=placement.is_restored)
+
+    def _check_owner(self) -> None:
+        """Raise SessionLost if another worker owns the job, and StoreUnavailable if one may own it."""
+        if self._is_lost:
+            raise SessionLost(f"Job {self._record.id} belongs to another worker.")
+        if not self._around.is_current():
+            raise StoreUnavailable("The worker has not renewed its lease in time.")
+
+    def _note_lease(self, epoch: int) -> None:
+        """Save the epoch of the session's lease soon, for the worker that may have to take over."""
+        self._progress.lease = epoch
+        self._noting = asyncio.get_running_loop().create_task(self._around.writer.save(self._record, self._progress))
+
+    async def _snapshot_to_start_from(self) -> str | None:
+        if self._record.snapshot is not None or self._job.session is None:
+            return self._record.snapshot
+        return await self._around.records.last_snapshot(self._job.session)
+
+    # Limits
+
+    def _seconds(self) -> float:
+        return self._seconds_before + time.monotonic() - self._began
+
+    def _raise_if_over_limit(self) -> None:
+        limits, used = self._job.limits, self._progress
+        for name, limit, amount in (
+            ("turns", limits.turns, used.turns),
+            ("seconds", limits.seconds, used.seconds),
+            ("dollars", limits.cost, used.cost - self._record.cost_before),
+            ("tokens", limits.tokens, used.tokens),
+        ):
+            if limit is not None and amount >= limit:
+                raise LimitReached(f"The job has used all of its {limit:g} {name}.")
+
+    def _limits_left(self) -> dict[str, Any]:
+        limits, used = self._job.limits, self._progress
+        return {
+            "max_turns": None if limits.turns is None else max(1, limits.turns - used.turns),
+            "timeout": None if limits.seconds is None else max(0.001, limits.seconds - self._seconds()),
+            "max_cost": None if limits.cost is None else max(1e-9, limits.cost + self._record.cost_before - used.cost),
+        }
+
+    # What happens during the run
+
+    async def _before_tool(self, event: ToolCallEvent) -> None:
+        """Let a tool start only after the snapshot of the turn before was recorded, so that another machine finds it."""
+        if self._saving is not None:
+            await asyncio.wait([self._saving])
+
+    def _receive(self, event: Event) -> None:
+        if self._agent is not None and self._agent.session.activity.lost is not None:
+            return  # what it is about may not be durable
+        if isinstance(event, (TextDelta, ThinkingDelta)):
+            self._emit(self._encoder.encode(event))
+            if self._timer is None:
+                self._timer = asyncio.get_running_loop().call_later(_PIECES_SECONDS, self._flush_pieces)
+            return
+        self._flush_pieces()
+        if isinstance(event, MessageEnd) and isinstance(event.message, AssistantMessage):
+            self._count(event.message)
+        self._emit(self._encoder.encode(event))
+        if isinstance(event, TurnEnd):
+            loop = asyncio.get_running_loop()
+            self._snapshot = loop.create_task(self._take_snapshot(self._snapshot))
+            self._saving = loop.create_task(self._save(self._saving, self._snapshot))
+
+    def _count(self, message: AssistantMessage) -> None:
+        usage = message.usage
+        self._progress.turns += message.stop_reason not in ("error", "aborted")
+        self._progress.tokens += usage.input + usage.output + usage.cache_read + usage.cache_write
+        self._progress.cost += usage.cost.total
+        most = self._job.limits.tokens
+        if most is not None and self._progress.tokens >= most and self._over_limit is None and message.stop_reason == "toolUse":
+            self._over_limit = f"The job has used {self._progress.tokens} tokens, and its limit is {most}."
+            assert self._agent is not None
+            self._aborting = asyncio.get_running_loop().create_task(self._agent.session.abort())
+
+    async def _take_snapshot(self, before: asyncio.Task[None] | None) -> None:
+        if before is not None:
+            await before
+        try:
+            self._progress.snapshot = await self._workspace.snapshot(self._progress.turns) or self._progress.snapshot
+        except WorkspaceError as problem:
+            log.warning("job %s: no snapshot: %s", self._record.id, problem)
+
+    async def _save(self, before: asyncio.Task[None] | None, snapshot: asyncio.Task[None]) -> None:
+        """Save the progress after a turn. A worker that has lost the job stops."""
+        if before is not None:
+            await before
+        await snapshot
+        self._progress.seconds = self._seconds()
+        if not await self._around.writer.save(self._record, self._progress):
+            await self.stop()
+
+    async def _saved(self) -> None:
+        if self._saving is not None:
+            await self._saving
+
+    def _flush_pieces(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._emit(self._encoder.pending())
+
+    def _emit(self, data: bytes | None) -> None:
+        if data is not None:
+            self._number += 1
+            self._around.writer.add(self._record.id, self._record.epoch, self._number, data)

@@ -1,0 +1,95 @@
+"""Where jobs work: a directory, a worktree of a repository, or a container around either.
+
+Workspace          what a job needs of the place it works in
+FolderWorkspace    a directory that every worker can reach
+Repository         the mirror of a repository, with a worktree per job and snapshots that other workers can fetch
+Container          a container per job, in which its commands run
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+from msgspec import Struct
+
+from fairlead.errors import WorkspaceError
+from fairlead.jobs.task import Job
+
+
+class Placement(Struct, frozen=True, kw_only=True):
+    """A workspace that is ready to work in."""
+
+    #: The directory of the agent, on this machine.
+    cwd: Path
+    #: The program that runs the agent's commands instead of the shell of this machine.
+    shell: Path | None = None
+    #: Whether an earlier attempt worked elsewhere, so that the files are only those of its last snapshot.
+    is_restored: bool = False
+
+
+class Workspace(Protocol):
+    """The place that a job works in. Implement it to run jobs in sandboxes that live elsewhere.
+
+    A worker calls `prepare` once, `snapshot` after each turn, and `release` at the end, on its event loop.
+    """
+
+    async def prepare(self, snapshot: str | None) -> Placement:
+        """Make the place ready, with the files of a snapshot if the job comes from another worker. Raises WorkspaceError."""
+        ...
+
+    async def snapshot(self, turn: int) -> str | None:
+        """Save the files where another worker finds them, and return the name of the snapshot. None: there is no need."""
+        ...
+
+    async def patch(self) -> str | None:
+        """Return what the job changed, as a patch. None: the place has no history."""
+        ...
+
+    async def release(self, *, has_ended: bool) -> None:
+        """Stop using the place. If the job has ended, its files on this machine can go."""
+        ...
+
+
+class FolderWorkspace:
+    """A directory. Other workers reach it under the same path, so there is nothing to move."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    async def prepare(self, snapshot: str | None) -> Placement:
+        """Raises WorkspaceError if the directory does not exist."""
+        if not self._folder.is_dir():
+            raise WorkspaceError(
+                f"The working directory {self._folder} does not exist on this worker. Create it, or give repo and commit instead."
+            )
+        return Placement(cwd=self._folder)
+
+    async def snapshot(self, turn: int) -> str | None:
+        return None
+
+    async def patch(self) -> str | None:
+        return None
+
+    async def release(self, *, has_ended: bool) -> None:
+        pass
+
+
+def workspace_of(job: Job, data: Path) -> Workspace:
+    """Return the place that a job works in.
+
+    Args:
+        job: The job.
+        data: The directory in which the worker keeps mirrors and worktrees.
+    """
+    if job.repo is not None and job.commit is not None:
+        from fairlead.jobs.workspaces.repository import RepositoryWorkspace
+
+        inner: Workspace = RepositoryWorkspace(job.repo, job.commit, job.session_id, data)
+    else:
+        inner = FolderWorkspace(Path(job.workdir or "."))
+    if job.container is None:
+        return inner
+    from fairlead.jobs.workspaces.container import ContainerWorkspace
+
+    return ContainerWorkspace(inner, job.container, job.session_id, data)

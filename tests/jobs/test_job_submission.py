@@ -1,0 +1,207 @@
+"""What is accepted as a job, and what is refused with which words."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from tests.support.fleet import Fleet
+
+from fairlead.errors import ConfigError, DatabaseUnavailable, JobConflict, JobError, JobNotFound
+from fairlead.jobs import Job, JobLimits, Jobs
+from fairlead.jobs.database import Database, DatabaseUrl
+
+
+async def test_submitting_the_same_job_again_changes_nothing(fleet: Fleet) -> None:
+    async with Jobs(fleet.url) as jobs:
+        first = await jobs.submit(fleet.job("a"))
+        again = await jobs.submit(fleet.job("a"), fleet.job("b"))
+        assert first[0].status == "queued" and [result.id for result in again] == ["a", "b"]
+        assert [result.id for result in await jobs.list()] == ["a", "b"]
+
+
+async def test_the_same_id_with_other_contents_is_refused_and_nothing_is_submitted(fleet: Fleet) -> None:
+    async with Jobs(fleet.url) as jobs:
+        await jobs.submit(fleet.job("a"))
+        with pytest.raises(JobConflict, match=r"job a was submitted before with another prompt and another priority"):
+            await jobs.submit(fleet.job("new"), fleet.job("a", "ls", priority=3))
+        assert [result.id for result in await jobs.list()] == ["a"]
+
+
+async def test_two_jobs_of_one_call_cannot_have_the_same_id(fleet: Fleet) -> None:
+    async with Jobs(fleet.url) as jobs:
+        with pytest.raises(JobError, match="the same id"):
+            await jobs.submit(fleet.job("a"), fleet.job("a"))
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"id": "../x"}, "id: expected"),
+        ({"id": "a..b"}, "id: expected"),
+        ({"id": "a.lock"}, "id: expected"),
+        ({"id": ""}, "id: expected"),
+        ({"prompt": " "}, "prompt: it is empty"),
+        ({"workdir": None}, "no place to work in. Give workdir, or repo and commit"),
+        ({"repo": "r", "commit": "c"}, "workdir and repo contradict"),
+        ({"workdir": None, "repo": "r"}, "repo needs commit"),
+        ({"commit": "c"}, "commit needs repo"),
+        ({"workdir": None, "repo": "r", "commit": "--upload-pack=x"}, "commit: expected"),
+        ({"workdir": "~no-such-user/x"}, "workdir: this machine does not know the home directory"),
+        ({"workdir": "a\0b"}, "workdir: expected a path"),
+        ({"workdir": None, "repo": "~no-such-user/x", "commit": "c"}, "repo: this machine does not know"),
+        ({"key": "a b"}, "key: expected"),
+        ({"session": "a/b"}, "session: expected"),
+    ],
+)
+def test_a_job_with_an_invalid_field_is_refused(fields: dict[str, Any], problem: str) -> None:
+    with pytest.raises(JobError, match=problem):
+        msgspec.convert({"id": "a", "prompt": "p", "workdir": "/w", **fields}, Job).checked()
+
+
+def test_paths_become_absolute() -> None:
+    job = Job(id="a", prompt="p", workdir="w").checked(Path("/base"))
+    assert job.workdir == "/base/w"
+    assert Job(id="a", prompt="p", repo="git@host:r.git", commit="c").checked().repo == "git@host:r.git"
+
+
+def task(**fields: Any) -> str:
+    return json.dumps({"id": "a", "prompt": "p", "workdir": "/w", **fields})
+
+
+@pytest.mark.parametrize(
+    ("lines", "problem"),
+    [
+        ([task(), "{"], "tasks.jsonl, line 2: "),
+        ([task(), "", task(id="b", colour="red")], "line 3: Object contains unknown field `colour`"),
+        ([task(), task()], "line 2: line 1 has the id 'a' too"),
+        ([task(id="a b")], "line 1: id: expected"),
+        ([task(limits={"turns": 0})], r"line 1: Expected `int` >= 1 - at `\$.limits.turns`\. Nothing was submitted\."),
+        ([task(priority=501)], "line 1: Expected `int` <= 500"),
+        ([""], "has no tasks"),
+    ],
+)
+def test_a_bad_line_is_named_and_nothing_is_submitted(fleet: Fleet, lines: list[str], problem: str) -> None:
+    (fleet.root / "tasks.jsonl").write_text("\n".join(lines))
+    done = fleet.run("jobs", "submit", "tasks.jsonl")
+    assert done.returncode == 1 and done.stdout == ""
+    assert re.search(problem, done.stderr), done.stderr
+    assert fleet.run("jobs", "list", "--json").stdout == ""
+
+
+def test_a_file_of_tasks_has_the_fields_of_a_job(fleet: Fleet) -> None:
+    fields = {
+        "repo": "/r",
+        "commit": "HEAD",
+        "model": "m",
+        "limits": {"turns": 3, "seconds": 9.5, "cost": 0.5, "tokens": 1000},
+        "key": "team-a",
+        "priority": 7,
+        "labels": {"suite": "x"},
+    }
+    job = msgspec.json.decode(json.dumps({"id": "a", "prompt": "p", **fields}), type=Job)
+    assert job.limits == JobLimits(turns=3, seconds=9.5, cost=0.5, tokens=1000) and job.labels == {"suite": "x"}
+    (fleet.root / "tasks.jsonl").write_text(json.dumps({"id": "a", "prompt": "p", **fields}) + "\n" + task(id="b") + "\n")
+    assert fleet.run("jobs", "submit", "tasks.jsonl").stdout == "Submitted 2 jobs.\n"
+    assert fleet.run("jobs", "submit", "tasks.jsonl").stdout == "Submitted 0 jobs; 2 jobs had been submitted before.\n"
+    listed = [json.loads(line) for line in fleet.run("jobs", "list", "--json").stdout.splitlines()]
+    assert listed[0] == {"id": "a", "status": "queued", "attempts": 0, "cost": 0.0, "session": "a"}
+    assert [each["id"] for each in listed] == ["a", "b"]
+
+
+async def test_an_unknown_id_is_an_error(fleet: Fleet) -> None:
+    async with Jobs(fleet.url) as jobs:
+        for call in (jobs.cancel("x"), jobs.retry("x"), anext(jobs.events("x")), anext(jobs.results(["x"])), jobs.patch("x")):
+            with pytest.raises(JobNotFound, match="There is no job 'x'"):
+                await call
+        with pytest.raises(JobNotFound):
+            await jobs.get("not utf-8: \udcff")
+    done = fleet.run("jobs", "cancel", "x")
+    assert done.returncode == 1 and "There is no job 'x'" in done.stderr
+
+
+async def test_only_a_job_that_ended_badly_can_be_retried(fleet: Fleet) -> None:
+    async with Jobs(fleet.url) as jobs:
+        await jobs.submit(fleet.job("a"))
+        with pytest.raises(JobError, match="The job a is queued"):
+            await jobs.retry("a")
+        assert (await jobs.cancel("a"))[0].status == "cancelled"
+        assert (await jobs.cancel("a"))[0].status == "cancelled"
+        assert (await jobs.retry("a"))[0].status == "queued"
+
+
+def test_a_database_that_is_neither_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"'mysql://u:\*\*\*@h/d' is not known. Give sqlite:///FILE or postgresql://"):
+        Jobs("mysql://u:secret@h/d")
+
+
+async def test_a_database_that_does_not_answer_is_named_without_its_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fairlead.jobs.client.PATIENCE", 0.2)
+    jobs = Jobs("postgresql://user:secret@127.0.0.1:1/none")
+    with pytest.raises(DatabaseUnavailable, match=r"postgresql://user:\*\*\*@127.0.0.1:1/none cannot be reached"):
+        await jobs.open()
+    await jobs.close()
+
+
+async def test_a_file_that_is_no_database_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "jobs.db").write_text("not a database at all, but long enough to look at" * 100)
+    jobs = Jobs(f"sqlite:///{tmp_path / 'jobs.db'}")
+    with pytest.raises(ConfigError, match="cannot be used as a database"):
+        await jobs.open()
+    await jobs.close()
+
+
+async def test_a_database_that_permits_no_tables_is_an_error(tmp_path: Path) -> None:
+    connection = sqlite3.connect(tmp_path / "other.db")
+    connection.execute("CREATE VIEW fairlead_jobs AS SELECT 1")
+    connection.close()
+    with pytest.raises(ConfigError, match=r"other.db cannot be used: views may not be indexed"):
+        await Jobs(f"sqlite:///{tmp_path}/other.db").open()
+
+
+async def test_a_full_disk_is_waited_for(tmp_path: Path) -> None:
+    database = Database(DatabaseUrl(f"sqlite:///{tmp_path}/jobs.db"), patience=None)
+    await database.create_tables()
+    await database.rows("PRAGMA max_page_count = 1")  # of this connection; the next attempt has another one
+    row = ("a", 1, "x" * 100_000)
+    assert await database.run("INSERT INTO fairlead_job_events (job, number, data) VALUES (?, ?, ?)", row) == 1
+    await database.close()
+
+
+def test_without_a_database_the_command_says_how_to_give_one(fleet: Fleet) -> None:
+    done = fleet.run("jobs", "list", env={"FAIRLEAD_JOBS_DB": ""})
+    assert done.returncode == 2 and "--db sqlite:///jobs.db" in done.stderr
+
+
+@pytest.mark.parametrize("words", [["list"], ["watch"], ["cancel", "a"], ["retry", "a"], ["export", "results"]])
+def test_a_database_that_does_not_exist_is_an_error_and_is_not_created(fleet: Fleet, words: list[str]) -> None:
+    file = fleet.root / "mistyped.db"
+    done = fleet.run("jobs", *words, env={"FAIRLEAD_JOBS_DB": f"sqlite:///{file}"})
+    assert done.returncode == 1 and f"The database {file} does not exist." in done.stderr
+    assert not file.exists()
+
+
+def test_without_the_extra_the_command_says_how_to_install_it(fleet: Fleet) -> None:
+    hidden = fleet.root / "hidden"
+    hidden.mkdir()
+    (hidden / "sitecustomize.py").write_text("import sys\nsys.modules['dbos'] = None\n")
+    (fleet.root / "tasks.jsonl").write_text(task())
+    done = fleet.run("jobs", "submit", "tasks.jsonl", env={"PYTHONPATH": str(hidden)})
+    assert done.returncode == 1 and "fairlead.jobs needs dbos. This installs it: " in done.stderr
+
+
+@pytest.mark.parametrize("words", [["jobs"], ["jobs", "frobnicate"], ["jobs", "submit"], ["jobs", "cancel"], ["jobs", "export"]])
+def test_an_incomplete_command_line_is_explained(fleet: Fleet, words: list[str]) -> None:
+    done = fleet.run(*words)
+    assert done.returncode == 2 and "usage:" in done.stderr
+
+
+def test_a_worker_that_cannot_write_to_its_directory_does_not_start(fleet: Fleet) -> None:
+    (fleet.root / "file").touch()
+    done = fleet.run("worker", "--data", str(fleet.root / "file" / "data"))
+    assert done.returncode == 1 and "cannot be written" in done.stderr and "--data" in done.stderr
