@@ -1,14 +1,26 @@
-"""Runs tests that are coroutine functions, each in an event loop of its own."""
+"""Runs tests that are coroutine functions, each in its own event loop, and lets signals reach what tests start."""
 
 from __future__ import annotations
 
 import asyncio
 import functools
 import inspect
+import signal
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# How long an example takes depends on what else the machine does.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
+
+
+def pytest_configure() -> None:
+    """Let Ctrl+C reach the programs that tests start, also if the tests run in the background, where a shell ignores it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)

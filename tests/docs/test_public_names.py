@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import importlib
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,7 +24,9 @@ PUBLIC = {
     "fairlead.errors",
     "fairlead.events",
     "fairlead.extension",
+    "fairlead.jobs",
     "fairlead.messages",
+    "fairlead.stores",
     "fairlead.testing",
 }
 FENCE = re.compile(r"^```python[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -90,3 +94,16 @@ def test_private_packages_say_that_they_are_private() -> None:
     packages = [f"fairlead.{path.parent.name}" for path in (ROOT / "src" / "fairlead").glob("*/__init__.py")]
     silent = [name for name in packages if name not in PUBLIC and "Private:" not in (importlib.import_module(name).__doc__ or "")]
     assert silent == []
+
+
+@pytest.mark.parametrize("module", sorted(PUBLIC - {"fairlead.messages"}))  # which has nothing to warn of
+def test_warnings_of_a_public_module_do_not_appear_on_stderr(module: str) -> None:
+    program = f"""
+import importlib, logging
+module = importlib.import_module({module!r})
+for name in module.__all__:
+    getattr(module, name)
+logging.getLogger("fairlead.session").warning("heard")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert not done.stderr

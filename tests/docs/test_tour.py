@@ -82,8 +82,8 @@ def test_each_message_is_in_the_file_before_its_message_end_is_sent(trace: Seque
         for call in trace
         if call.function == writes or (call.function == tells and call.event == "MessageEnd")
     ]
-    # The prompt, the call of bash, its result, and the last answer.
-    assert order == ["written", "sent"] * 4
+    # The prompt, the call of bash, the note that it starts and its result, and the last answer.
+    assert order == [*["written", "sent"] * 2, "written", *["written", "sent"] * 2]
 
 
 def test_a_step_that_does_not_happen_is_found(trace: Sequence[Call]) -> None:

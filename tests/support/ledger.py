@@ -6,8 +6,9 @@ sent and heard; `Ledger.check` looks for it in the session's file.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,11 @@ from tests.support.session_file import Entry, Message, SessionLines, missing, re
 
 #: Commands after which the host goes on in a new session.
 FORKS = {"fork", "branch", "clone"}
+#: Commands after which the host is in another session.
+MOVES = {*FORKS, "new_session", "switch_session"}
 _PROMPTS = {"prompt", "abort_and_prompt", "steer", "follow_up"}
+#: Commands that abort a prompt whose run has not begun.
+_ABORTS = {"abort", "abort_and_prompt", "compact", *MOVES}
 
 
 @dataclass
@@ -44,7 +49,17 @@ class Ledger:
     @property
     def has_begun(self) -> bool:
         """Whether there must be a file: something was said or done in this session."""
-        return bool(self.said or self.messages or self.commands or self.entries or self.summaries)
+        # The state of an extension alone is not worth a file.
+        entries = [entry for entry in self.entries if entry["type"] != "custom"]
+        return bool(self.said or self.messages or self.commands or entries or self.summaries)
+
+    @property
+    def exists(self) -> bool:
+        """Whether the session has a file with something in it."""
+        return self.path is not None and self.path.exists() and self.path.stat().st_size > 0
+
+    def entries_in_file(self) -> list[Entry]:
+        return read_strictly(self.path).entries if self.path is not None and self.exists else []
 
     def check(self, lines: SessionLines) -> None:
         """Assert that everything is in the file, and nothing came of what the host took back."""
@@ -79,32 +94,44 @@ class Ledger:
         assert not (twice := repeated(heard)), f"heard twice in {self.path}: {_shown(twice)}"
 
     def forget_choices(self) -> None:
-        """What is chosen before anything is said lasts only from there on."""
+        """What is chosen, or noted by extensions, before anything is said lasts only from there on."""
         assert not self.has_begun, f"the host was told of something in a session that has no file: {_shown(self)}"
-        self.names, self.models, self.levels = [], [], []
+        self.names, self.models, self.levels, self.entries = [], [], [], []
 
 
 class Ledgers:
-    """The sessions of a host, one after another: each but the first is a fork of the one before it."""
+    """The sessions of a host, in the order in which it was in them. A session that it returned to is there twice."""
 
     def __init__(self, path: Path) -> None:
         self._known = [Ledger(path)]
+        #: Entries that were told during a move: each is in the session that was left or in the one that was entered.
+        self._told_in_moves: list[tuple[Ledger, Ledger, list[Entry]]] = []
 
     @property
     def present(self) -> Ledger:
         return self._known[-1]
 
-    def learn(self, sent: Iterable[Mapping[str, Any]], frames: Iterable[Frame], *, drops_queue: bool = False) -> None:
+    def learn(
+        self,
+        sent: Iterable[Mapping[str, Any]],
+        frames: Iterable[Frame],
+        *,
+        drops_queue: bool = False,
+        late_refusals: bool = False,
+    ) -> None:
         """Learn what one agent told its host. `sent` are the host's commands, with an id of their own.
 
-        With `drops_queue`, a fork withdraws what is queued in the session that is left, as in the profile pi.
+        With `drops_queue`, a fork withdraws what is queued in the session that is left, as in the profile pi. With
+        `late_refusals`, a prompt that is aborted before its run begins is acknowledged and then refused, as in omp and xcsh.
 
-        Commands are assigned to sessions in the order of sending, so the host must await the answer to a fork.
+        Commands are assigned to sessions in the order of sending, so the host must await the answer to a fork or a switch, and
+        to the command before it. The answer to `get_state` tells it the file of the present session.
         """
-        frames = list(frames)
+        sent, frames = list(sent), list(frames)
         # omp and xcsh acknowledge a prompt first and refuse it then: the last answer counts.
         answers = {frame.get("id"): frame for frame in frames if frame["type"] == "response"}
         before = len(self._known)
+        unsure = _perhaps_refused(sent, frames) if late_refusals else None
         asked: dict[Any, tuple[Mapping[str, Any], Ledger]] = {}
         for command in sent:
             ledger = self.present
@@ -112,29 +139,57 @@ class Ledgers:
             if command["type"] in _PROMPTS:
                 ledger.sent.add(command["message"])
             answer = answers.get(command["id"])
-            if (command["type"] == "clear_queue" and answer is None) or (drops_queue and command["type"] in FORKS):
+            if (command["type"] == "clear_queue" and answer is None) or (drops_queue and command["type"] in MOVES):
                 ledger.may_have_cleared = True
-            if command["type"] in FORKS and answer is not None and answer["success"]:
-                self._known.append(Ledger())
+            if command["type"] in MOVES and answer is not None and answer["success"]:
+                self._known.append(self._entered(command))
+            elif command["type"] == "get_state" and answer is not None and ledger.path is None:
+                ledger.path = Path(answer["data"]["sessionFile"])
         place = before - 1
+        eves = {command["id"] for command, move in pairwise(sent) if move["type"] in MOVES}
+        told_in_move: list[Entry] | None = None
         for frame in frames:
+            if told_in_move is not None and frame["type"] == "entry_appended":
+                # A command of an extension may write during a move, into either session. A host that was not told how the
+                # move ended cannot rely on such an entry.
+                told_in_move.append(frame["entry"])
+                continue
             _hear(self._known[place], frame)
-            if frame["type"] == "response" and frame.get("id") in asked and answers[frame["id"]]["success"]:
-                command, ledger = asked[frame["id"]]
+            if frame["type"] != "response" or frame.get("id") not in asked:
+                continue
+            command, ledger = asked[frame["id"]]
+            moved = command["type"] in MOVES and answers[frame["id"]]["success"]
+            if answers[frame["id"]]["success"] and frame["id"] != unsure:
                 _acknowledged(ledger, command, frame.get("data"))
-                place += command["type"] in FORKS
+            if command["type"] in MOVES and told_in_move is not None:
+                left, entered = self._known[place], self._known[place + moved]
+                self._told_in_moves.append((left, entered, told_in_move))
+                told_in_move = None
+            place += moved
+            if frame["id"] in eves:
+                told_in_move = []
+
+    def _entered(self, command: Mapping[str, Any]) -> Ledger:
+        """Return what is known of the session that a command leads to."""
+        if command["type"] != "switch_session":
+            return Ledger()
+        path = Path(command["sessionPath"])
+        return next((ledger for ledger in self._known if ledger.path == path), Ledger(path))
 
     def check(self) -> Ledger:
         """Assert that the files of all sessions are valid and have what the host knows. Returns the present session's."""
         for place, ledger in enumerate(self._known):
             if ledger.path is None:
                 ledger.path = _fork_of(self._known[place - 1].path)
-            if ledger.path is not None and ledger.path.exists() and ledger.path.stat().st_size:
+            if ledger.path is not None and ledger.exists:
                 lines = read_strictly(ledger.path)
                 ledger.check(lines)
                 assert not missing(map(text_of, (m for m in lines.waiting() if m["role"] == "user")), ledger.sent)
             else:
                 ledger.forget_choices()
+        for left, entered, entries in self._told_in_moves:
+            if left.exists and entered.exists:
+                assert not (lost := missing(entries, left.entries_in_file() + entered.entries_in_file())), _shown(lost)
         if self.present.path is None:  # nothing was said in the fork: the host is back where it came from
             self._known.pop()
         return self.present
@@ -150,6 +205,18 @@ def _fork_of(parent: Path | None) -> Path | None:
             if header.get("parentSession") == str(parent):
                 found.append((header["timestamp"], path))
     return max(found)[1] if found else None
+
+
+def _perhaps_refused(sent: Sequence[Mapping[str, Any]], frames: Sequence[Frame]) -> Any:
+    """Return the id of a prompt that was acknowledged in the last frame and may have been aborted; None if there is none.
+
+    The acknowledgement and the refusal are two frames. An agent that is killed between them has not said everything.
+    """
+    last = frames[-1] if frames else None
+    if last is None or last["type"] != "response" or last["command"] not in ("prompt", "abort_and_prompt"):
+        return None
+    place = next(number for number, command in enumerate(sent) if command["id"] == last["id"])
+    return last["id"] if any(command["type"] in _ABORTS for command in sent[place + 1 :]) else None
 
 
 def _hear(ledger: Ledger, frame: Frame) -> None:
@@ -176,6 +243,8 @@ def _hear(ledger: Ledger, frame: Frame) -> None:
 def _acknowledged(ledger: Ledger, command: Mapping[str, Any], data: Any) -> None:
     """What the answer to a command tells."""
     match command["type"]:
+        case kind if kind in _PROMPTS and command["message"].startswith("/"):
+            pass  # a command of an extension
         case kind if kind in _PROMPTS:
             ledger.said.append(command["message"])
         case "clear_queue":

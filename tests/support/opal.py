@@ -164,3 +164,13 @@ def batch(*lines: Any) -> bytes:
 
 def request(id: Any, method: str, /, **params: Any) -> Frame:
     return {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
+
+
+def history(client: Client, session: str) -> list[tuple[str, str]]:
+    messages = client.call("session/history", session_id=session)["messages"]
+    return [(message["role"], message["content"]) for message in messages]
+
+
+def asked(client: Client, number: int) -> str:
+    """The conversation that the model was sent in a request, from 0."""
+    return json.dumps(client.host.provider.requests[number].body["messages"])

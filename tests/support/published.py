@@ -11,6 +11,7 @@ import base64
 import json
 import os
 import re
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
@@ -202,11 +203,16 @@ def _check_opal_response(response: Frame, request: Frame | None) -> None:
 # Both
 
 
+#: A schema is made from parsed sources, and Python 3.11 cannot parse in two threads at once ("AST ... recursion depth mismatch").
+_making = threading.Lock()
+
+
 @cache
 def _definitions(dialect: str) -> dict[str, Any]:
-    if dialect == "opal":
-        return opal.exact_definitions(closed=True)
-    return dialect_named(dialect).load().schema(dialect, closed=True)["$defs"]
+    with _making:
+        if dialect == "opal":
+            return opal.exact_definitions(closed=True)
+        return dialect_named(dialect).load().schema(dialect, closed=True)["$defs"]
 
 
 @cache

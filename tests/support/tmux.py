@@ -70,14 +70,26 @@ class Tmux:
 
     # What is seen
 
-    def screen(self, *, history: bool = False, colours: bool = False) -> str:
-        """The screen, without spaces at the ends of lines; with `history` also what has scrolled away."""
-        words = ["capture-pane", "-p", *(["-S", "-"] if history else []), *(["-e"] if colours else [])]
+    def screen(self, *, history: bool = False, colours: bool = False, joined: bool = False) -> str:
+        """The screen, without spaces at the ends of lines.
+
+        Args:
+            history: Also return what has scrolled away.
+            colours: Leave the colours in the text.
+            joined: Return a line that the terminal has wrapped as one line.
+        """
+        options = {"-S-": history, "-e": colours, "-J": joined}
+        words = ["capture-pane", "-p", *(option for option, is_wanted in options.items() if is_wanted)]
         lines = self._tmux(*words).split("\n")
         return "\n".join(line.rstrip() for line in lines).rstrip("\n")
 
     def title(self) -> str:
         return self._tmux("display-message", "-p", "#{pane_title}").strip()
+
+    def program(self) -> int:
+        """The process id of the program that the shell has started."""
+        shell = self._tmux("display-message", "-p", "#{pane_pid}").strip()
+        return int(Path(f"/proc/{shell}/task/{shell}/children").read_text().split()[0])
 
     def cursor(self) -> tuple[int, int]:
         """The row and the column of the cursor."""
@@ -91,6 +103,16 @@ class Tmux:
             return wanted(screen) if callable(wanted) else wanted in screen
 
         return self.wait_until(lambda: self.screen(history=history), fits, wanted)
+
+    def wait_until_steady(self) -> None:
+        """Wait until the screen is the same for half a second, except for the line of the spinner."""
+        looks: list[str] = []
+
+        def look() -> bool:
+            looks.append(re.sub("[⠀-⣿].*", "", self.screen(history=True)))
+            return len(looks) > 20 and len(set(looks[-20:])) == 1
+
+        self.wait_until(look, bool, "a steady screen")
 
     def wait_for_end(self) -> str:
         """Wait until the shell is back, which says how the chat ended."""
@@ -116,6 +138,7 @@ class ChatInTmux(Tmux):
     def __init__(self, folder: Path, env: Mapping[str, str], server: ProviderServer, columns: int, rows: int) -> None:
         self.server = server
         self.folder = folder
+        self.env = env
         self.home = Path(env["FAIRLEAD_HOME"])
         super().__init__(folder, env, columns, rows)
 

@@ -1,13 +1,33 @@
 // Drives an agent with the client of the TypeScript SDK. Arguments: the module of the SDK, the working directory, and the
-// agent's command. Prints what happened as one line of JSON.
+// agent's command or the address of its WebSocket. Prints what happened as one line of JSON.
 import { spawn } from "node:child_process";
 import { Readable, Writable } from "node:stream";
 import { pathToFileURL } from "node:url";
 
 const [sdk, cwd, command, ...args] = process.argv.slice(2);
 const acp = await import(pathToFileURL(sdk).href);
-const child = spawn(command, args, { stdio: ["pipe", "pipe", "inherit"] });
-const stream = acp.ndJsonStream(Writable.toWeb(child.stdin), Readable.toWeb(child.stdout));
+const { stream, close } = command.startsWith("ws") ? await connected(command) : spawned();
+
+function spawned() {
+  const child = spawn(command, args, { stdio: ["pipe", "pipe", "inherit"] });
+  return { stream: acp.ndJsonStream(Writable.toWeb(child.stdin), Readable.toWeb(child.stdout)), close: () => child.stdin.end() };
+}
+
+/** One message of the WebSocket is one message of the protocol. */
+async function connected(url) {
+  const socket = new WebSocket(url, { headers: { authorization: `Bearer ${process.env.TOKEN}` } });
+  await new Promise((opened, failed) => Object.assign(socket, { onopen: opened, onerror: failed }));
+  const readable = new ReadableStream({
+    start(controller) {
+      socket.onmessage = ({ data }) => controller.enqueue(JSON.parse(data));
+      socket.onclose = () => controller.close();
+    },
+    cancel: () => void (socket.onclose = null),
+  });
+  const writable = new WritableStream({ write: (message) => socket.send(JSON.stringify(message)) });
+  return { stream: { readable, writable }, close: () => socket.close() };
+}
+
 const updates = [];
 const permissions = [];
 const app = acp
@@ -36,4 +56,4 @@ const result = await app.connectWith(stream, async (agent) => {
   return { initialized, sessionId, first, second, listed, replayed };
 });
 console.log(JSON.stringify({ ...result, updates, permissions }));
-child.stdin.end();
+close();

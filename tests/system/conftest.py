@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 from bench import peers
 from bench.contestants import Turn, scripted_provider, surroundings
+from tests.export.browser import Browser, browser
+from tests.support.postgres import PostgresServer
 from tests.system.omp_clients import DriveOmp
 from tests.system.pi_clients import Drive, rpc_client
 from tests.system.public_hosts import Compare, Home, what_is_printed
@@ -38,6 +40,16 @@ def launchers(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
 def omp_launcher(tmp_path_factory: pytest.TempPathFactory) -> str:
     """What a client that spawns bun is told to start, so that it gets fairlead."""
     return write_launcher(tmp_path_factory.mktemp("omp"), "omp")
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Generator[PostgresServer]:
+    """A private Postgres server, which a test may stop and start. Its `url` names an empty database."""
+    server = PostgresServer()
+    try:
+        yield server
+    finally:
+        server.remove()
 
 
 @pytest.fixture
@@ -112,3 +124,18 @@ def run_script(
         )
     assert result.returncode == 0, result.stderr
     return json.loads(result.stdout)
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Generator[Browser]:
+    """Return a tab of a real browser that the tests of a module share."""
+    with browser() as found:
+        yield found
+
+
+@pytest.fixture
+def tab(chromium: Browser) -> Browser:
+    """Return a tab with the size and the colours of a desktop."""
+    chromium.size(1280, 900)
+    chromium.media()
+    return chromium

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Generator, Sequence
@@ -53,17 +54,46 @@ def typescript_client(place: Surroundings, agent: Sequence[str]) -> str:
 @pytest.mark.parametrize("client", [python_client, typescript_client])
 def test_the_clients_of_the_sdks_prompt_permit_cancel_list_and_load(tmp_path: Path, client: Any) -> None:
     with around(tmp_path, [WRITE, says("written"), ENDLESS, says("more")]) as (place, agent):
-        found = json.loads(client(place, agent).splitlines()[-1])
-        assert found["initialized"]["agentInfo"]["name"] == "fairlead"
-        assert found["first"]["stopReason"] == "end_turn" and found["second"]["stopReason"] == "cancelled"
-        assert (place.cwd / "made.txt").read_text() == "by the agent\n"
-        (asked,) = found["permissions"]
-        call = asked.get("toolCall", asked)
-        assert call["kind"] == "edit" and call["content"][0]["newText"] == "by the agent\n"
-        assert [each["sessionId"] for each in found["listed"]["sessions"]] == [found["sessionId"]]
-        assert found["replayed"][:3] == ["user_message_chunk", "agent_message_chunk", "tool_call"]
-        said = "".join(each["content"]["text"] for each in found["updates"] if each["sessionUpdate"] == "agent_message_chunk")
-        assert "written" in said
+        check_flow(place, json.loads(client(place, agent).splitlines()[-1]))
+
+
+def check_flow(place: Surroundings, found: Any) -> None:
+    """Check what a client did and saw."""
+    assert found["initialized"]["agentInfo"]["name"] == "fairlead"
+    assert found["first"]["stopReason"] == "end_turn" and found["second"]["stopReason"] == "cancelled"
+    assert (place.cwd / "made.txt").read_text() == "by the agent\n"
+    (asked,) = found["permissions"]
+    call = asked.get("toolCall", asked)
+    assert call["kind"] == "edit" and call["content"][0]["newText"] == "by the agent\n"
+    assert [each["sessionId"] for each in found["listed"]["sessions"]] == [found["sessionId"]]
+    assert found["replayed"][:3] == ["user_message_chunk", "agent_message_chunk", "tool_call"]
+    said = "".join(each["content"]["text"] for each in found["updates"] if each["sessionUpdate"] == "agent_message_chunk")
+    assert "written" in said
+
+
+@contextmanager
+def serving(place: Surroundings) -> Generator[tuple[str, str]]:
+    """Serve the agent over the network, and yield the address for ACP clients, and their token."""
+    command = [FAIRLEAD, "serve", "--port", "0", "--model", "fake/fake-1", "--approval", "ask"]
+    environment = {**place.env, "PATH": os.environ["PATH"]}
+    with subprocess.Popen(command, cwd=place.cwd, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            address = re.search(r"http://(\S+)", process.stdout.readline())
+            assert address is not None
+            [token] = place.cwd.parent.rglob("serve.token")
+            yield f"ws://{address[1]}/acp", token.read_text().strip()
+        finally:
+            process.terminate()
+
+
+@pytest.mark.parametrize("client", [python_client, typescript_client])
+def test_the_clients_of_the_sdks_work_over_a_websocket(tmp_path: Path, client: Any) -> None:
+    with around(tmp_path, [WRITE, says("written"), ENDLESS, says("more")]) as (place, _), serving(place) as (address, token):
+        # The Python SDK has no WebSocket.
+        agent = [address] if client is typescript_client else [sys.executable, str(HERE / "acp_bridge.py"), address]
+        with_token = Surroundings(place.root, {**place.env, "TOKEN": token})
+        check_flow(place, json.loads(client(with_token, agent).splitlines()[-1]))
 
 
 def test_acpx_prompts_and_approves(tmp_path: Path) -> None:

@@ -196,3 +196,26 @@ def test_a_key_after_login_is_neither_kept_nor_shown_again(tmp_path: Path) -> No
         assert "/login takes a provider only" in screen and "sk-secret" not in screen
         history = chat.home / "chat-history.jsonl"
         assert not history.exists() or "sk-secret" not in history.read_text()
+
+
+def test_what_fails_is_said_once_and_with_advice_for_the_chat(tmp_path: Path) -> None:
+    with chat_in_tmux(tmp_path, [{"text": "One."}, {"text": "Two."}, {"text": ""}], columns=200) as chat:
+        (chat.home / "extensions").mkdir()
+        (chat.home / "extensions/bad.py").write_text("raise ValueError('quite broken')\n")
+        (chat.home / "settings.json").write_text('{"compaction": {"keepRecentTokens": 1}}')
+        chat.start()
+        screen = chat.wait_for("ValueError: quite broken")
+        assert screen.count("bad.py was not loaded: quite broken") == 1
+        assert "(load)" not in screen
+        for prompt, answer in (("first", "One."), ("second", "Two.")):
+            chat.send(prompt)
+            chat.wait_for(answer)
+        chat.command("/compact now")
+        chat.wait_for("Compaction failed: ")
+        chat.command("/model foo")
+        screen = chat.wait_for('Model "foo" not found. /model lists those that can be used.')
+        assert screen.count("answered without any text") == 1
+        chat.command("/export")
+        chat.wait_for("Written to ")
+        (page,) = (tmp_path / "project").glob("*.html")
+        assert page.name.startswith("fairlead-session-")

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -80,19 +83,96 @@ def test_escape_in_an_approval_stops_the_agent(tmp_path: Path) -> None:
         assert not (chat.folder / "made").exists() and len(chat.server.requests) == 1
 
 
-def test_a_long_diff_can_be_read_to_its_end(tmp_path: Path) -> None:
+def test_a_long_diff_is_in_the_scrollback_once_and_the_question_is_low(tmp_path: Path) -> None:
     content = "\n".join(f"line number {number}" for number in range(100))
     with chat_in_tmux(tmp_path, [calls("write", path="long.txt", content=content), DONE]) as chat:
         chat.start("--approval", "ask")
         chat.send("write it")
-        screen = chat.wait_for("scroll")
-        assert "line number 99" not in screen and "y once" in screen
-        for _ in range(12):
-            chat.press("PageDown")
-        chat.wait_for("line number 99")
+        chat.wait_for(lambda screen: "line number 99" in screen and "y once" in screen)
+        assert "? Write long.txt  new file  +100" in chat.screen(history=True)
         chat.press("y")
         chat.wait_for("All done.")
+        shown = chat.screen(history=True)
+        assert [len(re.findall(rf"line number {number}\b", shown)) for number in range(100)] == [1] * 100
+        assert "● Write long.txt  +100 · allowed" in shown
         assert (chat.folder / "long.txt").read_text() == content
+
+
+def test_a_very_long_diff_is_folded_until_the_user_wants_all_of_it(tmp_path: Path) -> None:
+    content = "\n".join(f"line {number}" for number in range(1000))
+    with chat_in_tmux(tmp_path, [calls("write", path="long.txt", content=content), DONE]) as chat:
+        chat.start("--approval", "ask")
+        chat.send("write it")
+        chat.wait_for("801 lines are folded")
+        shown = chat.screen(history=True)
+        assert "… 801 more lines" in shown and "line 500" not in shown and "line 999" in shown
+        chat.press("C-o")
+        chat.wait_for(lambda screen: "are folded" not in screen and "y once" in screen)
+        shown = chat.screen(history=True)
+        assert all(re.search(rf"line {number}\b", shown) for number in range(1000))
+        assert not (chat.folder / "long.txt").exists()
+
+
+def edits(*names: str) -> dict[str, Any]:
+    edit = [{"oldText": "old", "newText": "new"}]
+    return {"text": "On it.", "toolCalls": [{"name": "edit", "arguments": {"path": name, "edits": edit}} for name in names]}
+
+
+def test_several_calls_are_asked_about_one_after_the_other(tmp_path: Path) -> None:
+    with chat_in_tmux(tmp_path, [edits("a.txt", "b.txt", "c.txt"), DONE], rows=40) as chat:
+        for name in "abc":
+            (chat.folder / f"{name}.txt").write_text(f"old {name}\n")
+        chat.start("--approval", "ask")
+        chat.send("change them")
+        assert "new b" not in chat.wait_for("Allow edit? a.txt")
+        chat.press("y")
+        assert "new c" not in chat.wait_for("Allow edit? b.txt")
+        chat.press("n")
+        chat.wait_for("Reason:")
+        chat.type("keep it")
+        chat.press("Enter")
+        chat.wait_for("Allow edit? c.txt")
+        chat.press("y")
+        chat.wait_for("All done.")
+        shown = chat.screen(history=True)
+        assert [shown.count(f"+ new {name}") for name in "abc"] == [1, 1, 1]
+        assert "● Edit a.txt  +1 -1 · allowed" in shown and "● Edit c.txt  +1 -1 · allowed" in shown
+        assert "● Edit b.txt  denied\n  │ the user refused it: keep it\n" in shown
+        assert [(chat.folder / f"{name}.txt").read_text() for name in "abc"] == ["new a\n", "old b\n", "new c\n"]
+
+
+def test_two_sub_agents_ask_at_once(tmp_path: Path) -> None:
+    tasks = [{"id": name, "description": name, "assignment": name} for name in ("One", "Two")]
+    task = calls("task", agent="task", tasks=tasks)
+    turns = [task, edits("a.txt"), edits("a.txt"), {"text": "gone"}, {"text": "gone"}, DONE]
+    with chat_in_tmux(tmp_path, turns, rows=40) as chat:
+        (chat.folder / "a.txt").write_text("old line\n")
+        chat.start("--approval", "ask", "--tools", "edit,task")
+        chat.send("change it")
+        screen = chat.wait_for("Allow edit? (sub-agent")
+        assert screen.count("new line") == 1
+        chat.press("n")
+        chat.wait_for("Reason:")
+        chat.press("Enter")
+        chat.wait_for(lambda screen: "denied: the user refused it" in screen and "y once" in screen)
+        chat.press("y")
+        chat.wait_for("All done.")
+        shown = chat.screen(history=True)
+        assert shown.count("+ new line") == 2 and shown.count("● Edit a.txt  sub-agent") == 2
+        assert len(re.findall(r"sub-agent (One|Two) · (allowed|denied)", shown)) == 2 and "did not run" not in shown
+
+
+def test_an_abort_from_outside_closes_the_question(tmp_path: Path) -> None:
+    with chat_in_tmux(tmp_path, [edits("a.txt"), DONE]) as chat:
+        (chat.folder / "a.txt").write_text("old line\n")
+        chat.start("--approval", "ask")
+        chat.send("change it")
+        chat.wait_for("Allow edit? a.txt")
+        os.kill(chat.program(), signal.SIGINT)
+        chat.wait_for(lambda screen: "Allow edit?" not in screen and "Esc stops" not in screen)
+        shown = chat.screen(history=True)
+        assert shown.count("+ new line") == 1 and "● Edit a.txt  denied" in shown and "■ Interrupted" in shown
+        assert (chat.folder / "a.txt").read_text() == "old line\n"
 
 
 EXTENSION = """

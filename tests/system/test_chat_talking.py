@@ -133,7 +133,13 @@ def test_without_a_model_the_chat_says_what_helps(tmp_path: Path) -> None:
         screen = chat.wait_for("No model can be used")
         assert "/login" in screen and "ANTHROPIC_API_KEY" in screen and "Ollama" in screen
         chat.send("hello")
-        chat.wait_for("No model selected")
+        chat.wait_for("There is no model yet.")
+        chat.command("/login anthropic")
+        chat.wait_for("Key for anthropic")
+        chat.press("Escape")
+        chat.wait_for("> Ask for")
+        chat.press("Up")
+        chat.press("Up")
         chat.wait_for("> hello")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import select
 import signal
@@ -74,6 +75,21 @@ def test_its_port_needs_the_key(weights: Path) -> None:
         refused.value.close()
         with urlopen(Request(f"{address.url}/models", headers={"authorization": f"Bearer {address.key}"})) as answer:
             assert b'"m"' in answer.read()
+    finally:
+        server.stop()
+
+
+def test_it_chooses_the_likeliest_words(weights: Path) -> None:
+    server = LlamaServer("m", weights, 512)
+    question = {"model": "m", "messages": [{"role": "user", "content": "Tell me a story."}], "max_tokens": 24}
+    try:
+        address = server.address()
+        headers = {"authorization": f"Bearer {address.key}", "content-type": "application/json"}
+        answers: list[str] = []
+        for _ in range(3):
+            with urlopen(Request(f"{address.url}/chat/completions", json.dumps(question).encode(), headers)) as answer:
+                answers.append(json.load(answer)["choices"][0]["message"]["content"])
+        assert answers == [answers[0]] * 3
     finally:
         server.stop()
 

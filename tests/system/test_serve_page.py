@@ -1,129 +1,18 @@
-"""The page of `fairlead serve` in a real Chromium, with a real server and a scripted model."""
+"""The page of `fairlead serve` in a real Chromium: logging in, streaming, reconnecting, and who can use it."""
 
 from __future__ import annotations
 
 import json
-import re
-import subprocess
-import sys
 import time
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from bench import peers
-from tests.export.browser import Browser, browser
-
-from fairlead.testing import ProviderServer
-from fairlead.testing.agents import TEST_MODEL, agent_command
+from tests.export.browser import Browser
+from tests.system.serve_page import ANSWERS, IDLE, SAID, TEXT, axe, markdown, served
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
-
-PATIENCE = 30
-TEXT = "document.getElementById('transcript').textContent"
-ANSWERS = "[...document.querySelectorAll('article.assistant .markdown')].map(e => e.textContent.trim())"
-SAID = "[...document.querySelectorAll('article.user .text')].map(e => e.textContent)"
-IDLE = "document.getElementById('working').hidden"
-
-
-class Page:
-    """The page in a tab, logged in."""
-
-    def __init__(self, tab: Browser, url: str, provider: ProviderServer, project: Path) -> None:
-        self.tab = tab
-        self.url = url
-        self.provider = provider
-        self.project = project
-
-    def go(self, path: str) -> None:
-        self.tab.events.clear()
-        self.tab.send("Page.navigate", url=self.url + path)
-        self.tab.wait_for("Page.loadEventFired")
-
-    def until(self, condition: str) -> Any:
-        """Wait until an expression is true, and return its value."""
-        end = time.monotonic() + PATIENCE
-        while time.monotonic() < end:
-            try:
-                value = self.tab.run(condition)
-            except AssertionError as error:
-                if "navigated" not in str(error):
-                    raise
-                value = None
-            if value:
-                return value
-            time.sleep(0.03)
-        pytest.fail(f"{condition} did not become true. The page shows: {self.tab.run('document.body.innerText')}")
-
-    def begin(self) -> None:
-        """Begin a session."""
-        self.until("document.readyState === 'complete' && !!document.getElementById('begin')")
-        self.tab.run("document.getElementById('begin').click()")
-        self.until("document.getElementById('connection').dataset.state === 'live'")
-
-    def write(self, words: str) -> None:
-        self.tab.run("document.getElementById('message').focus()")
-        self.tab.type(words)
-
-    def say(self, words: str) -> None:
-        self.write(words)
-        self.tab.press("Enter")
-        self.until("document.getElementById('message').value === ''")
-
-    def complaints(self) -> list[Any]:
-        """What the browser reports, without its advice about forms, the history and speed."""
-        advice = ("GenericIssue", "PerformanceIssue")
-        return [each for each in self.tab.complaints() if each.get("issue", {}).get("code") not in advice]
-
-    def click(self, selector: str) -> None:
-        self.until(f"document.querySelector({json.dumps(selector)})?.checkVisibility() === true")
-        self.tab.click(selector)
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Generator[Browser]:
-    with browser() as found:
-        yield found
-
-
-@pytest.fixture
-def tab(chromium: Browser) -> Browser:
-    chromium.size(1280, 900)
-    chromium.media()
-    return chromium
-
-
-@contextmanager
-def served(tab: Browser, root: Path, turns: Sequence[Any], *flags: str) -> Generator[Page]:
-    """Run a server, and log the browser in with its link."""
-    with ProviderServer(list(turns)) as provider:
-        command = agent_command(root, provider.url)
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "fairlead", "serve", "--port", "0", "--model", TEST_MODEL, *flags],
-            cwd=command.cwd,
-            env=command.env,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        try:
-            assert process.stdout is not None
-            printed = ""
-            while "Ctrl-C" not in printed:
-                line = process.stdout.readline()
-                assert line, printed
-                printed += line
-            found = re.search(r"(http://\S+?)(/login#\S+)", printed)
-            assert found is not None, printed
-            page = Page(tab, found[1], provider, command.cwd)
-            page.go(found[2])
-            page.until("location.pathname === '/' && document.readyState === 'complete'")
-            yield page
-            tab.send("Page.navigate", url="about:blank")
-        finally:
-            process.terminate()
-            process.communicate(timeout=PATIENCE)
 
 
 def test_the_link_logs_in_and_leaves_no_secret_behind(tab: Browser, tmp_path: Path) -> None:
@@ -161,19 +50,6 @@ def test_without_a_login_there_is_only_the_login_page(tab: Browser, tmp_path: Pa
         tab.type(next(tmp_path.rglob("serve.token")).read_text().strip())
         tab.run("document.querySelector('form').requestSubmit()")
         page.until("location.pathname === '/' && document.querySelectorAll('#sessions a').length === 1")
-
-
-def markdown(size: int) -> str:
-    """Return an answer of about this many characters with all kinds of blocks."""
-    part = (
-        "## Part {0}\n\nSome *words* with `code`, **weight** and [a link](https://example.org/{0}).\n\n"
-        "- one\n- two\n  - nested\n\n1. first\n2. second\n\n| a | b |\n|---|---|\n| {0} | `x` |\n\n"
-        '```python\ndef number_{0}(x: int) -> str:\n    return "{0}"  # a comment\n```\n\n> quoted {0}\n\n'
-    )
-    parts: list[str] = []
-    while sum(map(len, parts)) < size:
-        parts.append(part.format(len(parts)))
-    return "".join(parts) + "The end."
 
 
 def test_80_kb_are_streamed_and_finished_blocks_are_rendered_once(tab: Browser, tmp_path: Path) -> None:
@@ -335,7 +211,7 @@ def test_tools_show_live_output_and_the_tree_is_forked(tab: Browser, tmp_path: P
         assert tab.run(changed) == ["-x = 1", "+x = 2"]
         first = tab.run("location.hash")
         page.click("#tree")
-        page.click("#tree-list button")
+        page.click("#tree-list .fork")
         page.until(f"location.hash !== '{first}' && document.getElementById('message').value === 'run it'")
         page.until("document.getElementById('connection').dataset.state === 'live'")
         tab.press("Enter")
@@ -408,16 +284,3 @@ def test_the_page_is_usable_by_all(tab: Browser, tmp_path: Path, width: int, sch
         found += axe(tab, script)
         tab.screenshot(tmp_path / "tree.png")
         assert found == [], found
-
-
-def axe(tab: Browser, script: str) -> list[Any]:
-    """Return the serious findings of axe. The script comes through the debugger, which the policy of the page does not bind."""
-    if not tab.run("'axe' in window"):
-        tab.run(Path(script).read_text())
-    tab.settle()
-    results = tab.run("axe.run(document, {resultTypes: ['violations']}).then(r => r.violations)")
-    return [
-        (each["id"], each["impact"], [node["html"][:200] for node in each["nodes"]])
-        for each in results
-        if each["impact"] in ("serious", "critical")
-    ]

@@ -1,0 +1,215 @@
+"""Random resizes of a real terminal: each text is on the screen or in the scrollback once, whatever the sizes were."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from collections.abc import Iterator
+from itertools import count, pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.tmux import ChatInTmux, chat_in_tmux
+
+pytestmark = pytest.mark.system
+
+#: A word that occurs once in an answer.
+WORD = re.compile(r"\b[wtcl]\d{3}\b")
+
+
+def an_answer(chance: random.Random, blocks: int) -> str:
+    """Markdown with paragraphs, lists, quotes, tables and code. Each word with a number is in it once."""
+    numbers = count()
+
+    def words(letter: str, most: int) -> str:
+        return " ".join(f"{letter}{next(numbers):03}" for _ in range(chance.randint(1, most)))
+
+    def block() -> Iterator[str]:
+        kind = chance.choice(("text", "text", "bold", "list", "nested", "quote", "table", "code"))
+        if kind == "text":
+            yield words("w", 60)
+        elif kind == "bold":
+            yield f"{words('w', 20)} **{words('w', 30)}** and `{words('w', 5)}` [{words('w', 3)}](http://x.org) {words('w', 9)}"
+        elif kind == "list":
+            yield from (f"- {words('l', 20)}" for _ in range(chance.randint(1, 4)))
+        elif kind == "nested":
+            yield f"1. {words('l', 9)}"
+            yield from (f"   - {words('l', 20)}" for _ in range(chance.randint(2, 9)))
+        elif kind == "quote":
+            yield f"> {words('w', 50)}"
+        elif kind == "table":
+            columns = chance.randint(2, 4)
+            yield "|" + " name |" * columns
+            yield "|" + "---|" * columns
+            yield from ("|" + "".join(f" {words('t', 6)} |" for _ in range(columns)) for _ in range(chance.randint(2, 9)))
+        else:
+            yield "```python"
+            yield from (words("c", 3) for _ in range(chance.randint(2, 20)))
+            yield "```"
+
+    return "\n\n".join("\n".join(block()) for _ in range(blocks))
+
+
+def a_size(chance: random.Random) -> tuple[int, int]:
+    return chance.randint(20, 200), chance.randint(6, 50)
+
+
+def copies(text: str) -> dict[str, int]:
+    """The words that are there more than once."""
+    return {word: times for word, times in Counter(WORD.findall(text)).items() if times > 1}
+
+
+def everything(chat: ChatInTmux) -> str:
+    return chat.screen(history=True, joined=True)
+
+
+def wait_for_frames(chat: ChatInTmux, count: int) -> None:
+    """Wait until the screen has changed a few times, or changes no more."""
+    looks = [chat.screen()]
+
+    def changes() -> int:
+        looks.append(chat.screen())
+        return sum(before != after for before, after in pairwise(looks))
+
+    chat.wait_until(changes, lambda changed: changed >= count or len(set(looks[-40:])) == 1 < len(looks) - 40, "a frame")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_each_word_of_an_answer_is_there_once(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    text = an_answer(chance, 12)
+    turn: dict[str, Any] = {"text": f"{text}\n\nend.", "chunk": 12, "delayMs": 15}
+    columns, rows = a_size(chance)
+    with chat_in_tmux(tmp_path, [turn], columns=columns, rows=max(15, rows)) as chat:
+        chat.start()
+        chat.send("tell me")
+        sizes = list[tuple[int, int]]()
+        while "end." not in chat.screen():
+            sizes.append(a_size(chance))
+            chat.resize(*sizes[-1])
+            wait_for_frames(chat, chance.choice((1, 4, 8)))
+            assert not copies(everything(chat)), sizes
+        chat.resize(200, 50)
+        chat.wait_for(lambda screen: "~/project" in screen and "Esc stops" not in screen)
+        shown = everything(chat)
+        assert not copies(shown), sizes
+        assert sorted(WORD.findall(shown)) == sorted(WORD.findall(text)), sizes
+        in_order = re.compile(r"\b[wcl]\d{3}\b")
+        assert in_order.findall(shown) == in_order.findall(text), sizes
+
+
+COMMAND = ": the-command; for i in $(seq 100 999); do echo out$i is a line of output with about sixty columns; sleep 0.05; done"
+
+
+def a_step(chance: random.Random, size: tuple[int, int]) -> tuple[int, int]:
+    """Another size: at the least half as wide, and two thirds as high."""
+    columns = int(size[0] * chance.choice((0.5, 0.7, 0.9, 1, 1.3, 2)))
+    rows = int(size[1] * chance.choice((0.7, 0.9, 1, 1.3)))
+    return min(200, max(40, columns)), min(50, max(16, rows))
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("asks", [False, True])
+def test_a_call_that_runs_or_waits_for_approval_is_there_once(tmp_path: Path, seed: int, asks: bool) -> None:
+    chance = random.Random(seed)
+    arguments = {"command": COMMAND}
+    turns = [{"text": an_answer(chance, 6)}, {"text": "I will run it.", "toolCalls": [{"name": "bash", "arguments": arguments}]}]
+    size = (100, 30)
+    with chat_in_tmux(tmp_path, turns, columns=size[0], rows=size[1]) as chat:
+        chat.start(*(["--approval", "ask"] if asks else []))
+        chat.send("tell me")
+        chat.wait_for(lambda screen: "$0.0" in screen and "Esc stops" not in screen)
+        chat.send("run it")
+        chat.wait_for("for this session" if asks else "out1")
+        sizes = list[tuple[int, int]]()
+        for _ in range(7):
+            size = a_step(chance, size)
+            sizes.append(size)
+            chat.resize(*size)
+            wait_for_frames(chat, 4)
+            shown = everything(chat)
+            assert not copies(shown), sizes
+            # The question repeats the title of the call.
+            assert 1 <= shown.count("the-command") <= 1 + asks, sizes
+            assert shown.count("Esc stops") == 1, sizes
+            assert shown.count("n deny") == asks, sizes
+            assert shown.count("> Ask for") == (not asks), sizes
+
+
+OLD = "".join(f"the c{number:03} line of the file, which is about sixty columns long\n" for number in range(15))
+NEW = OLD.replace("the c0", "the c1")
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("is_wild", [False, True], ids=["steps", "any size"])
+def test_a_diff_that_waits_for_approval_is_there_once(tmp_path: Path, seed: int, is_wild: bool) -> None:
+    chance = random.Random(seed)
+    edit = {"name": "edit", "arguments": {"path": "a.txt", "edits": [{"oldText": OLD, "newText": NEW}]}}
+    turns = [{"text": an_answer(chance, 3).replace("c", "w")}, {"text": "I will edit it.", "toolCalls": [edit]}, {"text": "end."}]
+    lines = sorted(WORD.findall(OLD + NEW))
+    assert len(lines) == 30
+
+    def check(chat: ChatInTmux) -> None:
+        shown = everything(chat)
+        assert not copies(shown), sizes
+        assert sorted(word for word in WORD.findall(shown) if word[0] == "c") == lines, sizes
+
+    size = (100, 30)
+    sizes = list[tuple[int, int]]()
+
+    def resize(chat: ChatInTmux) -> None:
+        nonlocal size
+        size = a_size(chance) if is_wild else a_step(chance, size)
+        sizes.append(size)
+        chat.resize(*size)
+
+    with chat_in_tmux(tmp_path, turns, columns=size[0], rows=size[1]) as chat:
+        (chat.folder / "a.txt").write_text(OLD)
+        chat.start("--approval", "ask")
+        chat.send("tell me")
+        chat.wait_for(lambda screen: "$0.0" in screen and "Esc stops" not in screen)
+        chat.send("edit it")
+        chat.wait_for("for this session")
+        for _ in range(7):
+            resize(chat)
+            wait_for_frames(chat, 4)
+            check(chat)
+            shown = everything(chat)
+            # A window that loses more than half of its width or a third of its height may keep a copy of the question.
+            if not is_wild:
+                assert shown.count("Allow edit?") == shown.count("n deny") == shown.count("Esc stops") == 1, sizes
+                assert shown.count("needs approval") == 1, sizes
+        chat.resize(100, 30)
+        wait_for_frames(chat, 4)
+        chat.press("y")
+        chat.wait_for(lambda screen: "\nend." in screen and "> Ask for" in screen)
+        for _ in range(3):
+            resize(chat)
+            chat.wait_until_steady()
+            check(chat)
+        assert everything(chat).count("+15 -15 · allowed") == 1
+
+
+TALL = " ".join(f"w{number:03}" for number in range(300))
+TABLE = "| a | b |\n|---|---|\n" + "\n".join(f"| t{number:03} and more | t{number + 500:03} with text |" for number in range(60))
+
+
+@pytest.mark.parametrize("text", [TALL, f"- one\n- {TALL}", TABLE], ids=["paragraph", "item", "table"])
+@pytest.mark.parametrize("sizes", [[(100, 15), (33, 15), (100, 15)], [(33, 30), (25, 30), (60, 20)]])
+def test_an_open_block_higher_than_the_screen_is_there_once(tmp_path: Path, sizes: list[tuple[int, int]], text: str) -> None:
+    turn: dict[str, Any] = {"text": f"{text}\n\nend.", "chunk": 20, "holdAfter": len(text) // 20 - 1}
+    with chat_in_tmux(tmp_path, [turn], columns=sizes[0][0], rows=sizes[0][1]) as chat:
+        chat.start()
+        chat.send("tell me")
+        chat.wait_for(WORD.findall(text)[-12])
+        for size in (*sizes, *sizes):
+            chat.resize(*size)
+            chat.wait_until_steady()
+            shown = everything(chat)
+            assert not copies(shown)
+            assert len(WORD.findall(shown)) >= len(WORD.findall(text)) - 12
+        chat.server.release()
+        chat.wait_for(lambda screen: "end." in screen and "Esc stops" not in screen)
+        assert sorted(WORD.findall(everything(chat))) == sorted(WORD.findall(text))

@@ -1,0 +1,288 @@
+"""The page of `fairlead serve` in a real Chromium: its controls, dialogs and questions, by mouse and by keyboard."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bench import peers
+from tests.export.browser import Browser
+from tests.system.serve_page import ANSWERS, IDLE, SAID, TEXT, Page, axe, served
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
+
+FOCUS = "document.activeElement.id || document.activeElement.className || document.activeElement.textContent"
+CODES = {"Tab": 9, "Enter": 13, "Escape": 27, " ": 32, "ArrowDown": 40}
+
+#: An extension with a command that asks one question of each kind.
+QUIZ = """
+def setup(fl):
+    @fl.register_command("quiz", description="Ask everything")
+    async def quiz(arguments, ctx):
+        found = [
+            await ctx.ui.select("Which colour?", ["red", "blue"]),
+            await ctx.ui.input("Which name?", "a name"),
+            await ctx.ui.confirm("Are you sure?", "It cannot be undone."),
+            await ctx.ui.editor("Which text?", "some text"),
+        ]
+        ctx.ui.notify(" | ".join(map(str, found)))
+"""
+
+
+def key(tab: Browser, *names: str, modifiers: int = 0) -> None:
+    """Press keys as a user does, so that the browser moves the focus."""
+    for name in names:
+        typed = {"text": "\r" if name == "Enter" else " "} if name in ("Enter", " ") else {}
+        code = {"key": name, "code": "Space" if name == " " else name, "windowsVirtualKeyCode": CODES[name]}
+        tab.send("Input.dispatchKeyEvent", type="keyDown", modifiers=modifiers, **code, **typed)
+        tab.send("Input.dispatchKeyEvent", type="keyUp", modifiers=modifiers, **code)
+    tab.settle()
+
+
+def tab_to(page: Page, selector: str, *, back: bool = False) -> None:
+    """Press Tab until an element has the focus."""
+    for _ in range(60):
+        if page.tab.run(f"document.activeElement.matches({json.dumps(selector)})"):
+            return
+        key(page.tab, "Tab", modifiers=8 if back else 0)
+    pytest.fail(f"Tab does not reach {selector}; the focus is on {page.tab.run(FOCUS)}")
+
+
+def check(page: Page, picture: Path) -> None:
+    """Take a picture, and fail if axe has a serious finding."""
+    (script,) = peers.AXE.command()
+    page.tab.screenshot(picture)
+    found = axe(page.tab, script)
+    assert found == [], found
+
+
+def choose(page: Page, field: str, value: str) -> None:
+    page.tab.run(
+        f"(s => {{ s.value = {json.dumps(value)}; s.dispatchEvent(new Event('change')) }})(document.getElementById('{field}'))"
+    )
+
+
+def add_model(home: Path) -> None:
+    """Let the user choose between two models."""
+    path = home / "models.json"
+    models = json.loads(path.read_text())
+    listed = models["providers"]["test"]["models"]
+    listed.append({**listed[0], "id": "other-model", "name": "Other model", "reasoning": False})
+    path.write_text(json.dumps(models))
+
+
+def test_the_model_the_level_and_the_approvals_are_switched(tab: Browser, tmp_path: Path) -> None:
+    with served(tab, tmp_path, [{"text": "one"}, {"text": "two"}], prepare=add_model) as page:
+        page.begin()
+        page.until("document.querySelectorAll('#model option').length === 2")
+        choose(page, "thinking", "low")
+        choose(page, "approval", "deny")
+        page.say("first")
+        page.until(f"{TEXT}.includes('one') && {IDLE}")
+        choose(page, "model", "test/other-model")
+        page.until("document.getElementById('thinking').options.length === 1")
+        page.say("second")
+        page.until(f"{TEXT}.includes('two') && {IDLE}")
+        assert [each.body["model"] for each in page.provider.requests] == ["test-model", "other-model"]
+        assert "thinking" in page.provider.requests[0].body and "thinking" not in page.provider.requests[1].body
+        tab.send("Page.reload")
+        page.until("document.getElementById('model')?.value === 'test/other-model'")
+        assert tab.run("document.getElementById('approval').value") == "deny"
+        check(page, tmp_path / "settings.png")
+
+
+def test_a_session_is_compacted(tab: Browser, tmp_path: Path) -> None:
+    turns = [{"text": "long " * 30_000, "chunk": 4000}, {"text": "short answer"}, {"text": "## Goal\nA summary of it all"}]
+    with served(tab, tmp_path, turns) as page:
+        page.begin()
+        page.click("#compact")
+        page.until("!!document.querySelector('.notice.error')")
+        page.click(".notice button")
+        page.say("first")
+        page.until(f"{TEXT}.includes('long') && {IDLE}")
+        page.say("second")
+        page.until(f"{TEXT}.includes('short answer') && {IDLE}")
+        page.click("#compact")
+        page.until("[...document.querySelectorAll('.note summary')].some(e => e.textContent.includes('summarised'))")
+        page.until(f"{IDLE} && {TEXT}.includes('A summary of it all')")
+        assert tab.run(SAID) == ["second"]
+        assert tab.run("document.querySelectorAll('.notice').length") == 0
+        check(page, tmp_path / "compacted.png")
+
+
+def test_a_session_is_deleted_after_a_question(tab: Browser, tmp_path: Path) -> None:
+    with served(tab, tmp_path, [{"text": "gone soon"}]) as page:
+        page.begin()
+        page.say("hi")
+        page.until(f"{TEXT}.includes('gone soon') && {IDLE}")
+        page.until("document.querySelectorAll('#sessions a').length === 1")
+        page.click("#delete")
+        check(page, tmp_path / "delete.png")
+        page.click("#delete-dialog button[value='']")
+        assert len(list(tmp_path.rglob("*.jsonl"))) == 1
+        page.click("#delete")
+        page.click("#delete-dialog button[value=ok]")
+        page.until("location.hash === '' && document.querySelectorAll('#sessions a').length === 0")
+        assert tab.run("document.getElementById('welcome').checkVisibility()")
+        assert list(tmp_path.rglob("*.jsonl")) == []
+        check(page, tmp_path / "welcome.png")
+
+
+def test_todos_and_sub_agents_are_shown_and_survive_a_reload(tab: Browser, tmp_path: Path) -> None:
+    tasks = [{"content": "Build it", "status": "in_progress"}, {"content": "Test it"}]
+    todo = {"ops": [{"op": "replace", "phases": [{"name": "Work", "tasks": tasks}]}]}
+    task = {"agent": "task", "tasks": [{"description": f"look at part {n}", "assignment": "find it"} for n in (1, 2)]}
+    turns = [
+        {"toolCalls": [{"name": "todo_write", "arguments": todo}]},
+        {"toolCalls": [{"name": "task", "arguments": task}]},
+        {"text": "word " * 100, "holdAfter": 5},
+        {"text": "word " * 100, "holdAfter": 5},
+        {"text": "All done"},
+    ]
+    with served(tab, tmp_path, turns) as page:
+        page.begin()
+        page.say("go")
+        for _ in range(2):
+            page.until("document.querySelectorAll('#subagents li').length === 2")
+            page.until("document.getElementById('subagents').innerText.includes('look at part 2')")
+            page.until("document.getElementById('widgets').textContent.includes('▸ Build it')")
+            check(page, tmp_path / "subagents.png")
+            tab.events.clear()
+            tab.send("Page.reload")
+            tab.wait_for("Page.loadEventFired")
+        page.until("document.querySelectorAll('#subagents li').length === 2")
+        page.provider.release()
+        page.until(f"{TEXT}.includes('All done') && {IDLE}")
+        assert tab.run("document.getElementById('subagents').hidden") is True
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_dialogs_of_extensions_are_answered(tab: Browser, tmp_path: Path, width: int, scheme: str) -> None:
+    def install(home: Path) -> None:
+        (home / "extensions").mkdir()
+        (home / "extensions" / "quiz.py").write_text(QUIZ)
+
+    tab.size(width, 844)
+    tab.media(scheme=scheme)
+    with served(tab, tmp_path, [{"text": "ok"}], prepare=install) as page:
+        if width < 800:
+            page.click("#menu")
+        page.begin()
+        page.say("/quiz")
+        asked = "document.querySelector('#questions h2')?.textContent"
+        page.until(f"{asked} === 'Which colour?'")
+        check(page, tmp_path / "select.png")
+        page.click("#questions .row button:nth-child(2)")
+        page.until(f"{asked} === 'Which name?'")
+        check(page, tmp_path / "input.png")
+        tab.run("document.querySelector('#questions input').focus()")
+        tab.type("Ada")
+        tab.press("Enter")
+        page.until(f"{asked} === 'Are you sure?'")
+        check(page, tmp_path / "confirm.png")
+        page.click("#questions .primary")
+        page.until(f"{asked} === 'Which text?'")
+        assert tab.run("document.querySelector('#questions textarea').value") == "some text"
+        check(page, tmp_path / "editor.png")
+        tab.run("document.querySelector('#questions textarea').value = 'other text'")
+        page.click("#questions .primary")
+        page.until("document.getElementById('notices').textContent.includes('blue | Ada | True | other text')")
+        check(page, tmp_path / "notice.png")
+        assert tab.run("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_session_moves_within_its_tree(tab: Browser, tmp_path: Path, width: int) -> None:
+    turns: list[Any] = [{"text": "first answer"}, {"text": "second answer"}, {"text": "other answer"}, {"text": "last answer"}]
+    tab.size(width, 844)
+    with served(tab, tmp_path, turns) as page:
+        page.begin()
+        for said, answer in (("one", "first"), ("two", "second")):
+            page.say(said)
+            page.until(f"{TEXT}.includes('{answer} answer') && {IDLE}")
+        session = tab.run("location.hash")
+        if width < 800:
+            page.click("#settings")
+        page.click("#tree")
+        page.click("#tree-list li:nth-child(3) .move")
+        page.until("document.getElementById('message').value === 'two'")
+        page.until(f"!{TEXT}.includes('second answer')")
+        tab.run("document.getElementById('message').value = ''")
+        page.say("two again")
+        page.until(f"{TEXT}.includes('other answer') && {IDLE}")
+        assert tab.run(SAID) == ["one", "two again"]
+        page.click("#tree")
+        page.until("document.querySelectorAll('#tree-list .branch').length === 2")
+        check(page, tmp_path / "branches.png")
+        page.click("#tree-list .branch:nth-of-type(3) li:nth-child(2) .move")
+        page.until(f"{TEXT}.includes('second answer') && !{TEXT}.includes('other answer')")
+        assert tab.run("location.hash") == session
+        page.say("three")
+        page.until(f"{TEXT}.includes('last answer') && {IDLE}")
+        assert tab.run(ANSWERS) == ["first answer", "second answer", "last answer"]
+
+
+def test_what_waits_is_taken_back(tab: Browser, tmp_path: Path) -> None:
+    with served(tab, tmp_path, [{"text": "word " * 400, "holdAfter": 20}, {"text": "unused"}]) as page:
+        page.begin()
+        page.say("go")
+        page.until(f"{TEXT}.includes('word word')")
+        page.say("steer this " + "x" * 300)
+        page.write("queue this")
+        page.click("#queue")
+        page.until("document.querySelectorAll('#waiting-list li').length === 2")
+        check(page, tmp_path / "waiting.png")
+        page.click("#take-back")
+        page.until("document.getElementById('waiting').hidden")
+        assert tab.run("document.getElementById('message').value").startswith("steer this")
+        assert tab.run("document.getElementById('message').value").endswith("\n\nqueue this")
+        page.provider.release()
+        page.until(IDLE)
+        assert len(page.provider.requests) == 1
+
+
+def test_everything_works_with_the_keyboard_alone(tab: Browser, tmp_path: Path) -> None:
+    call = {"toolCalls": [{"name": "write", "arguments": {"path": "made.txt", "content": "x\n"}}]}
+    with served(tab, tmp_path, [call, {"text": "Done"}, {"text": "word " * 400, "holdAfter": 5}], "--approval", "ask") as page:
+        page.until("!!document.getElementById('begin')")
+        tab_to(page, "#skip")
+        assert tab.run("document.activeElement.getBoundingClientRect().top") >= 0, "it is visible when it has the focus"
+        key(tab, "Enter")
+        assert tab.run(FOCUS) == "folder"
+        key(tab, "Enter")
+        page.until("document.getElementById('connection').dataset.state === 'live'")
+        page.until("document.activeElement.id === 'message'")
+        tab.type("write it")
+        key(tab, "Enter")
+        page.until("!!document.querySelector('#questions .allow')")
+        tab_to(page, "#questions .allow", back=True)
+        key(tab, "Enter")
+        page.until(f"{TEXT}.includes('Done') && {IDLE}")
+        assert (page.project / "made.txt").exists()
+        assert tab.run(FOCUS) == "message", "the focus is not lost with the question"
+        tab_to(page, "#tree", back=True)
+        key(tab, "Enter")
+        page.until("document.getElementById('tree-dialog').open")
+        tab_to(page, ".fork")
+        key(tab, "Escape")
+        page.until("!document.getElementById('tree-dialog').open")
+        assert tab.run(FOCUS) == "tree"
+        tab_to(page, "#rename")
+        key(tab, " ")
+        page.until("document.activeElement.id === 'name'")
+        check(page, tmp_path / "rename.png")
+        tab.type("By keyboard")
+        key(tab, "Enter")
+        page.until("document.getElementById('title').textContent === 'By keyboard'")
+        tab_to(page, "#message")
+        tab.type("long one")
+        key(tab, "Enter")
+        page.until(f"{TEXT}.includes('word word')")
+        key(tab, "Escape")
+        page.until(f"{IDLE} && {TEXT}.includes('Stopped.')")
+        tab_to(page, "summary", back=True)
+        key(tab, "Enter")
+        assert page.complaints() == []
