@@ -1,17 +1,27 @@
-"""The budgets of fairlead, relative to the faster of pi 1.5 and pi 0.87, or to pi-acp, on the same machine in the same run."""
+"""The budgets of fairlead, relative to the faster of pi 1.5 and pi 0.87, to pi-acp or to opencode, on the same machine in the
+same run."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.works import WORKS, Figures
 
-OWN, OWN_DELTA, OWN_ACP = "fairlead", "fairlead, delta", "fairlead acp"
-PEERS = ("pi 1.5", "pi 0.87", "pi-acp")
+OWN, OWN_DELTA, OWN_ACP, OWN_SERVER = "fairlead", "fairlead, delta", "fairlead acp", "fairlead serve"
+PEERS = ("pi 1.5", "pi 0.87", "pi-acp", "opencode serve")
 
 #: Medians by workload and contestant, without workloads that were not run or that a contestant failed.
 Medians = Mapping[str, Mapping[str, Figures]]
+
+
+def medians_of(samples: Mapping[str, Mapping[str, Sequence[Figures]]]) -> Medians:
+    """Return the medians of samples by workload and contestant."""
+    return {
+        work: {who: {key: statistics.median(row[key] for row in rows) for key in rows[0]} for who, rows in each.items() if rows}
+        for work, each in samples.items()
+    }
 
 
 @dataclass(frozen=True)
@@ -39,22 +49,38 @@ class Verdict:
 
 def verdicts(medians: Medians) -> list[Verdict]:
     """Return a verdict for every budget that the measured workloads cover."""
-    return [*_against_peer(medians), *_unchanged(medians), *_gates(medians), *_chat(medians), *_rates(medians), *_growth(medians)]
+    return [
+        *_against_peer(medians),
+        *_unchanged(medians),
+        *_gates(medians),
+        *_limits(medians),
+        *_rates(medians),
+        *_growth(medians),
+        *_lasting(medians),
+    ]
 
 
 #: workload, figure, measured form, and the allowed share of the peer's figure
-_RATIOS = [
-    ("start", "wall", OWN, 0.33),
-    ("start", "memory", OWN, 0.4),
+RATIOS = [
+    ("start", "wall", OWN, 0.3),
+    ("start", "memory", OWN, 0.25),
     ("start-script", "wall", OWN, 0.8),
-    *((work, figure, OWN, 0.5) for work in ("stream", "long", "paced", "paced-long") for figure in ("cpu", "memory")),
+    *((work, "cpu", OWN, 0.25) for work in ("stream", "long")),
+    *((work, "cpu", OWN, 0.4) for work in ("paced", "paced-long")),
+    *((work, "memory", OWN, 0.3) for work in ("stream", "long", "paced", "paced-long")),
     *((work, "bytes", OWN_DELTA, 1.0) for work in ("stream", "long", "paced", "paced-long")),
-    ("stream", "first", OWN, 0.5),
-    ("turns-200", "wall", OWN, 0.5),
+    ("stream", "first", OWN, 0.35),
+    ("lone", "piece", OWN, 0.4),
+    ("turns-200", "wall", OWN, 0.42),
+    ("search", "wall", OWN, 1.0),
+    ("search", "memory", OWN, 0.4),
     ("open", "wall", OWN, 0.5),
     ("acp-start", "wall", OWN_ACP, 0.5),
     ("acp-start", "memory", OWN_ACP, 0.4),
     ("acp-output", "bytes", OWN_ACP, 1.0),
+    ("serve", "piece", OWN_SERVER, 0.5),
+    ("serve", "active", OWN_SERVER, 0.5),
+    ("serve", "worst", OWN_SERVER, 0.5),
 ]
 
 #: pairs of workloads; the second is ten times the first
@@ -72,11 +98,17 @@ _NAMES = {
     "memory": "memory MiB",
     "bytes": "bytes",
     "first": "prompt to first delta, s",
+    "idle": "KiB for each idle session",
+    "active": "KiB more for each active session",
+    "piece": "CPU for each piece, us",
+    "worst": "longest wait for the first piece, s",
+    "share": "cores",
+    "late": "delay of 99 % of the pieces, ms",
 }
 
 
 def _against_peer(medians: Medians) -> Iterator[Verdict]:
-    for work, figure, form, limit in _RATIOS:
+    for work, figure, form, limit in RATIOS:
         done = medians.get(work, {})
         theirs = [done[name][figure] for name in PEERS if name in done]
         if form in done and theirs:
@@ -98,14 +130,23 @@ def _gates(medians: Medians) -> Iterator[Verdict]:
         yield Verdict(f"{WORKS['hooked'].title}: ms for each call", cost, None, cost, 2, "ms")
 
 
-#: workload of the chat, figure, and the most it may be
-_CHAT = [("chat-start", "wall", 0.25, "s"), ("chat-stream", "cpu", 1.5, "s"), ("chat-stream", "memory", 60, "MiB")]
+#: workload, figure, form, the most it may be, and its unit
+_LIMITS = [
+    ("chat-start", "wall", OWN, 0.25, "s"),
+    ("chat-stream", "cpu", OWN, 1.5, "s"),
+    ("chat-stream", "memory", OWN, 60, "MiB"),
+    ("serve", "idle", OWN_SERVER, 25, "KiB"),
+    ("serve", "active", OWN_SERVER, 120, "KiB"),
+    ("company", "share", OWN, 1.0, "cores"),
+    ("company", "late", OWN, 100, "ms"),
+    ("company", "active", OWN, 120, "KiB"),
+]
 
 
-def _chat(medians: Medians) -> Iterator[Verdict]:
-    """The chat appears at once, and drawing a long answer costs little."""
-    for work, figure, limit, unit in _CHAT:
-        if figures := medians.get(work, {}).get(OWN):
+def _limits(medians: Medians) -> Iterator[Verdict]:
+    """The chat appears at once and draws cheaply, and sessions in one process take little memory and answer in time."""
+    for work, figure, form, limit, unit in _LIMITS:
+        if figures := medians.get(work, {}).get(form):
             yield Verdict(f"{WORKS[work].title}: {_NAMES[figure]}", figures[figure], None, figures[figure], limit, unit)
 
 
@@ -123,3 +164,13 @@ def _growth(medians: Medians) -> Iterator[Verdict]:
         if OWN in medians.get(small, {}) and OWN in medians.get(large, {}):
             once, tenfold = (medians[work][OWN]["cpu"] for work in (small, large))
             yield Verdict(f"{WORKS[large].title}: CPU, times that of a tenth", tenfold, None, tenfold / once, 11)
+
+
+def _lasting(medians: Medians) -> Iterator[Verdict]:
+    """The last prompts of a long session cost little more than the first ones, and closed sessions give their memory back."""
+    if figures := medians.get("prompts", {}).get(OWN):
+        first, last = figures["first_prompts"], figures["last_prompts"]
+        yield Verdict(f"{WORKS['prompts'].title}: CPU of the last 100, times the first 100", last, None, last / first, 1.4)
+    if figures := medians.get("closed", {}).get(OWN):
+        kept = figures["kept"]
+        yield Verdict(f"{WORKS['closed'].title}: MiB that stay", kept, None, kept, 20, "MiB")

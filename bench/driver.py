@@ -29,8 +29,8 @@ class _StreamEvent(msgspec.Struct):
 
 
 class _Message(msgspec.Struct):
-    stop_reason: str = msgspec.field(default="", name="stopReason")
-    error: str = msgspec.field(default="", name="errorMessage")
+    stop_reason: str | None = msgspec.field(default=None, name="stopReason")
+    error: str | None = msgspec.field(default=None, name="errorMessage")
 
 
 class Frame(msgspec.Struct):
@@ -82,6 +82,7 @@ class AgentProcess:
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], directory: str) -> None:
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 (closed by finish or kill)
+        self.directory = directory
         self.started = time.perf_counter()
         self._process = subprocess.Popen(
             command,
@@ -102,6 +103,11 @@ class AgentProcess:
         self._last_line = b""
         self._unseen: deque[tuple[float, Frame]] = deque()
 
+    @property
+    def pid(self) -> int:
+        """The id of the process."""
+        return self._process.pid
+
     def send(self, **frame: object) -> float:
         """Send a command and return the time."""
         with contextlib.suppress(BrokenPipeError):  # waiting for the answer reports that the agent has ended, and why
@@ -121,12 +127,19 @@ class AgentProcess:
         """Return the CPU time of the process so far: all threads, without children."""
         return cpu_seconds(self._process.pid)
 
+    def children_cpu_seconds(self) -> float:
+        """Return the CPU time of the programs that the process has started and that have ended."""
+        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
+
     def wait_until_idle(self) -> None:
-        """Wait until the agent uses no more CPU, so that background work after its first answers is over."""
-        used = 0.0
-        while (now := self.cpu_seconds()) - used > 0.001:
-            used = now
-            time.sleep(0.05)
+        """Wait until the agent has slept for a while, so that background work after its first answers is over."""
+        asleep = 0
+        while asleep < 25:  # half a second: after a fifth of one, fairlead looks for what killed processes left behind
+            time.sleep(0.02)
+            # Not from the CPU time: on a busy machine, an agent that wants to work may get none.
+            threads = [path.read_text() for path in Path(f"/proc/{self._process.pid}/task").glob("*/stat")]
+            asleep = asleep + 1 if all(thread.rpartition(")")[2].split()[0] == "S" for thread in threads) else 0
 
     def finish(self, timeout: float = 10) -> float:
         """Close the agent's input, wait for its end, and return its peak memory in MiB.

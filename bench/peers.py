@@ -211,6 +211,21 @@ class JoinedWeights:
 
 
 @dataclass(frozen=True)
+class Program:
+    """A program for this machine from npm, without the package that chooses among the machines."""
+
+    package: str
+    version: str
+    file: str
+
+    def command(self) -> list[str]:
+        """Return the command that starts it. Installs it if needed."""
+        package = f"{self.package}-{machine()}"
+        folder = install(f"{self.package}-{self.version}", package, self.version)
+        return [str(folder / "node_modules" / package / self.file)]
+
+
+@dataclass(frozen=True)
 class BrowserScript:
     """A script from npm that tests run inside a page."""
 
@@ -253,6 +268,8 @@ ACP_PYTHON = PythonHosts(
 )
 #: Finds what is hard to use with a keyboard or a screen reader.
 AXE = BrowserScript("axe-core", "4.12.1", "axe.min.js")
+#: The npm package `opencode-ai` chooses among packages with a program for one machine each.
+OPENCODE = Program("opencode", "1.18.33", "bin/opencode")
 CCUSAGE_PI = Peer("ccusage-pi", "@ccusage/pi", "18.0.11")
 PYTHON_HOSTS = PythonHosts(
     ("picable==0.1.0", "pi-py-sdk==0.2.1", "pi-agent-python-sdk==0.2.6", "pi-gateway==0.2.2"),
@@ -281,6 +298,7 @@ PEERS = {
     "acp-typescript": ACP_TYPESCRIPT,
     "acp-python": ACP_PYTHON,
     "axe": AXE,
+    "opencode": OPENCODE,
     "ccusage-pi": CCUSAGE_PI,
     "python-hosts": PYTHON_HOSTS,
 }
@@ -327,6 +345,11 @@ def npm_install(directory: Path, *packages_and_options: str) -> None:
 def pip_install(directory: Path, *packages_and_options: str) -> None:
     """Create a Python environment in a folder and install packages into it."""
     venv.create(directory, with_pip=False, symlinks=True)
+    pip_install_into(directory, *packages_and_options)
+
+
+def pip_install_into(directory: Path, *packages_and_options: str) -> None:
+    """Install packages into a Python environment."""
     pip = [sys.executable, "-m", "pip", "--python", str(directory / "bin" / "python"), "install", "--quiet"]
     if subprocess.run([*pip, *packages_and_options], check=False).returncode:
         raise SystemExit(

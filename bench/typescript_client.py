@@ -18,8 +18,10 @@ def build() -> Path:
     with peers.locked():
         installed = FOLDER / "node_modules" / ".package-lock.json"
         if not installed.exists() or installed.stat().st_mtime < (FOLDER / "package-lock.json").stat().st_mtime:
+            print("Installing the TypeScript compiler ...", flush=True)
             peers.npm("ci", "--prefix", str(FOLDER))
         for project in ("tsconfig.json", "tsconfig.browser.json", "tsconfig.test.json"):
+            print(f"Compiling {project} ...", flush=True)
             compile_project(FOLDER / project)
     return FOLDER
 
@@ -32,4 +34,4 @@ def compile_project(project: Path) -> None:
 
 
 if __name__ == "__main__":
-    build()
+    print(f"The client is in {build().relative_to(peers.ROOT)}/dist.")

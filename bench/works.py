@@ -7,6 +7,12 @@ switch         seconds until a session is open, before its messages are requeste
 cpu            seconds of CPU in the agent's threads, without children, and without the start unless that is the workload
 memory         MiB, the peak over the whole life of the process
 agent          KiB of Python objects that one more agent takes
+idle, active, worst: see bench/servers.py
+share, late, latest: see bench/company.py
+piece          microseconds of CPU for each piece
+first_prompts, last_prompts: milliseconds of CPU for each of the first and of the last hundred prompts
+before, opened, kept: MiB before sessions are opened, while they are open, and more than before once they are closed
+searchers      seconds of CPU in the programs that an agent started to search
 bytes          everything the agent wrote; `updates` only its message_update frames
 
 In the works of the clients, `cpu` and `memory` are those of the client, `server_cpu` and `server_memory` those of the agent, and
@@ -25,12 +31,14 @@ from typing import Literal
 
 import msgspec
 
-from bench import acp, clients
+from bench import acp, clients, company, lasting
 from bench.agents import idle_agents
 from bench.chat import chat_start, chat_stream
 from bench.contestants import Contestant, running
 from bench.driver import AgentProcess, BenchError, Frame
 from bench.rules import matching
+from bench.searching import searches
+from bench.servers import many_sessions
 from bench.sessions import write_session
 
 Figures = dict[str, float]
@@ -48,7 +56,7 @@ class Work:
     slow: bool = False
     #: Measured for fairlead only, because no budget compares it with others.
     alone: bool = False
-    protocol: Literal["rpc", "acp"] = "rpc"
+    protocol: Literal["rpc", "acp", "http"] = "rpc"
     #: Measured once, because it takes long and varies little.
     once: bool = False
 
@@ -97,6 +105,21 @@ def stream(contestant: Contestant, pieces: int, delay_ms: int) -> Figures:
         return {"wall": wall, "first": first, "cpu": cpu, **written, "memory": agent.finish()}
 
 
+def lone(contestant: Contestant, pieces: int, delay_ms: int) -> Figures:
+    """Measure the CPU for each piece of an answer at the pace of a fast model, in a process that has answered once before."""
+    script = [{"text": "ok"}, {"text": prose(pieces), "chunk": PIECE, "delayMs": delay_ms}]
+    with running(contestant, script) as agent:
+        ready(agent)
+        agent.send(id="first", type="prompt", message="go")
+        agent.wait_for(is_end, "agent_end", 60)
+        agent.wait_until_idle()
+        before = agent.cpu_seconds()
+        agent.send(id="second", type="prompt", message="go")
+        agent.wait_for(is_end, "agent_end", 60)
+        cpu = agent.cpu_seconds() - before
+        return {"piece": cpu / pieces * 1e6, "memory": agent.finish()}
+
+
 def turns(contestant: Contestant, count: int, *, gate: bool = False) -> Figures:
     """Measure one prompt for which the model runs a number of commands that do nothing, one per turn."""
     call = {"toolCalls": [{"name": "bash", "arguments": {"command": "true"}}]}
@@ -107,6 +130,21 @@ def turns(contestant: Contestant, count: int, *, gate: bool = False) -> Figures:
         wall = agent.wait_for(is_end, "agent_end", 180) - sent
         cpu = agent.cpu_seconds() - before
         return {"wall": wall, "cpu": cpu, "memory": agent.finish()}
+
+
+def search(contestant: Contestant, count: int, files: int, tool: str = "grep") -> Figures:
+    """Measure one prompt for which the model searches a tree of files a number of times, once per turn."""
+    turns = [*searches(1, tool), {"text": "done"}, *searches(count, tool), {"text": "done"}]
+    with running(contestant, turns, tools=("read", "bash", tool), files=files) as agent:
+        ready(agent)
+        agent.send(id="first", type="prompt", message="go")
+        agent.wait_for(is_end, "agent_end", 60)
+        agent.wait_until_idle()
+        before, children = agent.cpu_seconds(), agent.children_cpu_seconds()
+        sent = agent.send(id="second", type="prompt", message="go")
+        wall = agent.wait_for(is_end, "agent_end", 180) - sent
+        cpu, searchers = agent.cpu_seconds() - before, agent.children_cpu_seconds() - children
+        return {"wall": wall, "cpu": cpu, "searchers": searchers, "memory": agent.finish()}
 
 
 def open_session(contestant: Contestant, entries: int) -> Figures:
@@ -147,18 +185,29 @@ WORKS = {
     "start-extended": Work("the same start with 20 idle extensions", start_extended, alone=True),
     "start-script": Work("the same start with an extension in TypeScript", start_scripted),
     "hooked": Work("200 turns with a gate in TypeScript", lambda who: hooked(who, 200)),
+    "stream-200": Work("200 pieces in a burst", lambda who: stream(who, 200, 0)),
     "stream": Work("2,000 pieces in a burst", lambda who: stream(who, 2_000, 0), both_forms=True),
     "long": Work("20,000 pieces in a burst", lambda who: stream(who, 20_000, 0), both_forms=True),
     "paced": Work("2,000 pieces, 1 ms apart", lambda who: stream(who, 2_000, 1), both_forms=True),
     "paced-long": Work("20,000 pieces, 1 ms apart", lambda who: stream(who, 20_000, 1), both_forms=True, slow=True),
+    "lone": Work("150 pieces, 20 ms apart", lambda who: lone(who, 150, 20), both_forms=True),
     "turns-20": Work("20 turns of one `bash true`", lambda who: turns(who, 20)),
+    "turns-100": Work("100 turns of one `bash true`", lambda who: turns(who, 100)),
     "turns-200": Work("200 turns of one `bash true`", lambda who: turns(who, 200)),
+    "search": Work("20 searches with `grep` in 5,000 files", lambda who: search(who, 20, 5_000)),
+    "find": Work("20 searches with `find` in 5,000 files", lambda who: search(who, 20, 5_000, "find"), alone=True),
     "open": Work("opening 10,000 entries, then get_messages", lambda who: open_session(who, 10_000)),
     "open-idle": Work("10,000 entries opened by an idle process", lambda who: open_when_idle(who, 10_000), alone=True),
     "open-idle-long": Work("100,000 entries opened by an idle process", lambda who: open_when_idle(who, 100_000), alone=True),
+    "prompts": Work("1,000 prompts in one session", lambda who: lasting.prompts(who, 1_000), alone=True, once=True),
+    "closed": Work(
+        "200 sessions of 1,000 entries, opened and closed", lambda who: lasting.closed_sessions(200, 1_000), alone=True, once=True
+    ),
     "acp-start": Work("process start to the answer to ACP's initialize", acp.start, protocol="acp"),
     "acp-output": Work("35,000 lines of output over ACP", acp.output, protocol="acp"),
+    "company": Work("300 sessions in one process, 50 pieces a second each", lambda who: company.company(), alone=True, once=True),
     "agents": Work("200 idle agents in one event loop", lambda who: idle_agents(200), alone=True),
+    "serve": Work("1,000 sessions in a server, 200 of which answer at once", many_sessions, protocol="http", once=True),
     "chat-start": Work("process start to the first picture of the chat", lambda who: chat_start(), alone=True),
     "chat-stream": Work(
         "10,000 pieces of Markdown in the chat, 400 a second", lambda who: chat_stream(10_000), alone=True, once=True

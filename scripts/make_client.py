@@ -7,22 +7,26 @@ make_client.py --check   fail if any of them is stale
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin
 
 import msgspec
 from msgspec import NODEFAULT, Struct
 
+from fairlead.protocol.http import fleet
 from fairlead.protocol.http import objects as http_objects
 from fairlead.protocol.http.events import EVENTS as SERVER_EVENTS
+from fairlead.protocol.http.fleet import FLEET_OPERATIONS
 from fairlead.protocol.http.operations import OPERATIONS, Operation
 from fairlead.protocol.opal.events import EVENTS as OPAL_EVENTS
 from fairlead.protocol.opal.methods import METHODS
-from fairlead.protocol.pi import commands, frames, host_requests, omp_commands, protocol_2025, session_commands
+from fairlead.protocol.pi import commands, frames, host_requests, message_updates, omp_commands, protocol_2025, session_commands
 from fairlead.protocol.pi.commands import BASIC_COMMANDS, Command
 from fairlead.wire.pi.schema import FRAMES
 
@@ -45,8 +49,8 @@ HTTP_METHODS = """Each method sends a request and returns its result.
     It raises CommandRefused if the server refuses the request, NoAnswer if `timeout` seconds pass, and AgentGone if the server
     cannot be reached. `timeout` is by default that of the client; None means no limit.
     """
-#: Operations of the HTTP interface without a method: for browsers and monitors, and `follow` listens.
-NOT_FOR_CLIENTS = {"listen", "log_in", "log_out", "metrics", "openapi"}
+#: Operations of the HTTP interface without a method: for browsers and monitors, and `follow` and `follow_job` listen.
+NOT_FOR_CLIENTS = {"listen", "job_events", "log_in", "log_out", "metrics", "openapi"}
 
 #: Commands with hand-written methods, because they start a run.
 HAND_WRITTEN = {"prompt", "abort_and_prompt"}
@@ -133,7 +137,8 @@ def opal_module(kind: str) -> str:
 
 
 def http_module() -> str:
-    body = "\n\n".join(http_method(each) for each in OPERATIONS if each.name not in NOT_FOR_CLIENTS)
+    operations = (*OPERATIONS, *FLEET_OPERATIONS)
+    body = "\n\n".join(http_method(each) for each in operations if each.name not in NOT_FOR_CLIENTS)
     return "\n".join(
         [
             f'"""Operations of the HTTP interface, a coroutine method for each.\n\n{NOTE}\n"""',
@@ -142,7 +147,7 @@ def http_module() -> str:
             "from msgspec import UNSET, UnsetType",
             "from fairlead.client.generated.base import Caller",
             "if TYPE_CHECKING:",
-            *imports(body, modules=(http_objects,)),
+            *imports(body, modules=(http_objects, fleet)),
             "class HttpMethods(Caller):",
             f'    """{HTTP_METHODS}"""',
             body,
@@ -152,11 +157,16 @@ def http_module() -> str:
 
 def http_method(operation: Operation) -> str:
     """Return the source of the method that sends a request. The parts of the path come first."""
-    parts = [f"{part}_id" if part == "question" else "session_id" for part in re.findall(r"{(\w+)}", operation.path)]
+    parts = [name for _, name in operation.ids]
     parameters = ["self", *(f"{part}: str" for part in parts)]
     passed = [f"{part}={part}" for part in parts]
-    fields = msgspec.structs.fields(operation.body) if operation.body is not None else ()
-    annotations = _annotations(operation.body) if operation.body is not None else {}
+    has_fields = isinstance(operation.body, type)
+    fields = msgspec.structs.fields(operation.body) if has_fields else ()
+    annotations = _annotations(operation.body) if has_fields else {}
+    if operation.body is not None and not has_fields:
+        whole = operation.path.rpartition("/")[2]
+        parameters.append(f"{whole}: {_type_name(operation.body)}".replace("list[", "Sequence["))
+        passed.append(f"{whole}={whole}")
     parameters += [f"{field.name}: {annotations[field.name]}" for field in fields if field.required]
     parameters.append("*")
     for field in fields:
@@ -170,6 +180,8 @@ def http_method(operation: Operation) -> str:
     passed += [f"{name}={name}" for name in (*(field.name for field in fields), *(each.name for each in operation.parameters))]
     parameters.append("timeout: float | UnsetType | None = UNSET")
     returned = "None" if operation.result is None else _type_name(operation.result)
+    if operation.result is None and operation.content != "application/json":
+        returned = "str"
     call = f"await self._call({', '.join([repr(operation.name), 'timeout', *passed])})"
     text = f"{operation.summary} {operation.description}".strip()
     body = call if returned == "None" else f"return {call}"
@@ -221,7 +233,7 @@ def imports(body: str, *, opal: bool = False, modules: Sequence[Any] = ()) -> li
 
 def events_module() -> str:
     shown = [frame for frame in (*FRAMES, *FRAMES_2025) if frame.__name__ not in UNSEEN]
-    inner = sorted(each.__name__ for each in frames.InnerEvent.__args__)
+    inner = sorted(each.__name__ for each in message_updates.InnerEvent.__args__)
     own = ["Event", "Restarted", "UnknownEvent", "UnparsedLine"]
     names = sorted([*(frame.__name__ for frame in shown), *inner, "InnerEvent", *own])
     return "\n".join(
@@ -229,8 +241,8 @@ def events_module() -> str:
             f'"""The events of the pi family, as a client gets them.\n\n{NOTE}\n"""',
             "from __future__ import annotations",
             f"from fairlead.client.event_base import {', '.join(own)}",
-            "from fairlead.protocol.pi import frames, host_requests, protocol_2025",
-            f"from fairlead.protocol.pi.frames import InnerEvent, {', '.join(inner)}",
+            "from fairlead.protocol.pi import frames, host_requests, message_updates, protocol_2025",
+            f"from fairlead.protocol.pi.message_updates import InnerEvent, {', '.join(inner)}",
             f"__all__ = {names!r}",
             *(event_class(frame) for frame in shown),
             "#: All events by type.",
@@ -310,13 +322,20 @@ def wrapped(text: str, indent: int) -> str:
 
 
 def _annotations(declared: type[Struct]) -> dict[str, str]:
+    """Return the types of the fields as the source spells them: the names that a reader knows, such as `ThinkingLevel`."""
     found: dict[str, str] = {}
     for base in reversed(declared.__mro__):
-        found |= {name: str(kind) for name, kind in getattr(base, "__annotations__", {}).items()}
+        if base.__module__.partition(".")[0] == "fairlead":
+            (node,) = ast.parse(inspect.getsource(base)).body
+            assert isinstance(node, ast.ClassDef)
+            fields = [each for each in node.body if isinstance(each, ast.AnnAssign)]
+            found |= {ast.unparse(each.target): ast.unparse(each.annotation) for each in fields}
     return found
 
 
 def _type_name(kind: Any) -> str:
+    if get_origin(kind) is list:
+        return f"list[{_type_name(get_args(kind)[0])}]"
     if isinstance(kind, type):
         return kind.__name__
     return " | ".join("None" if each is type(None) else _type_name(each) for each in kind.__args__)

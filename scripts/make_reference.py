@@ -16,6 +16,7 @@ import msgspec
 from fairlead import __version__
 from fairlead.cli.subcommands.config_schemas import CONFIG_SCHEMAS
 from fairlead.cli.subcommands.schema import config_schema_text, schema_text, types_text
+from fairlead.protocol.http.fleet import FLEET_OPERATIONS
 from fairlead.protocol.schema.openapi import openapi_document
 from fairlead.wire.dialects import DIALECTS
 from reference import acp, opal, pi, settings
@@ -27,7 +28,7 @@ def texts() -> dict[str, str]:
     """Return the text of each generated file in docs."""
     made = {"settings.md": settings.page(), "protocol/pi.md": pi.page()}
     made |= {"protocol/opal.md": opal.page(), "protocol/acp.md": acp.page()}
-    document = msgspec.json.encode(openapi_document(__version__))
+    document = msgspec.json.encode(openapi_document(__version__, FLEET_OPERATIONS))
     made["protocol/http.openapi.json"] = msgspec.json.format(document, indent=2).decode() + "\n"
     for name, dialect in DIALECTS.items():
         made[f"protocol/{name}.schema.json"] = schema_text(dialect)

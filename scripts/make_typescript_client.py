@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from fairlead.protocol.http.fleet import FLEET_OPERATIONS
 from fairlead.protocol.http.operations import OPERATIONS, Operation
 from fairlead.protocol.opal.methods import METHODS
 from fairlead.protocol.schema.builder import Schema
@@ -59,8 +60,9 @@ export abstract class OpalMethods {{
 {methods}}}
 """
 
-#: Operations of the HTTP interface without a method: for browsers and monitors, and `follow` listens.
-NOT_FOR_CLIENTS = ("listen", "log_in", "log_out", "metrics", "openapi")
+HTTP_OPERATIONS = (*OPERATIONS, *FLEET_OPERATIONS)
+#: Operations of the HTTP interface without a method: for browsers and monitors, and `follow` and `followJob` listen.
+NOT_FOR_CLIENTS = ("listen", "job_events", "log_in", "log_out", "metrics", "openapi")
 
 HTTP_CLASS = """\
 import type {{ Operations }} from "./http.js";
@@ -101,8 +103,8 @@ def texts() -> dict[str, str]:
         "commands.ts": COMMANDS_CLASS.format(methods="".join(command_methods)),
         "http.ts": http_types("The HTTP interface of fairlead serve"),
         "http-methods.ts": HTTP_CLASS.format(
-            rows="".join(_row(each) for each in OPERATIONS),
-            methods="".join(_http_method(each) for each in OPERATIONS if each.name not in NOT_FOR_CLIENTS),
+            rows="".join(_row(each) for each in HTTP_OPERATIONS),
+            methods="".join(_http_method(each) for each in HTTP_OPERATIONS if each.name not in NOT_FOR_CLIENTS),
         ),
         "opal.ts": opal_types("The protocol of Opal"),
         "opal-methods.ts": OPAL_CLASS.format(methods="".join(opal_methods)),
@@ -133,8 +135,11 @@ def _row(operation: Operation) -> str:
 def _http_method(operation: Operation) -> str:
     words = operation.name.split("_")
     title = words[0] + "".join(word.capitalize() for word in words[1:])
-    ids = ["sessionId" if part == "id" else f"{part}Id" for part in re.findall(r"{(\w+)}", operation.path)]
-    optional = operation.body is None or not any(field.required for field in msgspec.structs.fields(operation.body))
+    ids = [name.replace("_id", "Id") for _, name in operation.ids]
+    has_fields = isinstance(operation.body, type)
+    optional = operation.body is None or (
+        has_fields and not any(field.required for field in msgspec.structs.fields(operation.body))
+    )
     declared = f'Operations["{operation.name}"]'
     parameters = [*(f"{each}: string" for each in ids), f'params: {declared}["params"]{" = {}" if optional else ""}']
     lines = [

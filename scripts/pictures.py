@@ -3,8 +3,8 @@
     python3 -m scripts.pictures
 
 It runs the chat in tmux with a scripted model, real tools and real keys, and draws its screen as SVG, light and dark. Then it
-exports the session and shows the page in Chromium. It needs tmux and the peers of `make peers`. `make check` does not run it: it
-takes a minute, and the times in the pictures differ from run to run.
+exports the session and shows the page in Chromium, and does the same work on the page of `fairlead serve`. It needs tmux and the
+peers of `make peers`. `make check` does not run it: it takes a minute, and the times in the pictures differ from run to run.
 """
 
 from __future__ import annotations
@@ -40,6 +40,15 @@ Do you want a test for the empty list?
 """
 
 
+#: Replaces a text everywhere on a page.
+_RENAME = """{
+    const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    while (walker.nextNode()) {
+        walker.currentNode.data = walker.currentNode.data.replaceAll('%s', '%s');
+    }
+}"""
+
+
 def call(name: str, **arguments: Any) -> dict[str, Any]:
     return {"name": name, "arguments": arguments}
 
@@ -67,6 +76,7 @@ def main() -> None:
         make_chat_picture(folder / "dark", "dark")
         session = make_chat_picture(folder / "light", "light")
         make_page_pictures(folder, session)
+        make_serve_pictures(folder / "ada")
     for picture in sorted(PICTURES.iterdir()):
         print(f"{picture.relative_to(ROOT)}  {picture.stat().st_size // 1024} KiB")
 
@@ -105,6 +115,27 @@ def make_page_pictures(folder: Path, session: Path) -> None:
             tab.media(scheme=scheme)
             tab.open(page)
             tab.screenshot(PICTURES / f"export-{scheme}.png")
+
+
+def make_serve_pictures(folder: Path) -> None:
+    """Do the same work on the page of a real server, in Chromium, light and dark."""
+    from tests.export.browser import browser
+    from tests.system.test_serve_page import IDLE, TEXT, served
+
+    folder.mkdir()
+    with browser() as tab:
+        tab.size(1180, 860)
+        with served(tab, folder, TURNS) as page:
+            (page.project / "mean.py").write_text(PROGRAM)
+            page.begin()
+            page.say(PROMPT)
+            page.until(f"{TEXT}.includes('a test for the empty list?') && {IDLE}")
+            page.until(f"document.querySelector('header').textContent.includes('{PROMPT}')")
+            schemes: tuple[Scheme, Scheme] = ("light", "dark")
+            for scheme in schemes:
+                tab.media(scheme=scheme)
+                tab.run(_RENAME % (str(page.project.parent), USER))
+                tab.screenshot(PICTURES / f"serve-{scheme}.png")
 
 
 if __name__ == "__main__":

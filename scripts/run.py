@@ -22,6 +22,9 @@ from setup import ROOT, prepare, require_python
 DEVELOPERS = ROOT / ".venv"
 OWN = ROOT / ".venv-run"
 
+#: Flags that name a model: then it does not matter which one would be chosen.
+MODEL_FLAGS = ("--model", "--provider", "--base-url", "--model-file")
+
 CHOOSE = """
 import asyncio, json
 from importlib.util import find_spec
@@ -48,8 +51,9 @@ def main() -> int:
     if asked.returncode:
         return asked.returncode
     choice = json.loads(asked.stdout)
-    print(choice["why"], flush=True)
     arguments = sys.argv[1:]
+    if not any(argument.partition("=")[0] in MODEL_FLAGS for argument in arguments):
+        print(choice["why"], flush=True)
     is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     if not choice["found"] and not arguments and is_terminal and agreed():
         python = environment("chat,local")

@@ -58,7 +58,9 @@ def _rows(group: type[msgspec.Struct], prefix: str) -> list[str]:
             continue
         default: Any = {} if field.default is msgspec.NODEFAULT else field.default
         shown = "" if default in (None, {}) else f"`{msgspec.json.encode(default).decode()}`"
-        rows.append(f"| `{name}` | {shown} | {_in_a_project(name)} | {notes.get(field.name, '')} |")
+        if field.name not in notes:
+            raise SystemExit(f"The setting {name} has no description. Write one above it, in config/settings.py.")
+        rows.append(f"| `{name}` | {shown} | {_in_a_project(name)} | {notes[field.name]} |")
     return rows
 
 
