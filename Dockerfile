@@ -14,7 +14,15 @@ RUN apt-get update \
     && apt-get install --yes --no-install-recommends bash git \
     && rm -rf /var/lib/apt/lists/*
 COPY --from=build /install /usr/local
-RUN useradd --create-home agent && git config --system --add safe.directory /work
+# A volume at .fairlead gets its owner from this folder. Everyone may write here, so that any --user can run it.
+RUN useradd --create-home agent \
+    && install --directory --owner=agent --mode=1777 /home/agent/.fairlead \
+    && chmod 1777 /home/agent \
+    && git config --system --add safe.directory /work
+# The user below may not write compiled modules, and this image of Python has none: without them, each start takes longer.
+RUN echo '{"type": "get_state"}' | FAIRLEAD_HOME=/tmp/fairlead fairlead --mode rpc >/dev/null \
+    && rm -rf /tmp/fairlead
+ENV HOME=/home/agent
 USER agent
 WORKDIR /work
 ENTRYPOINT ["fairlead"]

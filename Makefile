@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-system test-model test-core-versions check docs format generate bench peers client-typescript constraints clean
+.PHONY: help run test test-system test-model test-core-versions endurance check docs format generate bench bench-fleet instructions peers client-typescript constraints clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +27,9 @@ test-model: $(READY) ## Let a small real model solve small tasks, beside pi (1.1
 
 test-core-versions: ## Run tests/core and tests/wire on Python 3.12 and 3.13, where installed
 	$(PYTHON) scripts/core_versions.py
+
+endurance: $(READY) ## Run the tests that take hours: fuzzing, faults, kills, slow peers, secrets (ARGS="framing --seed 2"; not in CI)
+	$(BIN)/python -m tests.endurance $(ARGS)
 
 check: $(READY) ## Check style, format, types, layers, prose and generated files
 	$(BIN)/ruff check .
@@ -47,8 +50,14 @@ format: $(READY) ## Format the code and apply safe fixes
 generate: $(READY) ## Rewrite the generated files, except constraints.txt
 	@set -e; for script in $(filter-out scripts/make_constraints.py,$(wildcard scripts/make_*.py)); do echo $$script; $(BIN)/python $$script; done
 
-bench: $(READY) ## Compare fairlead with pi, against the budgets
+bench: $(READY) ## Compare fairlead with its peers, against the budgets (ARGS=--write: also write docs/performance.md)
 	$(BIN)/python -m bench $(ARGS)
+
+bench-fleet: $(READY) ## Measure jobs on a fleet: CPU per job, recovery, events (needs Postgres)
+	$(BIN)/python -m bench.fleet $(ARGS)
+
+instructions: $(READY) ## Count what the hot paths cost, in lines of Python and in instructions, and compare it with the baseline
+	$(BIN)/python -m bench.instructions $(ARGS)
 
 peers: $(READY) ## Install the real peers for the system tests and the benchmark (in .cache/peers)
 	$(BIN)/python -m bench.peers

@@ -9,6 +9,8 @@ temporary folder, with the real engine, the real tools and a real shell.
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 import tempfile
 from contextlib import aclosing
 
@@ -64,6 +66,10 @@ def main() -> int:
                 chat(agent, runner)
             else:
                 runner.run(demonstrate())
+            sys.stdout.flush()
+        except BrokenPipeError:  # the reader, such as `head`, has ended: end too, without a message
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 141  # as a program that SIGPIPE ended
         finally:
             runner.run(agent.close())
     return 0

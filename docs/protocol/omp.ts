@@ -1,9 +1,9 @@
 // The protocol of omp, as fairlead speaks it.
-export type Command = PromptCommand | SteerCommand | FollowUpCommand | AbortCommand | AbortAndPromptCommand | ClearQueueCommand | GetStateCommand | GetSessionStatsCommand | GetMessagesCommand | GetLastAssistantTextCommand | SetModelCommand | CycleModelCommand | GetAvailableModelsCommand | SetThinkingLevelCommand | CycleThinkingLevelCommand | GetAvailableThinkingLevelsCommand | SetSteeringModeCommand | SetFollowUpModeCommand | SetInterruptModeCommand | BashCommand | AbortBashCommand | SetAutoRetryCommand | AbortRetryCommand | GetToolsCommand | SetActiveToolsCommand | GetCommandsCommand | GetAvailableCommandsCommand | SetUpdatesCommand | ShutdownCommand | NewSessionCommand | SwitchSessionCommand | ForkCommand | BranchCommand | CloneCommand | ListSessionsCommand | DeleteSessionCommand | SetSessionNameCommand | GetForkMessagesCommand | GetBranchMessagesCommand | GetEntriesCommand | GetTreeCommand | NavigateTreeCommand | SetLabelCommand | GetMessagesPageCommand | CompactCommand | SetAutoCompactionCommand | ExportHtmlCommand | ReloadCommand | SetSubagentSubscriptionCommand | GetSubagentsCommand | GetSubagentMessagesCommand | SetHostToolsCommand | SetHostUriSchemesCommand | NegotiateProtocolCommand | SetEventFilterCommand | OpenSessionCommand | HandoffCommand | SetTodosCommand | SetFastModeCommand | GetLoginProvidersCommand | LoginCommand | SetLocaleCommand | GetIntegrationsCommand;
+export type Command = PromptCommand | SteerCommand | FollowUpCommand | AbortCommand | AbortAndPromptCommand | ClearQueueCommand | GetStateCommand | GetSessionStatsCommand | GetMessagesCommand | GetLastAssistantTextCommand | SetModelCommand | CycleModelCommand | GetAvailableModelsCommand | SetThinkingLevelCommand | CycleThinkingLevelCommand | GetAvailableThinkingLevelsCommand | SetSteeringModeCommand | SetFollowUpModeCommand | SetInterruptModeCommand | BashCommand | AbortBashCommand | SetAutoRetryCommand | AbortRetryCommand | GetToolsCommand | SetActiveToolsCommand | GetCommandsCommand | GetAvailableCommandsCommand | SetUpdatesCommand | ShutdownCommand | NewSessionCommand | SwitchSessionCommand | ForkCommand | BranchCommand | CloneCommand | ListSessionsCommand | DeleteSessionCommand | SetSessionNameCommand | GetForkMessagesCommand | GetBranchMessagesCommand | GetEntriesCommand | GetTreeCommand | NavigateTreeCommand | SetLabelCommand | GetMessagesPageCommand | CompactCommand | SetAutoCompactionCommand | ExportHtmlCommand | ResumeCommand | ReloadCommand | SetSubagentSubscriptionCommand | GetSubagentsCommand | GetSubagentMessagesCommand | SetHostToolsCommand | SetHostUriSchemesCommand | NegotiateProtocolCommand | SetEventFilterCommand | OpenSessionCommand | HandoffCommand | SetTodosCommand | SetFastModeCommand | GetLoginProvidersCommand | LoginCommand | SetLocaleCommand | GetIntegrationsCommand;
 
 export type Answer = HostToolUpdateAnswer | HostToolResultAnswer | HostUriResultAnswer | ExtensionUiResponseAnswer;
 
-export type Response = PromptResponse | SteerResponse | FollowUpResponse | AbortResponse | AbortAndPromptResponse | ClearQueueResponse | GetStateResponse | GetSessionStatsResponse | GetMessagesResponse | GetLastAssistantTextResponse | SetModelResponse | CycleModelResponse | GetAvailableModelsResponse | SetThinkingLevelResponse | CycleThinkingLevelResponse | GetAvailableThinkingLevelsResponse | SetSteeringModeResponse | SetFollowUpModeResponse | SetInterruptModeResponse | BashResponse | AbortBashResponse | SetAutoRetryResponse | AbortRetryResponse | GetToolsResponse | SetActiveToolsResponse | GetCommandsResponse | GetAvailableCommandsResponse | SetUpdatesResponse | ShutdownResponse | NewSessionResponse | SwitchSessionResponse | ForkResponse | BranchResponse | CloneResponse | ListSessionsResponse | DeleteSessionResponse | SetSessionNameResponse | GetForkMessagesResponse | GetBranchMessagesResponse | GetEntriesResponse | GetTreeResponse | NavigateTreeResponse | SetLabelResponse | GetMessagesPageResponse | CompactResponse | SetAutoCompactionResponse | ExportHtmlResponse | ReloadResponse | SetSubagentSubscriptionResponse | GetSubagentsResponse | GetSubagentMessagesResponse | SetHostToolsResponse | SetHostUriSchemesResponse | NegotiateProtocolResponse | SetEventFilterResponse | OpenSessionResponse | HandoffResponse | SetTodosResponse | SetFastModeResponse | GetLoginProvidersResponse | LoginResponse | SetLocaleResponse | GetIntegrationsResponse | ErrorResponse;
+export type Response = PromptResponse | SteerResponse | FollowUpResponse | AbortResponse | AbortAndPromptResponse | ClearQueueResponse | GetStateResponse | GetSessionStatsResponse | GetMessagesResponse | GetLastAssistantTextResponse | SetModelResponse | CycleModelResponse | GetAvailableModelsResponse | SetThinkingLevelResponse | CycleThinkingLevelResponse | GetAvailableThinkingLevelsResponse | SetSteeringModeResponse | SetFollowUpModeResponse | SetInterruptModeResponse | BashResponse | AbortBashResponse | SetAutoRetryResponse | AbortRetryResponse | GetToolsResponse | SetActiveToolsResponse | GetCommandsResponse | GetAvailableCommandsResponse | SetUpdatesResponse | ShutdownResponse | NewSessionResponse | SwitchSessionResponse | ForkResponse | BranchResponse | CloneResponse | ListSessionsResponse | DeleteSessionResponse | SetSessionNameResponse | GetForkMessagesResponse | GetBranchMessagesResponse | GetEntriesResponse | GetTreeResponse | NavigateTreeResponse | SetLabelResponse | GetMessagesPageResponse | CompactResponse | SetAutoCompactionResponse | ExportHtmlResponse | ResumeResponse | ReloadResponse | SetSubagentSubscriptionResponse | GetSubagentsResponse | GetSubagentMessagesResponse | SetHostToolsResponse | SetHostUriSchemesResponse | NegotiateProtocolResponse | SetEventFilterResponse | OpenSessionResponse | HandoffResponse | SetTodosResponse | SetFastModeResponse | GetLoginProvidersResponse | LoginResponse | SetLocaleResponse | GetIntegrationsResponse | ErrorResponse;
 
 export type Event = ReadyEvent | RpcChunkEvent | AgentStartEvent | AgentEndEvent | AgentSettledEvent | SessionSettledEvent | PromptResultEvent | TurnStartEvent | TurnEndEvent | MessageStartEvent | MessageUpdateEvent | MessageEndEvent | ToolExecutionStartEvent | ToolExecutionUpdateEvent | ToolExecutionEndEvent | AutoRetryStartEvent | AutoRetryEndEvent | AutoCompactionStartEvent | AutoCompactionEndEvent | BashExecutionUpdateEvent | HostToolCallEvent | HostToolCancelEvent | HostUriRequestEvent | HostUriCancelEvent | ExtensionUiRequestEvent | TtsrTriggeredEvent | TodoReminderEvent | TodoAutoClearEvent | EntryAppendedEvent | ModelChangedEvent | NoticeEvent | AvailableCommandsUpdateEvent | SubagentLifecycleEvent | SubagentProgressEvent | SubagentEvent | ExtensionErrorEvent;
 
@@ -393,6 +393,17 @@ export interface ExportHtmlCommand {
   type: "export_html";
   id?: unknown;
   outputPath?: string | null;
+}
+
+/**
+ * Continue the last run if it was interrupted: the agent was killed or closed during it, or the model failed. No
+ * message is repeated. Tool calls that had ended keep their results. Calls of idempotent tools, and calls that
+ * had not started, are made now; any other call gets a result that says that it may have run. Refused if the
+ * last run has ended.
+ */
+export interface ResumeCommand {
+  type: "resume";
+  id?: unknown;
 }
 
 /** Reload all extensions without closing the session. Refused during a run. */
@@ -1056,6 +1067,15 @@ export interface ExportHtmlResponse {
   command: "export_html";
   success: true;
   data: Exported;
+}
+
+/** `resume` succeeded. */
+export interface ResumeResponse {
+  type: "response";
+  /** The id of the command, if it had one. */
+  id?: unknown;
+  command: "resume";
+  success: true;
 }
 
 /** `reload` succeeded. */
@@ -2535,8 +2555,8 @@ export interface ToolInfo {
 
 /**
  * The result of a tool call. `structuredContent` is the whole result as data, for hosts of pi 1.5 and for tools
- * that have one (bash, read, tools of MCP servers). `isError` is there if the tool did its work and called the
- * result an error.
+ * that have one (bash, read, tools of MCP servers and of extensions). `isError` is there if the tool did its
+ * work and called the result an error.
  */
 export interface ToolOutcome {
   content: UserBlock[];
@@ -2545,6 +2565,8 @@ export interface ToolOutcome {
   isError?: boolean;
   /** The model need not be asked again, if all results of the turn say so. */
   terminate?: boolean;
+  /** What model calls of the tool have used. */
+  usage?: Usage;
 }
 
 /** What a tool returns: `content` for the model, `details` for the host. */
@@ -2565,6 +2587,8 @@ export interface ToolResultMessage {
   durationMs?: number;
   /** The calls of other tools that the tool made. */
   nestedCalls?: NestedCallNotes;
+  /** What model calls of the tool, and of the tools that it called, have used. */
+  usage?: Usage;
 }
 
 /** A tool as the model sees it. */
@@ -2708,6 +2732,7 @@ export interface Commands {
   compact: { command: CompactCommand; response: CompactResponse };
   set_auto_compaction: { command: SetAutoCompactionCommand; response: SetAutoCompactionResponse };
   export_html: { command: ExportHtmlCommand; response: ExportHtmlResponse };
+  resume: { command: ResumeCommand; response: ResumeResponse };
   reload: { command: ReloadCommand; response: ReloadResponse };
   set_subagent_subscription: { command: SetSubagentSubscriptionCommand; response: SetSubagentSubscriptionResponse };
   get_subagents: { command: GetSubagentsCommand; response: GetSubagentsResponse };

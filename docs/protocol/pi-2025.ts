@@ -310,8 +310,8 @@ export interface ToolCall {
 
 /**
  * The result of a tool call. `structuredContent` is the whole result as data, for hosts of pi 1.5 and for tools
- * that have one (bash, read, tools of MCP servers). `isError` is there if the tool did its work and called the
- * result an error.
+ * that have one (bash, read, tools of MCP servers and of extensions). `isError` is there if the tool did its
+ * work and called the result an error.
  */
 export interface ToolOutcome {
   content: UserBlock[];
@@ -320,6 +320,8 @@ export interface ToolOutcome {
   isError?: boolean;
   /** The model need not be asked again, if all results of the turn say so. */
   terminate?: boolean;
+  /** What model calls of the tool have used. */
+  usage?: Usage;
 }
 
 export interface ToolResultMessage {
@@ -334,6 +336,8 @@ export interface ToolResultMessage {
   durationMs?: number;
   /** The calls of other tools that the tool made. */
   nestedCalls?: NestedCallNotes;
+  /** What model calls of the tool, and of the tools that it called, have used. */
+  usage?: Usage;
 }
 
 /** `delta` is part of the arguments as JSON. */

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairlead.events import RetryEnd, RetryStart
+from fairlead.events import RetryEnd, RetryStart, SummaryRetryEnd, SummaryRetryScheduled, SummaryRetryStart
 from fairlead.extension import Context, Fairlead
 
 
@@ -18,3 +18,15 @@ def setup(fl: Fairlead) -> None:
             context.ui.notify("The provider answers again.")
         else:
             context.ui.notify(f"Given up: {event.error}", "error")
+
+    @fl.on("summarization_retry_scheduled")
+    def failed_summary(event: SummaryRetryScheduled, context: Context) -> None:
+        context.ui.notify(f"The summary failed: {event.error}", "warning")
+
+    @fl.on("summarization_retry_attempt_start")
+    def next_summary(event: SummaryRetryStart, context: Context) -> None:
+        context.ui.set_status("summary", f"asking again for a summary ({event.source}) ...")
+
+    @fl.on("summarization_retry_finished")
+    def last_summary(event: SummaryRetryEnd, context: Context) -> None:
+        context.ui.set_status("summary", None)

@@ -31,7 +31,9 @@ export { Run, type PromptOptions, type RunResult, type RunUsage } from "./run.js
 export {
     ServerClient,
     type Followed,
+    type FollowJobOptions,
     type FollowOptions,
+    type JobEvent,
     type ServerClientOptions,
     type SessionEvent,
 } from "./server-client.js";

@@ -1,9 +1,9 @@
-// The sessions of a server: requests over HTTP, and events without gaps.
+// The sessions and the jobs of a server: requests over HTTP, and events without gaps.
 
 import { ClientError, CommandTimeoutError } from "./errors.js";
 import type { Event } from "./generated/family.js";
 import { HttpMethods, OPERATIONS, type OperationName } from "./generated/http-methods.js";
-import type { Operations, ServeEvent, Snapshot } from "./generated/http.js";
+import type { JobResult, Operations, ServeEvent, Snapshot } from "./generated/http.js";
 import { ConnectionBrokeError, refusalOf, ServerAddress, ServerRefusedError, type ServerOptions } from "./network.js";
 import type { RequestOptions } from "./pending.js";
 
@@ -27,10 +27,30 @@ export interface FollowOptions {
     signal?: AbortSignal;
 }
 
+/** An event of a job of a fleet. The numbers of a job start at 1 and have no gaps. */
+export interface JobEvent {
+    number: number;
+    type: string;
+    [field: string]: unknown;
+}
+
+export interface FollowJobOptions {
+    /** The number of the last event that is known. By default 0: all events come. */
+    after?: number;
+    /** Ends the iteration. */
+    signal?: AbortSignal;
+}
+
 /** Operations that take long by nature. */
-const LONG: ReadonlySet<string> = new Set(["abort", "compact"]);
-/** Operations that are repeated with the same id if the connection breaks. The server accepts each id once. */
-const REPEATABLE: ReadonlySet<string> = new Set(["prompt", "steer", "follow_up"]);
+const LONG: ReadonlySet<string> = new Set(["abort", "compact", "move"]);
+/** Operations that get an id, so that they can be repeated if the connection breaks. The server accepts each id once. */
+const WITH_ID: ReadonlySet<string> = new Set(["prompt", "steer", "follow_up", "prompt_session"]);
+/** Operations that are repeated: jobs have ids of their own. */
+const REPEATABLE: ReadonlySet<string> = new Set([...WITH_ID, "submit_jobs", "cancel_job"]);
+/** Operations whose result is a text. */
+const TEXTS: ReadonlySet<string> = new Set(["job_patch", "session_transcript"]);
+/** The last events of jobs. */
+const ENDED: ReadonlySet<string> = new Set(["done", "failed", "cancelled", "parked"]);
 /** How often a request is sent at most. */
 const MOST_ATTEMPTS = 6;
 /** Milliseconds without a sign of life after which a connection is dead. The server sends one every 15 seconds. */
@@ -65,7 +85,7 @@ export class ServerClient extends HttpMethods {
             const given = Object.entries(params).filter(([, value]) => value !== undefined);
             if (given.length) target += `?${new URLSearchParams(given.map(([key, value]) => [key, String(value)]))}`;
         } else {
-            body = JSON.stringify(REPEATABLE.has(name) ? { id: newId(), ...params } : params);
+            body = JSON.stringify(WITH_ID.has(name) ? { id: newId(), ...params } : params);
         }
         const limit = timeoutMs ?? (LONG.has(name) ? Infinity : (this.#options.timeoutMs ?? 30_000));
         const abort = new AbortController();
@@ -103,12 +123,13 @@ export class ServerClient extends HttpMethods {
             for (;;) {
                 let problem: ClientError | undefined;
                 try {
-                    for await (const { number, event } of this.#listen(sessionId, last, away, signal)) {
+                    for await (const { number, event } of this.#listen("listen", sessionId, last, away, signal)) {
                         let isLost = event.type === "resync";
                         if (number === last + 1 && !isLost) {
                             last = number;
                             yield { number, event };
-                            if (event.type === "session_replaced") [sessionId, last, isLost] = [event.sessionId, 0, true];
+                            if (event.type === "session_replaced") [sessionId, last] = [event.sessionId, 0];
+                            isLost = event.type === "session_replaced" || event.type === "branch_changed";
                         }
                         if (isLost) {
                             snapshot = await fetched();
@@ -117,12 +138,7 @@ export class ServerClient extends HttpMethods {
                         } else if (number > last) break; // something was lost on the way: ask for it again
                     }
                 } catch (error) {
-                    const isTransient =
-                        error instanceof ConnectionBrokeError ||
-                        error instanceof CommandTimeoutError ||
-                        (error instanceof ServerRefusedError && TRANSIENT.has(error.status));
-                    if (!isTransient) throw error;
-                    problem = error as ClientError;
+                    problem = transient(error);
                 }
                 await away.wait(problem, signal);
             }
@@ -131,9 +147,49 @@ export class ServerClient extends HttpMethods {
         }
     }
 
+    /**
+     * Yields the events of a job of a fleet after a number, and new ones as they come, until the job has ended. None is missing
+     * and none comes twice, even if the connection breaks.
+     */
+    async *followJob(jobId: string, { after = 0, signal }: FollowJobOptions = {}): AsyncGenerator<JobEvent, void, undefined> {
+        const away = new Away(this.#options.patienceMs ?? 300_000);
+        const hasEnded = async (): Promise<boolean> =>
+            ENDED.has((await this.getJob(jobId, {}, signal ? { signal } : {})).status);
+        // How many streams in a row have ended without an event: a server that stops ends them too.
+        let empty = 0;
+        try {
+            for (;;) {
+                let problem: ClientError | undefined;
+                empty++;
+                try {
+                    for await (const { number, event } of this.#listen("job_events", jobId, after, away, signal)) {
+                        if (number !== after + 1) break; // something was lost on the way: ask for it again
+                        [after, empty] = [number, 0];
+                        yield { number, ...event };
+                        if (ENDED.has(event.type) && (await hasEnded())) return;
+                    }
+                    if (empty > 1 && (await hasEnded())) return;
+                } catch (error) {
+                    [problem, empty] = [transient(error), 0];
+                }
+                await away.wait(problem, signal);
+            }
+        } catch (error) {
+            if (!signal?.aborted) throw error;
+        }
+    }
+
+    /** Waits until a job of a fleet has ended, and returns its result. */
+    async waitForJob(jobId: string, { signal }: { signal?: AbortSignal } = {}): Promise<JobResult> {
+        for await (const _ of this.followJob(jobId, signal ? { signal } : {}));
+        signal?.throwIfAborted();
+        return this.getJob(jobId);
+    }
+
     /** The events after a number, until the connection ends. */
     async *#listen(
-        sessionId: string,
+        name: "listen" | "job_events",
+        id: string,
         last: number,
         away: Away,
         signal: AbortSignal | undefined,
@@ -145,9 +201,9 @@ export class ServerClient extends HttpMethods {
         let timer = setTimeout(stop, SILENCE_MS);
         try {
             const headers = { Accept: "text/event-stream", "Last-Event-ID": String(last) };
-            const path = OPERATIONS.listen.path.replace("{id}", encodeURIComponent(sessionId));
+            const path = OPERATIONS[name].path.replace("{id}", encodeURIComponent(id));
             const response = await this.#address.send(path, { method: "GET", headers, signal: abort.signal });
-            if (response.status !== 200) throw await refusalOf(this.#address, "listen", response);
+            if (response.status !== 200) throw await refusalOf(this.#address, name, response);
             if (!response.headers.get("content-type")?.startsWith("text/event-stream") || !response.body)
                 throw this.#address.notFairlead("it sends no events");
             away.ends();
@@ -198,6 +254,7 @@ export class ServerClient extends HttpMethods {
             if (signal.aborted) throw error;
             throw this.#address.broke();
         }
+        if (TEXTS.has(name)) return text;
         if (!text) return undefined;
         try {
             return JSON.parse(text);
@@ -205,6 +262,16 @@ export class ServerClient extends HttpMethods {
             throw this.#address.notFairlead(`it answers ${name} with something that is not JSON`);
         }
     }
+}
+
+/** Returns an error after which another attempt may succeed, and throws every other one. */
+function transient(error: unknown): ClientError {
+    const isTransient =
+        error instanceof ConnectionBrokeError ||
+        error instanceof CommandTimeoutError ||
+        (error instanceof ServerRefusedError && TRANSIENT.has(error.status));
+    if (!isTransient) throw error;
+    return error as ClientError;
 }
 
 /** Waits before each new attempt, longer each time, and gives up when the server was away for too long. */

@@ -281,6 +281,16 @@ export abstract class CommandMethods {
     return this.request("export_html", params, options);
   }
 
+  /**
+   * Continue the last run if it was interrupted: the agent was killed or closed during it, or the model failed.
+   * No message is repeated. Tool calls that had ended keep their results. Calls of idempotent tools, and calls
+   * that had not started, are made now; any other call gets a result that says that it may have run. Refused if
+   * the last run has ended.
+   */
+  resume(params: CommandParams<"resume"> = {}, options?: RequestOptions): Promise<CommandData<"resume">> {
+    return this.request("resume", params, options);
+  }
+
   /** Reload all extensions without closing the session. Refused during a run. */
   reload(params: CommandParams<"reload"> = {}, options?: RequestOptions): Promise<CommandData<"reload">> {
     return this.request("reload", params, options);

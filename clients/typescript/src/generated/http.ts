@@ -1,8 +1,11 @@
 // `make generate` writes this file from the declarations in src/fairlead/protocol. Do not edit.
 // The HTTP interface of fairlead serve.
-/** What happened to a message: it started a run, it is queued, or an extension handled it. */
+/**
+ * What happened to a message: it started a run, it is queued, or an extension handled it. `pending` means that
+ * an extension has it, and may ask the user first. Then `prompt_result` follows in every case.
+ */
 export interface AcceptedPrompt {
-  status: "handled" | "queued" | "started";
+  status: "handled" | "pending" | "queued" | "started";
   /** The id of the message: that of the client, or a new one. `prompt_result` repeats it. */
   id: string;
 }
@@ -44,6 +47,13 @@ export interface ApprovalModeChanged {
   mode: "ask" | "auto" | "deny" | "write";
 }
 
+/** The session has moved to another place in its tree. Fetch a snapshot: it has other messages. */
+export interface BranchChanged {
+  type: "branch_changed";
+  /** The last entry there; null at the beginning. */
+  leafId: string | null;
+}
+
 /** What to change. Fields that are absent stay as they are. */
 export interface Changes {
   /** The provider and the id of a model, such as `anthropic/claude-opus-5-5`. */
@@ -51,6 +61,12 @@ export interface Changes {
   thinking?: "high" | "low" | "max" | "medium" | "minimal" | "off" | "xhigh" | null;
   name?: string | null;
   approval?: "ask" | "auto" | "deny" | "write" | null;
+}
+
+/** The texts that were queued. */
+export interface ClearedQueue {
+  steering: string[];
+  followUp: string[];
 }
 
 export interface Compaction {
@@ -128,6 +144,67 @@ export interface ImageContent {
   mimeType: string;
 }
 
+/** A prompt to run once, wherever a worker has room for it. Its fields are those of a line in a file of tasks. */
+export interface Job {
+  /** The name of the job. Submitting the same job again changes nothing. */
+  id: string;
+  prompt: string;
+  /** The directory to work in, which every worker must be able to reach. */
+  workdir?: string | null;
+  /** A repository of git (a path or an address) and the commit to check out. Each job gets its own worktree. */
+  repo?: string | null;
+  commit?: string | null;
+  /** The model, as `--model` names it. null: the default of the worker. */
+  model?: string | null;
+  limits?: JobLimits;
+  /** The provider key whose limits of concurrency and rate apply. */
+  key?: string | null;
+  /** Jobs of the same key with a higher priority start first. */
+  priority?: number;
+  labels?: Record<string, string>;
+  /**
+   * The session that the prompt continues. Its prompts run one at a time, in the order in which they were
+   * submitted. null: its own session, with the id of the job.
+   */
+  session?: string | null;
+  /** The image of a container in which the job's commands run. null: they run beside the worker. */
+  container?: string | null;
+}
+
+/** What a job may use, over all of its attempts. null: no limit. */
+export interface JobLimits {
+  /** How many model calls. */
+  turns?: number | null;
+  /** How many seconds it may run. */
+  seconds?: number | null;
+  /** How many US dollars. */
+  cost?: number | null;
+  /** How many tokens, of all kinds. */
+  tokens?: number | null;
+}
+
+/** What is known of a job. */
+export interface JobResult {
+  id: string;
+  status: "cancelled" | "done" | "failed" | "parked" | "queued" | "running";
+  /** How many times a worker has started it, since it was submitted or retried. */
+  attempts: number;
+  /** What it has cost so far, in US dollars, and what else it used. */
+  cost: number;
+  /** The id of its session. */
+  session: string;
+  turns: number;
+  tokens: number;
+  seconds: number;
+  /** The last answer of the model; null if the job has not ended with one. */
+  answer: string | null;
+  /** Why it failed or was parked. */
+  error: string | null;
+  labels: Record<string, string>;
+  /** The commit with the files that the job left, if it works in a repository. */
+  snapshot: string | null;
+}
+
 /** What a browser exchanges for a cookie. */
 export interface Login {
   /** The code of a login link, or a token. */
@@ -169,6 +246,27 @@ export interface ModelChanged {
 export interface ModelList {
   /** The models that can be used: their provider has a key, or needs none. */
   models: Model[];
+}
+
+/** Where in its tree the session should continue. */
+export interface Move {
+  /**
+   * An entry of the session; null is the beginning. If it is a message of the user, the session continues before
+   * it.
+   */
+  entryId: string | null;
+  /** Whether the model gets a summary of the branch that is left. */
+  summarize?: boolean;
+  /** What the summary should pay attention to. */
+  instructions?: string | null;
+}
+
+/** Where the session stands after a move. */
+export interface Moved {
+  /** The last entry there; null at the beginning. */
+  leafId: string | null;
+  /** The text of the message before which the session stands, to edit and send again. */
+  text?: string;
 }
 
 /** A session to begin. Everything has a default. */
@@ -246,6 +344,13 @@ export interface QueuedMessage {
   images?: ImageContent[];
 }
 
+/** A tool call that has ended. `args` is a short form of its arguments. */
+export interface RecentTool {
+  tool: string;
+  args: string;
+  endMs: number;
+}
+
 /** Events were missed, because the client was away for too long. Fetch a snapshot; later events follow. */
 export interface Resync {
   type: "resync";
@@ -262,13 +367,36 @@ export interface RunningTool {
 }
 
 /** An event that only this server sends. */
-export type ServeEvent = Question | QuestionClosed | PromptResult | SessionReplaced | ModelChanged | ApprovalModeChanged | TodosChanged | Shown | Resync;
+export type ServeEvent = Question | QuestionClosed | PromptResult | SessionReplaced | BranchChanged | ModelChanged | ApprovalModeChanged | TodosChanged | Shown | Resync;
 
 export interface SessionList {
   /** The last changed first. */
   sessions: SessionSummary[];
   /** Pass it as `cursor` to get the next page; absent on the last page. */
   nextCursor?: string;
+}
+
+/** The process that has the lease of a session of a fleet. */
+export interface SessionOwner {
+  name: string;
+  /** When its lease expires unless it is renewed, as ISO 8601 by the clock of the database. */
+  until: string;
+}
+
+/** The body of a prompt to a session. The first prompt of a session says where it works. */
+export interface SessionPrompt {
+  prompt: string;
+  /** Repeating a prompt with the same id returns the same job. It has the label `prompt` with the id. */
+  id?: string | null;
+  workdir?: string | null;
+  repo?: string | null;
+  commit?: string | null;
+  model?: string | null;
+  limits?: JobLimits | null;
+  key?: string | null;
+  priority?: number | null;
+  container?: string | null;
+  labels?: Record<string, string> | null;
 }
 
 /** An extension moved the session to another conversation. Fetch a snapshot of that one. */
@@ -297,6 +425,13 @@ export interface SessionState {
   cost: number;
   /** How many clients listen to its events. */
   listeners: number;
+  /** Whether the last run was cut off, so that `resume` continues it. */
+  interrupted?: boolean;
+  /**
+   * For a session of a fleet that another process works in: who that is. Until then this server can only read
+   * it.
+   */
+  owner?: SessionOwner;
 }
 
 /** A session in a list. */
@@ -309,6 +444,8 @@ export interface SessionSummary {
   updatedAt: string | null;
   /** `saved` means that it is not open. It opens when it is used. */
   status: "compacting" | "idle" | "running" | "saved";
+  /** For a session of a fleet that another process works in: the name of that process. */
+  owner?: string;
 }
 
 /** An extension shows something to the user. It needs no answer. */
@@ -336,7 +473,39 @@ export interface Snapshot {
   runningTools: RunningTool[];
   /** The questions that wait for an answer. */
   questions: Question[];
+  /** How the last prompts ended, for clients that missed the events. */
+  promptResults: PromptResult[];
+  /** The phases of the todo list, as in `todos_changed`. */
+  todos: unknown[];
+  /** The sub-agents that work, as in `subagent_progress` of pi. */
+  subagents: SubagentActivity[];
   lastEvent: number;
+}
+
+/** What a sub-agent has done so far. Long texts are cut. */
+export interface SubagentActivity {
+  index: number;
+  id: string;
+  agent: string;
+  agentSource: "bundled" | "project" | "user";
+  status: "aborted" | "completed" | "failed" | "pending" | "running";
+  /** Its whole prompt, and the part that is for it alone. */
+  task: string;
+  assignment: string;
+  description: string;
+  /** Its last tool calls, oldest first. */
+  recentTools: RecentTool[];
+  /** The last lines of its answers. */
+  recentOutput: string[];
+  toolCount: number;
+  /** Model calls that were answered. */
+  requests: number;
+  /** Tokens and US dollars, including those of its sub-agents. */
+  tokens: number;
+  cost: number;
+  durationMs: number;
+  /** `provider/id` of its model; absent before it starts. */
+  resolvedModel?: string;
 }
 
 /** The todo list has changed. */
@@ -390,9 +559,12 @@ export interface Operations {
   steer: { params: QueuedMessage; result: AcceptedPrompt };
   follow_up: { params: QueuedMessage; result: AcceptedPrompt };
   abort: { params: Record<string, never>; result: SessionState };
+  resume: { params: Record<string, never>; result: SessionState };
   compact: { params: Compaction; result: CompactionResult };
   get_tree: { params: Record<string, never>; result: Tree };
   fork: { params: Fork; result: Forked };
+  move: { params: Move; result: Moved };
+  clear_queue: { params: Record<string, never>; result: ClearedQueue };
   listen: { params: { after?: number }; result: void };
   answer: { params: Answer; result: void };
   list_models: { params: Record<string, never>; result: ModelList };
@@ -401,6 +573,16 @@ export interface Operations {
   log_out: { params: Record<string, never>; result: void };
   healthz: { params: Record<string, never>; result: Health };
   readyz: { params: Record<string, never>; result: Health };
-  metrics: { params: Record<string, never>; result: void };
+  metrics: { params: Record<string, never>; result: string };
   openapi: { params: Record<string, never>; result: unknown };
+  list_jobs: { params: Record<string, never>; result: JobResult[] };
+  submit_jobs: { params: Job | Job[]; result: JobResult[] };
+  get_job: { params: Record<string, never>; result: JobResult };
+  job_events: { params: { after?: number }; result: void };
+  job_patch: { params: Record<string, never>; result: string };
+  cancel_job: { params: Record<string, never>; result: JobResult };
+  retry_job: { params: Record<string, never>; result: JobResult };
+  session_jobs: { params: Record<string, never>; result: JobResult[] };
+  prompt_session: { params: SessionPrompt; result: JobResult };
+  session_transcript: { params: Record<string, never>; result: string };
 }

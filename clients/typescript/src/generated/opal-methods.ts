@@ -32,6 +32,14 @@ export abstract class OpalMethods {
     return this.request("agent/abort", params, options);
   }
 
+  /**
+   * Continue the last run if it was interrupted, without another prompt. Refused if it has ended. An addition of
+   * fairlead.
+   */
+  agentResume(params: OpalParams<"agent/resume">, options?: RequestOptions): Promise<OpalResult<"agent/resume">> {
+    return this.request("agent/resume", params, options);
+  }
+
   /** The state of a session. */
   agentState(params: OpalParams<"agent/state">, options?: RequestOptions): Promise<OpalResult<"agent/state">> {
     return this.request("agent/state", params, options);

@@ -36,6 +36,15 @@ export interface AgentAbortParams {
   session_id: string;
 }
 
+/**
+ * Continue the last run if it was interrupted, without another prompt. Refused if it has ended. An addition of
+ * fairlead.
+ */
+export interface AgentResumeParams {
+  /** The session. */
+  session_id: string;
+}
+
 /** The state of a session. */
 export interface AgentStateParams {
   /** The session. */
@@ -185,6 +194,9 @@ export interface AgentPromptResult {
 
 /** An empty object: the request was carried out. */
 export type AgentAbortResult = Record<string, never>;
+
+/** An empty object: the request was carried out. */
+export type AgentResumeResult = Record<string, never>;
 
 export interface AgentStateResult {
   session_id: string;
@@ -826,6 +838,7 @@ export interface Methods {
   "session/start": { params: SessionStartParams; result: SessionStartResult };
   "agent/prompt": { params: AgentPromptParams; result: AgentPromptResult };
   "agent/abort": { params: AgentAbortParams; result: AgentAbortResult };
+  "agent/resume": { params: AgentResumeParams; result: AgentResumeResult };
   "agent/state": { params: AgentStateParams; result: AgentStateResult };
   "session/list": { params: SessionListParams; result: SessionListResult };
   "session/branch": { params: SessionBranchParams; result: SessionBranchResult };
@@ -867,6 +880,7 @@ export const Methods = {
   SESSION_START: "session/start",
   AGENT_PROMPT: "agent/prompt",
   AGENT_ABORT: "agent/abort",
+  AGENT_RESUME: "agent/resume",
   AGENT_STATE: "agent/state",
   SESSION_LIST: "session/list",
   SESSION_BRANCH: "session/branch",

@@ -193,11 +193,21 @@ test("a lost connection fails what waits for it, and restart connects again", LI
     });
 });
 
-test("connections that are cut anywhere lose and repeat nothing", LIMIT, async () => {
+/** Numbers from 0 up to 1 that are the same for the same seed. */
+function seeded(seed: number): () => number {
+    let state = seed;
+    return () => {
+        state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+        return state / 2 ** 32;
+    };
+}
+
+async function survivesCuts(seed: number): Promise<void> {
+    const chance = seeded(seed);
     await withServer([SLOW], async (server) => {
         await withProxy(
             server.port,
-            () => 1 + Math.floor(Math.random() * 12_000),
+            () => 1 + Math.floor(chance() * 12_000),
             async (port, cuts) => {
                 const { token } = server;
                 const calm = new ServerClient(server.url, { token });
@@ -215,6 +225,39 @@ test("connections that are cut anywhere lose and repeat nothing", LIMIT, async (
                 assert.equal(mirror.snapshots, 1);
             },
         );
+    });
+}
+
+for (const seed of [1, 2, 3])
+    test(`connections that are cut anywhere lose and repeat nothing (${seed})`, LIMIT, () => survivesCuts(seed));
+
+test("a move within the tree brings a snapshot, and what waits is taken back", LIMIT, async () => {
+    const turns = [{ text: "first" }, { text: "second" }, { text: WORDS, holdAfter: 3 }];
+    await withServer(turns, async ({ url, token }) => {
+        const client = new ServerClient(url, { token });
+        const { id } = await client.createSession();
+        const mirror = new Mirror();
+        const following = client.follow(id);
+        const until = async (found: () => boolean): Promise<void> => {
+            while (!found()) mirror.apply((await following.next()).value as Followed);
+        };
+        for (const [count, text] of [[2, "one"], [4, "two"]] as const) {
+            await client.prompt(id, { text });
+            await until(() => mirror.texts.length === count && mirror.open === undefined);
+            await untilIdle(client, id);
+        }
+        const { entries } = await client.getTree(id);
+        const moved = await client.move(id, { entryId: entries[2]!.id });
+        assert.equal(moved.text, "two");
+        await until(() => mirror.snapshots === 2);
+        assert.deepEqual(mirror.texts, ["one", "first"]);
+        await client.prompt(id, { text: "three" });
+        await until(() => Boolean(mirror.open));
+        await client.steer(id, { text: "left" });
+        assert.deepEqual(await client.clearQueue(id), { steering: ["left"], followUp: [] });
+        await client.abort(id);
+        await until(() => mirror.texts.length === 4);
+        assert.deepEqual(mirror.texts.slice(0, 3), ["one", "first", "three"]);
     });
 });
 
@@ -256,6 +299,34 @@ test("a slow reader gets a snapshot instead of what it missed", LIMIT, async () 
         assert.ok(mirror.snapshots > 1);
     });
 });
+
+test("jobs of a fleet are submitted, followed from any number on, and cancelled", LIMIT, async () => {
+    await withServer([], usesJobs, ["--db", "sqlite:///jobs.db"]);
+});
+
+async function usesJobs(server: Server): Promise<void> {
+    const client = new ServerClient(server.url, { token: server.token });
+    const task = { prompt: "Say hello.", workdir: "." };
+    const jobs = await client.submitJobs([{ id: "a", ...task }, { id: "b", ...task }]);
+    assert.deepEqual(jobs.map((job) => [job.id, job.status]), [["a", "queued"], ["b", "queued"]]);
+    const prompted = await client.promptSession("chat", { ...task, id: "p-1" });
+    assert.equal((await client.promptSession("chat", { ...task, id: "p-1" })).id, prompted.id);
+    assert.deepEqual((await client.sessionJobs("chat")).map((job) => job.labels), [{ prompt: "p-1" }]);
+    const following = client.followJob("a");
+    const first = await following.next();
+    assert.deepEqual([first.value?.number, first.value?.type], [1, "queued"]);
+    assert.equal((await client.cancelJob("a")).status, "cancelled");
+    const seen = [];
+    for await (const event of following) seen.push(event);
+    assert.deepEqual(seen.map((event) => [event.number, event.type]), [[2, "cancelled"]]);
+    for await (const event of client.followJob("a", { after: 2 })) assert.fail(event.type);
+    assert.equal((await client.waitForJob("a")).status, "cancelled");
+    assert.equal((await client.retryJob("a")).status, "queued");
+    assert.equal((await client.getJob("a")).status, "queued");
+    assert.equal(await client.jobPatch("b"), "");
+    assert.deepEqual((await client.listJobs()).length, 3);
+    await assert.rejects(client.sessionTranscript("none"), /There is no session/);
+}
 
 test("a signal ends the iteration", LIMIT, async () => {
     await withServer([SLOW], async ({ url, token }) => {
