@@ -19,14 +19,14 @@ run: ## Chat with the best available model: a provider's key, a local server, or
 test: $(READY) ## Run the tests that need only this checkout
 	$(BIN)/pytest -n auto $(ARGS)
 
-test-system: $(READY) peers test-core-versions ## Run the tests with real peers, and a subset on other Python versions
+test-system: $(READY) peers ## Run the tests with real peers, terminals, browsers and databases
 	$(BIN)/pytest -m system -n auto --dist loadfile $(ARGS)
 
 test-model: $(READY) ## Let a small real model solve small tasks, beside pi (1.1 GB to download, up to an hour; not in CI)
 	$(BIN)/python -m bench.model_tasks $(ARGS)
 
 test-core-versions: ## Run tests/core and tests/wire on Python 3.12 and 3.13, where installed
-	$(PYTHON) scripts/core_versions.py
+	$(PYTHON) scripts/core_versions.py $(ARGS)
 
 endurance: $(READY) ## Run the tests that take hours: fuzzing, faults, kills, slow peers, secrets (ARGS="framing --seed 2"; not in CI)
 	$(BIN)/python -m tests.endurance $(ARGS)

@@ -1,6 +1,6 @@
 """Run the tests of the core and the wire on newer Pythons, each in its own environment (.venv-3.12, ...).
 
-A version that is not installed is named and skipped.
+A version that is not installed is named and skipped. Arguments go to pytest.
 """
 
 from __future__ import annotations
@@ -33,12 +33,8 @@ def tested(version: str, python: str) -> bool:
     set_up = subprocess.run([python, "scripts/setup.py", directory, "test"], cwd=ROOT, check=False)
     if set_up.returncode:
         return False
-    return (
-        subprocess.run(
-            [str(ROOT / directory / "bin" / "python"), "-m", "pytest", "-n", "auto", *TESTS], cwd=ROOT, check=False
-        ).returncode
-        == 0
-    )
+    pytest = [str(ROOT / directory / "bin" / "python"), "-m", "pytest", "-n", "auto", *TESTS, *sys.argv[1:]]
+    return subprocess.run(pytest, cwd=ROOT, check=False).returncode == 0
 
 
 def find(version: str) -> str | None:

@@ -11,14 +11,21 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.support.once_more import OnceMore
 
 # How long an example takes depends on what else the machine does.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
 
 
-def pytest_configure() -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--once-more", type=int, default=0, metavar="N", help="run up to N failed tests once more, alone")
+
+
+def pytest_configure(config: pytest.Config) -> None:
     """Let Ctrl+C reach the programs that tests start, also if the tests run in the background, where a shell ignores it."""
+    if config.option.once_more and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(OnceMore(config.option.once_more))
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -55,7 +56,8 @@ def outcomes(folder: Path) -> list[str]:
     (folder / "test_file.py").write_text(FILE)
     (folder / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
     command = [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", str(folder)]
-    output = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False).stdout
+    environment = {**os.environ, "PYTHONPATH": str(TESTS.parent)}
+    output = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env=environment).stdout
     summary = output.partition("short test summary info")[2]
     # Where the variable CI is set, the summary of a failure goes on over several lines.
     found = re.findall(r"^(PASSED|FAILED|ERROR) test_file\.py::(\S+)", summary, re.MULTILINE)
