@@ -165,9 +165,9 @@ command.main()
 """
     late = {
         "binascii",
-        "fairlead.core.calls",
+        "fairlead.core.calls.turn",
         "fairlead.core.images",
-        "fairlead.core.interrupted_calls",
+        "fairlead.core.calls.interrupted",
         "fairlead.session.context.overflow",
         "fairlead.session.history.reading",
         "fairlead.session.history.tree",

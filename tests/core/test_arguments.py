@@ -7,7 +7,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from fairlead.core.arguments import fitted, problems
+from fairlead.core.calls.arguments import fitted, problems
 
 
 def schema(required: tuple[str, ...] = (), /, **properties: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable
 from typing import Any
 
 from fairlead.core import events as e
-from fairlead.core.call_execution import ABORTED
+from fairlead.core.calls.execution import ABORTED
 from fairlead.core.loop import AfterCall, BeforeCall, LoopCallbacks, TurnSetup, run_agent
 from fairlead.core.messages import Message, TextContent, ToolCall, user_message
 from fairlead.core.model import ModelRequest

@@ -10,7 +10,7 @@ from tests.session.killed import DONE, Counted, as_killed, call, results, resume
 from tests.session.scene import Listener, a_kept_session, file_of, held, said, settled, talk, texts
 
 from fairlead.core import events as e
-from fairlead.core.interrupted_calls import INTERRUPTED, RESULT_LOST
+from fairlead.core.calls.interrupted import INTERRUPTED, RESULT_LOST
 from fairlead.core.messages import Message, ToolResultMessage
 from fairlead.testing import Scripted, Turn
 

@@ -50,7 +50,7 @@ _OF_A_PROMPT = (
     "extend.search_paths",
     "models.limiter",
     "models.http.pool",
-    "core.calls",
+    "core.calls.turn",
 )
 
 

@@ -97,7 +97,7 @@ class OutputType:
 def _from_schema(schema: Mapping[str, Any]) -> tuple[dict[str, Any], Callable[[str], Any]]:
     import jsonschema_rs
 
-    from fairlead.core.arguments import fitted, problems
+    from fairlead.core.calls.arguments import fitted, problems
 
     def refuse(uri: str) -> Any:
         raise ValueError(f"references outside the schema are not followed: {uri}")

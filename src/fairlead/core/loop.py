@@ -39,7 +39,7 @@ from fairlead.core.runtime import CancelToken, Runtime
 from fairlead.core.tool import Approver, Schedule, Tool, ToolResult
 
 if TYPE_CHECKING:
-    from fairlead.core.interrupted_calls import CallJournal, InterruptedCalls
+    from fairlead.core.calls.interrupted import CallJournal, InterruptedCalls
 
 M = TypeVar("M", bound=Message)
 
@@ -168,7 +168,7 @@ async def run_agent(
         results: list[ToolResultMessage] = []
         ends_run = False
         if calls:
-            from fairlead.core.calls import run_calls  # most first answers have no calls
+            from fairlead.core.calls.turn import run_calls  # most first answers have no calls
 
             results, ends_run = await run_calls(run, turn, end, say, interrupted)
         interrupted = None

@@ -16,7 +16,7 @@ from fairlead.core.runtime import CancelToken
 from fairlead.errors import ToolError
 
 if TYPE_CHECKING:
-    from fairlead.core.nested import NestedResult
+    from fairlead.core.calls.nested import NestedResult
 
 #: How the calls of one turn run, see `groups`.
 Schedule: TypeAlias = Literal["together", "exclusive", "sequential"]
@@ -253,7 +253,7 @@ class Tool(Struct, frozen=True):
         validator = self._check[0]
         if validator.is_valid(arguments):
             return arguments
-        from fairlead.core.arguments import fitted, problems
+        from fairlead.core.calls.arguments import fitted, problems
 
         fitting = fitted(self.parameters, arguments)
         if not validator.is_valid(fitting):
@@ -300,7 +300,7 @@ def groups(calls: Sequence[ToolCall], tools: Mapping[str, Tool], schedule: Sched
 def _validator(schema: dict[str, Any]) -> Any:
     import jsonschema_rs
 
-    from fairlead.core.schema_cost import MOST_BACKTRACKING, check_cost
+    from fairlead.core.calls.schema_cost import MOST_BACKTRACKING, check_cost
 
     check_cost(schema)
     patterns = jsonschema_rs.FancyRegexOptions(backtrack_limit=MOST_BACKTRACKING)

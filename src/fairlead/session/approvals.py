@@ -16,7 +16,7 @@ from msgspec import Struct
 from fairlead.config.home import user_folder
 from fairlead.config.settings import ApprovalMode
 from fairlead.core.approval import Allow, ApprovalAnswer, ApprovalRequest, Deny, FileChange
-from fairlead.core.call_execution import ABORTED
+from fairlead.core.calls.execution import ABORTED
 from fairlead.core.events import Event, SessionReplaced, ToolApprovalRequested, ToolApprovalResolved
 from fairlead.core.lenient import scrub, scrub_text
 from fairlead.core.runtime import CancelToken

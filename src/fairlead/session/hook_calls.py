@@ -9,11 +9,11 @@ from contextvars import ContextVar
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from fairlead.core.calls.nested import NestedCall
 from fairlead.core.events import Event
 from fairlead.core.loop import AfterCall, BeforeCall
 from fairlead.core.messages import Message, ToolCall
 from fairlead.core.model import ModelRequest, ModelStream
-from fairlead.core.nested import NestedCall
 from fairlead.core.runtime import CancelToken, Interrupted
 from fairlead.core.tool import Tool, ToolResult
 from fairlead.errors import RunAborted

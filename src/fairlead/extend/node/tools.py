@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 
+from fairlead.core.calls.nested import NestedResult
 from fairlead.core.messages import Usage, UserBlock
-from fairlead.core.nested import NestedResult
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import Tool, ToolContext, ToolResult, as_structured
 from fairlead.errors import ConfigError, ToolError

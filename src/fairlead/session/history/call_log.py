@@ -37,13 +37,13 @@ from fairlead.session.history.entries import (
 )
 
 if TYPE_CHECKING:
-    from fairlead.core.interrupted_calls import InterruptedCalls
+    from fairlead.core.calls.interrupted import InterruptedCalls
     from fairlead.session.history.conversation import Conversation
     from fairlead.session.history.log import Log
 
 
 class CallLog:
-    """Notes the calls of a conversation. Implements `fairlead.core.interrupted_calls.CallJournal`."""
+    """Notes the calls of a conversation. Implements `fairlead.core.calls.interrupted.CallJournal`."""
 
     def __init__(self, conversation: Conversation) -> None:
         self._conversation = conversation
@@ -126,7 +126,7 @@ def finish_calls(conversation: Conversation, now_ms: int) -> None:
     """Add the missing results of calls that were noted before the process was killed: the conversation continues after them."""
     found = find_interruption(conversation.log) if conversation.has_begun else None
     if found is not None and found.calls is not None and found.is_noted:
-        from fairlead.core.interrupted_calls import interrupted_result
+        from fairlead.core.calls.interrupted import interrupted_result
 
         for call in found.calls.unanswered():
             conversation.add(found.calls.ended.get(call.id) or interrupted_result(call, now_ms))
@@ -157,7 +157,7 @@ def _after_answer(
             started.add(str(note.get("id")))
     # Without any note, another program may have made the calls, so nothing is known about them.
     unstarted = {call.id for call in calls if call.id not in started and call.id not in ended} if notes else set[str]()
-    from fairlead.core.interrupted_calls import InterruptedCalls
+    from fairlead.core.calls.interrupted import InterruptedCalls
 
     return Interruption(InterruptedCalls(message, told, ended, unstarted), is_noted=bool(notes))
 
@@ -168,7 +168,7 @@ def _result_in(note: dict[str, Any], calls: dict[str, ToolCall]) -> ToolResultMe
     if "message" in note:
         message = decode_message(encode_message(note["message"]))
         return message if isinstance(message, ToolResultMessage) else None
-    from fairlead.core.interrupted_calls import RESULT_LOST, interrupted_result
+    from fairlead.core.calls.interrupted import RESULT_LOST, interrupted_result
 
     call = calls.get(str(note.get("id")))
     return None if call is None else interrupted_result(call, 0, RESULT_LOST)

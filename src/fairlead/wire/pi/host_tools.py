@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import UNSET
 
-from fairlead.core.calls import not_found
+from fairlead.core.calls.turn import not_found
 from fairlead.core.messages import TextContent
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import Tool, ToolContext, ToolResult

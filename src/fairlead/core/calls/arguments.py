@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any, cast
 
-from fairlead.core.schema_cost import can_explain
+from fairlead.core.calls.schema_cost import can_explain
 
 #: How many problems of one call the model sees, and how many characters of each.
 MOST_PROBLEMS = 20

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from msgspec import UNSET
 
-from fairlead.core.call_execution import ABORTED, NestedCalls, Nesting, execute, failure, shown_name, valid_result
+from fairlead.core.calls.execution import ABORTED, NestedCalls, Nesting, execute, failure, shown_name, valid_result
+from fairlead.core.calls.interrupted import INTERRUPTED, InterruptedCalls
+from fairlead.core.calls.nested import CallRecord
 from fairlead.core.events import ToolEnd, ToolStart
-from fairlead.core.interrupted_calls import INTERRUPTED, InterruptedCalls
 from fairlead.core.lenient import json_problem
 from fairlead.core.messages import Message, TextContent, ToolCall, ToolResultMessage
 from fairlead.core.model import StreamEnd
-from fairlead.core.nested import CallRecord
 from fairlead.core.tool import Schedule, StructuredResult, Tool, ToolResult, effective_schedule, groups
 from fairlead.errors import ToolError
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from fairlead.core.calls.nested import CallRecord, NestedCall, NestedResult
 from fairlead.core.events import ToolEnd, ToolRunning, ToolStart, ToolUpdate
 from fairlead.core.lenient import scrub, scrub_text
 from fairlead.core.messages import TextContent, ToolCall, UserBlock
-from fairlead.core.nested import CallRecord, NestedCall, NestedResult
 from fairlead.core.runtime import CancelToken, Interrupted, TimedOut
 from fairlead.core.tool import ApprovedFile, Schedule, StructuredResult, Tool, ToolContext, ToolResult
 from fairlead.errors import ToolError
