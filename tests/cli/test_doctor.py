@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.cli.command import Command, Scripted
 
-from fairlead.cli.subcommands import doctor_checks
+from fairlead.cli.subcommands.doctor import checks
 from fairlead.errors import ConfigError
 from fairlead.testing import ProviderServer
 
@@ -133,7 +133,7 @@ def test_node_on_the_machine_makes_the_extra_unnecessary(monkeypatch: pytest.Mon
         return "/usr/bin/node"
 
     monkeypatch.setattr("fairlead.extend.node.program.find_node", find)
-    monkeypatch.setattr(doctor_checks, "missing_packages", lambda name: ["something"])  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
-    extra = next(finding for finding in doctor_checks._extras() if finding.name == "node")  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(checks, "missing_packages", lambda name: ["something"])  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    extra = next(finding for finding in checks._extras() if finding.name == "node")  # pyright: ignore[reportPrivateUsage]
     assert extra.status == ("ok" if has_node else "off")
     assert ("not needed" in extra.text) == has_node

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fairlead.cli.flags import Flag
-from fairlead.cli.subcommands.fleet_table import FLEET_SUBCOMMANDS
+from fairlead.cli.subcommands.fleet import FLEET_SUBCOMMANDS
 from fairlead.cli.subcommands.subcommand import Subcommand
 
 if TYPE_CHECKING:
@@ -338,7 +338,7 @@ SUBCOMMANDS: tuple[Subcommand, ...] = (
         name="doctor",
         group="help",
         summary="check keys, models, programs and settings",
-        run="doctor:doctor",
+        run="doctor.command:doctor",
         usage=("[--offline] [--json] [--model PATTERN]",),
         about="Shows what was found on this machine, what is missing and the command that fixes it. Asks the model one short\n"
         "question. Keys are never shown. The exit code is 1 if something does not work.",

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from fairlead.cli.console import say
+from fairlead.cli.subcommands.fleet.worker import database
 from fairlead.cli.subcommands.subcommand import Options, Subcommand
 from fairlead.cli.subcommands.table import find
-from fairlead.cli.subcommands.worker import database
 from fairlead.errors import ConfigError
 from fairlead.export.contents import count
 
@@ -69,7 +69,7 @@ def _action(action: str, command: Subcommand, options: Options, rest: Sequence[s
     if rest:
         raise command.usage_error(f"fairlead jobs {action} takes no words, got {rest[0]!r}.")
     if action == "watch":
-        from fairlead.cli.subcommands.jobs_watch import watch
+        from fairlead.cli.subcommands.fleet.watch import watch
 
         return watch
     return lambda fleet: _list(fleet, as_json=options.has("json"))

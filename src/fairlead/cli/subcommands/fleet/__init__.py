@@ -1,4 +1,4 @@
-"""The rows of the table of subcommands for fleets: `worker` and `jobs`."""
+"""The subcommands for fleets, `worker` and `jobs`, and their rows in the table of subcommands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FLEET_SUBCOMMANDS: tuple[Subcommand, ...] = (
         name="worker",
         group="fleet",
         summary="run the jobs of a database",
-        run="worker:worker",
+        run="fleet.worker:worker",
         usage=("--db URL [--sessions N] [FLAGS]",),
         about="Runs jobs that `fairlead jobs submit` or fairlead.jobs has queued, in a process per core. When a worker\n"
         "dies, another one continues its jobs. The secret of a job's key is read from FAIRLEAD_KEY_NAME.",
@@ -38,7 +38,7 @@ FLEET_SUBCOMMANDS: tuple[Subcommand, ...] = (
         name="jobs",
         group="fleet",
         summary="submit, list, watch, cancel, retry or export jobs",
-        run="jobs:jobs",
+        run="fleet.jobs:jobs",
         usage=(
             "submit --db URL TASKS.jsonl",
             "list --db URL [--json]",

@@ -13,7 +13,7 @@ from fairlead import __version__
 from fairlead.cli.console import StatusLine, say
 from fairlead.cli.flags import Arguments, UsageError
 from fairlead.cli.start import run
-from fairlead.cli.subcommands.doctor_checks import Finding, check_machine
+from fairlead.cli.subcommands.doctor.checks import Finding, check_machine
 from fairlead.cli.subcommands.table import command_named
 from fairlead.wire.dialects import Program
 

@@ -1,0 +1,1 @@
+"""`fairlead doctor`: the command and its checks."""
