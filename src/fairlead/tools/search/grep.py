@@ -169,8 +169,8 @@ class _Tree:
         first = await asyncio.to_thread(self._walk_on, size, WALKED_FIRST) if WALKED_FIRST else []
         if self._last is not None and isinstance(searcher, Ripgrep):
             ripgrep = RipgrepWalk(searcher, self._workspace, self._root, wanted, self._glob, cancel)
-            if await ripgrep.prepare(respect_ignored=self._respect_ignored):
-                found, after = await ripgrep.first_matching(), ()
+            found, after = await ripgrep.first_matching(respect_ignored=self._respect_ignored), ()
+            if found is not None:
                 while True:
                     for at in range(0, len(found.files), size):
                         yield found.files[at : at + size]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import AsyncGenerator, Generator, Sequence
+from collections.abc import AsyncGenerator, Generator, Iterable, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
@@ -30,7 +30,7 @@ from fairlead.tools.search.searchers import (
     ripgrep_pattern,
     search_process,
 )
-from fairlead.tools.search.walk import TreeRules, rules_above
+from fairlead.tools.search.walk import TreeRules, marks_of, rules_above
 from fairlead.tools.workspace import Workspace
 
 #: The names that lead to a file from the folder searched.
@@ -67,6 +67,16 @@ class Candidates(Struct):
     complete: bool
 
 
+class _Rules(Struct):
+    """Which files are ignored, for us and as a text for ripgrep."""
+
+    tree: TreeRules | None
+    text: str
+
+    def ignore(self, name: Parts) -> bool:
+        return self.tree is not None and self.tree.ignores_file(name)
+
+
 class RipgrepWalk:
     """Looks for `wanted` in the files below the real path `root`. `glob` chooses among them."""
 
@@ -81,38 +91,46 @@ class RipgrepWalk:
         self._glob = glob
         self._is_chosen = chooser(glob)
         self._cancel = cancel
-        #: None: nothing is ignored.
-        self._rules: TreeRules | None = None
-        self._rules_text = ""
+        self._rules = _Rules(None, "")
         self._was_late = False
 
-    async def prepare(self, *, respect_ignored: bool) -> bool:
-        """Find out which files are ignored. Returns whether ripgrep can do the walk. Raises ToolError if it fails."""
+    async def first_matching(self, *, respect_ignored: bool) -> Candidates | None:
+        """Return the first files that match, as far as they are found soon; None if ripgrep cannot do the walk.
+
+        Raises ToolError if ripgrep fails. In most trees only the root has ignore rules. So the search begins with those, while
+        another process looks for others. If there are any, it begins again.
+        """
         if self._workspace.sandbox is not None and not self._root.is_relative_to(self._cwd):
-            return False  # a sandbox may show something else under that name
+            return None  # a sandbox may show something else under that name
         if not respect_ignored:
-            return True
-        marked: dict[Parts, set[str]] = {}
-        async with aclosing(self._run(["--null", "--no-config", "--no-messages", "--files", *_MARKS])) as names:
-            async for name in names:
-                folder, mark = (name[:-2], ".git") if name[-1] == "HEAD" else (name[:-1], name[-1])
-                marked.setdefault(folder, set()).add(mark)
-                if len(marked) > _MOST_MARKED:
-                    return False
-        return await asyncio.to_thread(self._read_rules, marked)
+            return await self._search_in_order(self._rules)
+        guess = await asyncio.to_thread(self._read_rules, {(): marks_of(self._root)})
+        early = None if guess is None else asyncio.create_task(self._search_in_order(guess))
+        try:
+            rules = await self._find_rules()
+            if rules is None:
+                return None
+            self._rules = rules
+            if early is not None and guess is not None and guess.text == rules.text:
+                found = await early
+                return Candidates([name for name in found.files if not rules.ignore(name)], found.complete)
+        finally:
+            if early is not None:
+                early.cancel()
+                await asyncio.gather(early, return_exceptions=True)
+        return await self._search_in_order(rules)
 
-    async def first_matching(self) -> Candidates:
-        """Return the first files that match, as far as they are found soon. Raises ToolError if ripgrep fails.
+    async def _search_in_order(self, rules: _Rules) -> Candidates:
+        """Let ripgrep walk in order, with one thread, so that it ends when there are enough files.
 
-        ripgrep walks in order, with one thread, so it ends when there are enough files. That is much less work for a common
-        pattern, and takes longer in a large tree without matches.
+        That is much less work for a common pattern, and takes longer in a large tree without matches.
         """
         found: list[Parts] = []
         options = [*_IN_ORDER, *_NEVER, *_names_alone(self._glob), *ripgrep_pattern(self._wanted)]
         self._was_late = False
-        async with aclosing(self._run(options, self._rules_text, SOON)) as names:
+        async with aclosing(self._run(options, rules.text, SOON)) as names:
             async for name in names:
-                if not self._is_chosen(name) or (self._rules is not None and self._rules.ignores_file(name)):
+                if not self._is_chosen(name) or rules.ignore(name):
                     continue
                 if found and name < found[-1]:  # names that are not Unicode have another order here
                     return Candidates([], complete=False)
@@ -127,9 +145,9 @@ class RipgrepWalk:
         found: list[Parts] = []
         last: Parts | None = None  # nothing after it is kept
         options = ["--null", "--files-with-matches", *_NEVER, *_names_alone(self._glob), *ripgrep_pattern(self._wanted)]
-        async with aclosing(self._run(options, self._rules_text)) as names:
+        async with aclosing(self._run(options, self._rules.text)) as names:
             async for name in names:
-                if name <= after or not self._is_chosen(name) or (self._rules is not None and self._rules.ignores_file(name)):
+                if name <= after or not self._is_chosen(name) or self._rules.ignore(name):
                     continue
                 if last is None or name < last:
                     found.append(name)
@@ -138,11 +156,21 @@ class RipgrepWalk:
                     last = found[-1]
         return Candidates(sorted(found), complete=last is None)
 
-    def _read_rules(self, marked: dict[Parts, set[str]]) -> bool:
-        self._rules = TreeRules(self._root, rules_above(self._root, self._cwd), marked)
-        text = self._rules.for_ripgrep(_MOST_RULES)
-        self._rules_text = text or ""
-        return text is not None
+    async def _find_rules(self) -> _Rules | None:
+        """Find out which files are ignored; None if ripgrep cannot tell. Raises ToolError if ripgrep fails."""
+        marked: dict[Parts, set[str]] = {}
+        async with aclosing(self._run(["--null", "--no-config", "--no-messages", "--files", *_MARKS])) as names:
+            async for name in names:
+                folder, mark = (name[:-2], ".git") if name[-1] == "HEAD" else (name[:-1], name[-1])
+                marked.setdefault(folder, set()).add(mark)
+                if len(marked) > _MOST_MARKED:
+                    return None
+        return await asyncio.to_thread(self._read_rules, marked)
+
+    def _read_rules(self, marked: Mapping[Parts, Iterable[str]]) -> _Rules | None:
+        tree = TreeRules(self._root, rules_above(self._root, self._cwd), marked)
+        text = tree.for_ripgrep(_MOST_RULES)
+        return None if text is None else _Rules(tree, text)
 
     async def _run(self, options: Sequence[str], rules: str = "", deadline: float | None = None) -> AsyncGenerator[Parts, None]:
         """Run ripgrep in the tree, for at most `deadline` seconds. Yields the names that it prints, in no order."""
@@ -162,7 +190,7 @@ class RipgrepWalk:
                         parts = tuple(os.fsdecode(name).removeprefix("./").split("/"))
                         if not _NOT_BELOW.intersection(parts):
                             yield parts
-                self._was_late = process.late
+                self._was_late |= process.late
                 await check_ripgrep(process, self._cancel)
 
 

@@ -184,6 +184,11 @@ def rules_above(folder: Path, stop: Path) -> IgnoreRules:
     return IgnoreRules(tuple(files))
 
 
+def marks_of(folder: Path) -> list[str]:
+    """Return which of `.gitignore` and `.git` a folder holds."""
+    return [name for name in (".gitignore", ".git") if os.path.lexists(folder / name)]
+
+
 def _is_repository(folder: Path) -> bool:
     """Whether a folder is the root of a git repository. An empty `.git` means nothing to git: a sandbox keeps one in position."""
     git = folder / ".git"
