@@ -138,8 +138,12 @@ class AgentProcess:
         while asleep < 25:  # half a second: after a fifth of one, fairlead looks for what killed processes left behind
             time.sleep(0.02)
             # Not from the CPU time: on a busy machine, an agent that wants to work may get none.
-            threads = [path.read_text() for path in Path(f"/proc/{self._process.pid}/task").glob("*/stat")]
-            asleep = asleep + 1 if all(thread.rpartition(")")[2].split()[0] == "S" for thread in threads) else 0
+            try:
+                threads = [path.read_text() for path in Path(f"/proc/{self._process.pid}/task").glob("*/stat")]
+            except (FileNotFoundError, ProcessLookupError):  # a thread ended meanwhile
+                asleep = 0
+            else:
+                asleep = asleep + 1 if all(thread.rpartition(")")[2].split()[0] == "S" for thread in threads) else 0
 
     def finish(self, timeout: float = 10) -> float:
         """Close the agent's input, wait for its end, and return its peak memory in MiB.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -99,6 +100,19 @@ def test_long_output_whose_log_has_another_name_each_time_is_the_same() -> None:
 )
 def test_work_that_goes_on_is_not_ended(turns: list[Any]) -> None:
     assert len(play(Limits(0, 4), *turns)) == len(turns)
+
+
+def test_long_calls_are_compared_whole_and_not_kept() -> None:
+    def write(last: str) -> Any:
+        return call("write", content="x" * 1_000_000 + last), result("y" * 1_000_000 + last), False
+
+    tracemalloc.start()
+    limits = Limits(0, 4)
+    assert play(limits, write("a"), write("b"), write("a"), write("c")) == [[False]] * 4
+    kept = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert kept < 100_000
+    assert play(limits, write("c"), write("c")) == [[True], [True]]
 
 
 def test_identical_calls_of_one_turn_count_once() -> None:

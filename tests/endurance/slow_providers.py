@@ -25,7 +25,7 @@ STARTS_PROCESSES = True
 
 _MIB = 1 << 20
 #: The memory that a huge answer may take, as a multiple of its size: the text, its JSON, and the line of the session file.
-TIMES = 12
+TIMES = 8
 
 
 def _bytewise(text: str) -> Iterator[bytes]:

@@ -24,6 +24,10 @@ def written(path: Path, **servers: dict[str, Any]) -> str:
     return str(path)
 
 
+#: Settings with which the first prompt waits until the servers are ready, also on a busy machine.
+PATIENT = {"mcp": {"waitSeconds": 100}}
+
+
 def tools_asked(host: Stage) -> list[str]:
     """The tools of MCP servers in the last request to the model."""
     tools: list[dict[str, Any]] = host.provider.requests[-1].body.get("tools") or []
@@ -78,7 +82,7 @@ def test_an_idle_process_ends_its_servers(tmp_path: Path) -> None:
 def test_servers_of_the_user_are_found_and_those_of_a_project_wait_for_trust(tmp_path: Path) -> None:
     entry = {"mcpServers": {"theirs": raw_server("plain")}}
     files = {".mcp.json": json.dumps(entry), ".fairlead/mcp.json": json.dumps(entry)}
-    with stage(tmp_path, "pi", files=files) as host:
+    with stage(tmp_path, "pi", files=files, settings=PATIENT) as host:
         written(host.around.home / "mcp.json", mine=raw_server("plain"))
         with again(host) as other:
             other.send({"id": "p", "type": "prompt", "message": "go"})
@@ -88,7 +92,7 @@ def test_servers_of_the_user_are_found_and_those_of_a_project_wait_for_trust(tmp
             other.until("agent_settled")
             assert tools_asked(other) == ["mcp__mine__ok", "mcp__mine__die"]
             assert other.stderr() == ""
-        (host.around.home / "settings.json").write_text(json.dumps({"defaultProjectTrust": "always"}))
+        (host.around.home / "settings.json").write_text(json.dumps({"defaultProjectTrust": "always", **PATIENT}))
         with again(host) as other:
             other.prompt("go")
             assert tools_asked(other) == ["mcp__mine__ok", "mcp__mine__die", "mcp__theirs__ok", "mcp__theirs__die"]
@@ -104,6 +108,8 @@ def test_an_isolated_run_has_only_the_servers_that_it_is_given(tmp_path: Path) -
         env = {"ANTHROPIC_API_KEY": "sk", "ANTHROPIC_BASE_URL": host.provider.url}
         with again(host, "--isolated", "--mcp-config", config, model="anthropic/claude-sonnet-4-5", env=env) as other:
             other.prompt("go")
+            if not tools_asked(other):  # it has no settings, so the first prompt waits for 10 seconds only
+                other.prompt("again")
             assert tools_asked(other) == ["mcp__given__ok", "mcp__given__die"]
 
 

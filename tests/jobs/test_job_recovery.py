@@ -218,7 +218,11 @@ async def test_a_worker_that_notices_that_it_lost_a_job_leaves_its_session_to_be
 
     for name, value in fleet.env.items():
         monkeypatch.setenv(name, value)
-    commands = ["echo 0 >> ran", "echo 1 >> ran; while [ ! -e go ]; do sleep 0.05; done", "echo 2 >> ran; sleep 600"]
+    commands = [
+        "echo 0 >> ran",
+        "echo 1 >> ran; while [ ! -e go ]; do sleep 0.05; done",
+        "echo 2 >> ran; [ -e lost ] || sleep 600",
+    ]
     async with Jobs(fleet.url) as jobs:
         await jobs.submit(fleet.job("a", *commands))
         worker = Worker(WorkerSettings(url=fleet.url, worker="w", sessions=2, data=str(fleet.root)))
@@ -229,6 +233,7 @@ async def test_a_worker_that_notices_that_it_lost_a_job_leaves_its_session_to_be
         await database.close()
         (fleet.workdir / "go").touch()
         await first
+        (fleet.workdir / "lost").touch()  # the third command may have started by now, or not
         await worker.run_claimed("a", 1)
         assert (await jobs.get("a")).answer == "done after 3 commands"
         ran = lines_of(fleet.workdir / "ran")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 import weakref
 from typing import Any
 
@@ -437,3 +438,12 @@ def test_messages_of_a_branch_that_was_left_are_freed_and_read_again_when_it_ret
     assert log.messages() == [kept] and log.messages()[0] is kept
     log.move(leaf)
     assert texts(log.messages()) == ["stays", "left", "left too"]
+
+
+def test_a_new_message_is_kept_once() -> None:
+    log, message = Log(HEADER), user("x" * 1_000_000)
+    tracemalloc.start()
+    log.message(message)
+    kept = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert kept < 1_600_000, "its JSON is a part of the line"

@@ -19,9 +19,11 @@ from fairlead.core.tool import ToolResult
 #: A circle has at most this many turns.
 _LONGEST_CIRCLE = 3
 _NO_OUTPUT = frozenset({"", "(no output)"})
+#: Characters of arguments and results that are kept to be compared.
+_LONG = 1_000
 
 #: A call and its result: the tool, its arguments, whether it failed, and what it returned.
-_Outcome: TypeAlias = tuple[str, bytes | str, bool, tuple[str, ...]]
+_Outcome: TypeAlias = tuple[str, str, bool, tuple[str, ...]]
 
 
 class RunLimits(Struct, frozen=True):
@@ -137,13 +139,18 @@ class Limits:
 
 
 def _outcome(call: ToolCall, bad_arguments: str | None, result: ToolResult, is_error: bool) -> _Outcome:
-    written = bad_arguments if bad_arguments is not None else msgspec.json.encode(call.arguments, order="sorted")
+    written = bad_arguments if bad_arguments is not None else msgspec.json.encode(call.arguments, order="sorted").decode()
     blocks = tuple(block.data if isinstance(block, ImageContent) else block.text for block in result.content)
     # The log of a long output has a new name each time.
     log = (result.details or {}).get("fullOutputPath")
     if isinstance(log, str):
         blocks = tuple(block.replace(log, "") for block in blocks)
-    return call.name, written, is_error, blocks
+    return call.name, _in_short(written), is_error, tuple(map(_in_short, blocks))
+
+
+def _in_short(text: str) -> str:
+    """Return the text, or something that stands for it if it is long: outcomes are kept for several turns."""
+    return text if len(text) <= _LONG else f"{len(text)} characters, {hash(text):x}"
 
 
 def _says_nothing(outcome: _Outcome) -> bool:

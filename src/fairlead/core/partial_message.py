@@ -51,7 +51,9 @@ class _OpenBlock:
             self.short.clear()
 
     def text(self) -> str:
-        return "".join((*self.long, *self.short))
+        text = "".join((*self.long, *self.short))
+        self.long, self.short = [text], []
+        return text
 
     def mended(self, piece: str) -> str:
         """What `piece` adds to the block as valid Unicode: halves of a surrogate pair are joined, or become U+FFFD."""

@@ -107,7 +107,7 @@ class HttpConnection(asyncio.Protocol):
         """Whether it is open and has received nothing unexpected (such as a 408 before a server closes an idle connection)."""
         return not self._ended and not self._received and self._transport is not None and not self._transport.is_closing()
 
-    def send(self, data: bytes) -> None:
+    def send(self, data: bytes | memoryview) -> None:
         """Send without waiting, since a server may answer or refuse before it has read everything."""
         self._small_reads = 0
         if self._pause_timer is not None:

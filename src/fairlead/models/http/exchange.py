@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: The most bytes of a response's head.
 _LONGEST_HEAD = 65536
+#: Bytes of a body that is not joined with the head of its request.
+_LARGE_BODY = 1 << 20
 #: The most interim responses (1xx) before the final one.
 _MOST_INTERIM = 100
 #: Compiled when it is first used: a process answers its first command before that.
@@ -188,7 +190,12 @@ class Exchange:
         """
         target, headers = self._target(request), self._headers(request)
         lines = [f"{request.method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers), "", ""]
-        self.connection.send("\r\n".join(lines).encode("latin1") + request.body)
+        head, body = "\r\n".join(lines).encode("latin1"), request.body
+        if len(body) < _LARGE_BODY:
+            self.connection.send(head + body)
+        else:
+            self.connection.send(head)
+            self.connection.send(memoryview(body))  # what is not sent at once is copied once
         try:
             answer, self._ahead = await self._receive(request.method, target)
         except NotHttp as error:

@@ -244,6 +244,20 @@ def encode_line(entry: Entry | Header) -> bytes:
         return msgspec.json.encode(lenient.scrub(msgspec.to_builtins(entry)))
 
 
+class _Message(Struct):
+    message: Raw
+
+
+@cache
+def _message_part() -> msgspec.json.Decoder[_Message]:
+    return msgspec.json.Decoder(_Message)
+
+
+def message_in(line: bytes) -> Raw:
+    """Return the message in the line of an entry: a part of the line, without a copy."""
+    return _message_part().decode(line).message
+
+
 def new_header(session_id: str, cwd: str, now_ms: int, parent_session: str | None = None) -> Header:
     """Return the header of a new session that starts at `now_ms`, in milliseconds since the epoch."""
     return Header(version=VERSION, id=session_id, timestamp=iso(now_ms), cwd=cwd, parent_session=parent_session)

@@ -37,6 +37,7 @@ from fairlead.session.history.entries import (
     encode_line,
     encode_message,
     entries_in_context,
+    message_in,
     messages_of,
     role_of,
 )
@@ -434,6 +435,8 @@ class Log:
 
     def _append(self, entry: _E, keep: bool = False) -> _E:
         line = encode_line(entry)
+        if isinstance(entry, MessageEntry):
+            entry.message = message_in(line)
         if self.sink is not None:
             try:
                 self.sink.write(entry, line)

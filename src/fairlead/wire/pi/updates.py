@@ -182,7 +182,7 @@ class Updates:
         self._loop = asyncio.get_running_loop()
         self._partial: PartialMessage | None = None
         self._shell: _Shell | None = None
-        self._done: dict[int, bytes] = {}
+        self._done: dict[int, bytes | AssistantBlock] = {}
         self._done_size = 0
         self._growing: dict[int, _Growing] = {}
         self._pending: tuple[int, list[str]] | None = None
@@ -220,13 +220,16 @@ class Updates:
         if isinstance(event, BlockStart):
             growing = self._growing[event.index] = _Growing(event.index, event.block)
             self._fresh[event.index] = True
-            head = _update_head(b"%s_start" % growing.kind, event.index, _start_fields(event.block))
+            head = (_update_head(b"%s_start" % growing.kind, event.index, _start_fields(event.block)),)
         else:
             growing = self._growing.pop(event.index)
-            self._done[event.index] = msgspec.json.encode(event.block)
-            self._done_size += len(self._done[event.index])
-            head = _update_head(b"%s_end" % growing.kind, event.index, _end_fields(event.block, self._done[event.index]))
-        self._send((head,), self._loop.time())
+            name, value = _end_field(event.block)
+            # What is too large to be repeated is not kept as JSON.
+            is_small = len(value) <= self.pacing.largest
+            self._done[event.index] = msgspec.json.encode(event.block) if is_small else event.block
+            self._done_size += len(value)
+            head = (_update_head(b"%s_end" % growing.kind, event.index, name), value)
+        self._send(head, self._loop.time())
 
     def flush(self) -> None:
         """Send what is held back. Call this before sending anything that must follow it."""
@@ -316,7 +319,13 @@ class Updates:
     def _blocks(self) -> list[bytes]:
         if not self._done and len(self._growing) == 1:
             return [growing.encode() for growing in self._growing.values()]
-        return [self._done.get(i) or self._growing[i].encode() for i in range(len(self._done) + len(self._growing))]
+        return [self._block(index) for index in range(len(self._done) + len(self._growing))]
+
+    def _block(self, index: int) -> bytes:
+        done = self._done.get(index)
+        if done is None:
+            return self._growing[index].encode()
+        return done if isinstance(done, bytes) else msgspec.json.encode(done)
 
 
 class QueueUpdates:
@@ -381,7 +390,7 @@ def whole_answer(message: AssistantMessage) -> list[bytes]:
     frames: list[bytes] = []
     for index, block in enumerate(message.content):
         kind = _Growing(index, block).kind
-        parts = [(b"start", _start_fields(block)), (b"end", _end_fields(block, msgspec.json.encode(block)))]
+        parts = [(b"start", _start_fields(block)), (b"end", b"".join(_end_field(block)))]
         if not isinstance(block, ToolCall):
             text = block.text if isinstance(block, TextContent) else block.thinking
             parts.insert(1, (b"delta", b',"delta":' + _json(text)))
@@ -400,10 +409,11 @@ def _start_fields(block: AssistantBlock) -> bytes:
     return b""
 
 
-def _end_fields(block: AssistantBlock, encoded: bytes) -> bytes:
+def _end_field(block: AssistantBlock) -> tuple[bytes, bytes]:
+    """Return the field of an end that has the block's content: its name, and its value as JSON."""
     if isinstance(block, ToolCall):
-        return b',"toolCall":' + encoded
-    return b',"content":' + _json(block.text if isinstance(block, TextContent) else block.thinking)
+        return b',"toolCall":', msgspec.json.encode(block)
+    return b',"content":', _json(block.text if isinstance(block, TextContent) else block.thinking)
 
 
 def _json(text: str) -> bytes:
