@@ -11,6 +11,7 @@ from tests.session.scene import PATIENCE
 from fairlead.core.events import CompactionReason, Event, MessageEnd
 from fairlead.core.messages import CustomMessage, ImageContent, Message
 from fairlead.core.model import Interceptor, ModelMessage
+from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import ToolResult
 from fairlead.session.additions import SlashCommand
 from fairlead.session.hooks import Cancelled, CompactionPlan, Heard, Opening, Summary, TreePlan
@@ -140,7 +141,7 @@ class TestHooks:
     async def compacted(self, entry: dict[str, Any], reason: CompactionReason, from_extension: bool) -> None:
         await self._call("session_compact", None, entry, reason, from_extension)
 
-    async def user_bash(self, command: str, exclude_from_context: bool) -> BashDone | None:
+    async def user_bash(self, command: str, exclude_from_context: bool, cancel: CancelToken) -> BashDone | None:
         return await self._call("user_bash", None, command, exclude_from_context)
 
 

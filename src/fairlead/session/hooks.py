@@ -257,8 +257,8 @@ class Hooks(CallHooks, Protocol):
         """The hook `session_compact`. `session_compact_failed` comes from CompactionEnd."""
         ...
 
-    async def user_bash(self, command: str, exclude_from_context: bool) -> BashDone | None:
-        """The outcome of a command of the host, if an extension ran it; None: run it."""
+    async def user_bash(self, command: str, exclude_from_context: bool, cancel: CancelToken) -> BashDone | None:
+        """The outcome of a command of the host, if an extension ran it; None: run it. Raises ToolError if an extension fails."""
         ...
 
     @property

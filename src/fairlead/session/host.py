@@ -178,7 +178,7 @@ class UserCommands:
         if hooks is None or not hooks.wants("user_bash"):
             return None
         try:
-            return await self._extensions.ask(hooks.user_bash(command, exclude_from_context), cancel)
+            return await self._extensions.ask(hooks.user_bash(command, exclude_from_context, cancel), cancel)
         except Interrupted:
             from fairlead.tools.truncate import whole
 

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -74,6 +75,11 @@ class SessionView:
         from fairlead.extend.extensions.values import copy_message
 
         return [copy_message(message) for message in self._history.conversation.messages]
+
+
+def unlimited(context: Context) -> AbstractContextManager[None]:
+    """Stop the clock of the call that a context belongs to."""
+    return context._deadline.paused()
 
 
 class Context:

@@ -15,6 +15,7 @@ from msgspec import UNSET, Struct, UnsetType
 from fairlead.core import events as core
 from fairlead.core.messages import ImageContent, Message, ModelMessage, Usage, UserBlock
 from fairlead.core.queues import Behavior
+from fairlead.core.runtime import CancelToken
 from fairlead.session.hooks import EVENT_NAMES, CompactionPlan, EndReason, InputSource, StartReason, Summary, TreePlan
 
 __all__ = [
@@ -325,11 +326,15 @@ class AgentBeforeSettle(Struct):
 
 
 class UserBash(Struct):
-    """The host is about to run a shell command for its user. Return `Ran` if the extension ran it instead."""
+    """The host is about to run a shell command for its user. Return `Ran` if the extension ran it instead. If a handler fails,
+    the command does not run.
+    """
 
     command: str
     exclude_from_context: bool
     cwd: Path
+    #: Fires when the host aborts the command.
+    cancel: CancelToken
 
 
 class EntryAppended(Struct):

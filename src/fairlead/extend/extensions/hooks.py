@@ -15,6 +15,7 @@ from fairlead.core.events import CompactionEnd, CompactionReason, EntryAppended,
 from fairlead.core.messages import CustomMessage, ImageContent, Message, ModelMessage, TextContent, ToolResultMessage
 from fairlead.core.model import Interceptor, Model
 from fairlead.core.queues import Behavior
+from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import StructuredResult, ToolResult, as_structured
 from fairlead.errors import ConfigError, ToolError
 from fairlead.extend.extensions import events as e
@@ -268,10 +269,19 @@ class ExtensionHooks:
     async def before_tree(self, plan: TreePlan) -> Summary | Cancelled | None:
         return await self._summary("session_before_tree", plan)
 
-    async def user_bash(self, command: str, exclude_from_context: bool) -> BashDone | None:
-        event = e.UserBash(command, exclude_from_context, self._session.host.workspace.cwd)
-        async for answer in self._ask_each("user_bash", event):
-            return _bash_done(command, exclude_from_context, answer, self._session.host.now_ms())
+    async def user_bash(self, command: str, exclude_from_context: bool, cancel: CancelToken) -> BashDone | None:
+        event = e.UserBash(command, exclude_from_context, self._session.host.workspace.cwd, cancel)
+        for handler in self.engine.listeners.get("user_bash", ()):
+            # A handler that fails might have wanted to run the command on another machine, so it does not run here.
+            try:
+                answer = checked_result("user_bash", await self.engine.ask("user_bash", handler, replace(event)))
+            except Exception as error:
+                if handler.is_program:
+                    raise
+                self.engine.report(handler.owner.path, "user_bash", error)
+                raise ToolError(error_text(error)) from error
+            if answer is not None:
+                return _bash_done(command, exclude_from_context, answer, self._session.host.now_ms())
         return None
 
     @property

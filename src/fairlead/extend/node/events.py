@@ -94,7 +94,7 @@ class Events:
 
 def cancel_token(name: str, event: Any) -> CancelToken | None:
     """Return what fires the signal in an event; None if the event has no signal."""
-    if name in ("session_before_compact", "session_before_tree"):
+    if name in ("session_before_compact", "session_before_tree", "user_bash"):
         return event.cancel
     return None
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from fairlead.errors import ConfigError
 from fairlead.extend.extensions.calling import Deadline
-from fairlead.extend.extensions.context import Context
+from fairlead.extend.extensions.context import Context, unlimited
 from fairlead.extend.extensions.events import EVENTS
 from fairlead.extend.extensions.values import converted, object_or_empty
 from fairlead.extend.mcp.config import OAuthSettings, ServerConfig
@@ -106,6 +106,10 @@ class RemoteRegistrations:
             given = {"number": number, "event": remote.events.encode(name, event)}
             with remote.signals.of_call(cancel_token(name, event)) as signal:
                 reply = await remote.call("handle", {**given, "signal": signal}, context)
+                if operations := reply.get("runs"):  # for as long as the command takes
+                    given = {"operations": operations, "event": given["event"], "signal": signal}
+                    with unlimited(context):
+                        reply = await remote.call("bash", given, context)
             try:
                 return remote.events.decode(name, event, reply)
             except (AttributeError, KeyError, TypeError, ValueError) as error:

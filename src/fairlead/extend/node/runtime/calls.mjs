@@ -26,7 +26,7 @@ export async function handle({ number, event, signal }, call) {
 	}
 	try {
 		const result = await entry.run(event, ctx);
-		if (type === "user_bash" && result?.operations) return { result: { result: await userBash(event, result.operations, given.signal) } };
+		if (type === "user_bash") return answeredBash(result);
 		const changed = CHANGEABLE[type];
 		return changed ? { result, changed: event[changed] } : { result };
 	} finally {
@@ -34,10 +34,47 @@ export async function handle({ number, event, signal }, call) {
 	}
 }
 
-async function userBash(event, operations, signal) {
+/** The operations with which shell commands of the user are about to run. */
+const offered = new Map();
+let nextOffer = 1;
+
+const isObject = (value) => typeof value === "object" && value !== null;
+
+/** What a handler of `user_bash` returned. Everything else than pi documents is an error, so that the command does not run here. */
+function answeredBash(answer) {
+	if (answer === undefined) return {};
+	const { operations, result } = isObject(answer) ? answer : {};
+	const runs = operations !== undefined && result === undefined && typeof operations?.exec === "function";
+	if (!runs && (operations !== undefined || !isOutcome(result))) {
+		throw new Error(
+			"Invalid user_bash handler result: return undefined for local execution or exactly one valid { operations } or { result } object",
+		);
+	}
+	if (!runs) return { result: { result } };
+	offered.set(nextOffer, operations);
+	return { runs: nextOffer++ };
+}
+
+function isOutcome(result) {
+	if (!isObject(result) || !("exitCode" in result)) return false;
+	const { output, exitCode, cancelled, truncated, fullOutputPath } = result;
+	const isKnown = typeof output === "string" && typeof cancelled === "boolean" && typeof truncated === "boolean";
+	return isKnown && ["undefined", "number"].includes(typeof exitCode) && ["undefined", "string"].includes(typeof fullOutputPath);
+}
+
+/** Run a shell command of the user with the operations that a handler of `user_bash` has returned. */
+export async function runBash({ operations, event, signal }) {
 	const output = [];
-	const { exitCode } = await operations.exec(event.command, event.cwd, { onData: (data) => output.push(Buffer.from(data)), signal });
-	return { output: Buffer.concat(output).toString("utf8"), exitCode: exitCode ?? undefined, cancelled: exitCode === null, truncated: false };
+	const stop = signalOf(signal);
+	try {
+		const onData = (data) => output.push(Buffer.from(data));
+		const { exitCode } = await offered.get(operations).exec(event.command, event.cwd, { onData, signal: stop });
+		const text = Buffer.concat(output).toString("utf8");
+		return { result: { result: { output: text, exitCode: exitCode ?? undefined, cancelled: exitCode === null, truncated: false } } };
+	} finally {
+		offered.delete(operations);
+		dropSignal(signal);
+	}
 }
 
 export async function runTool({ number, toolCallId, args, signal }, call) {

@@ -49,6 +49,7 @@ const methods = {
 		await withModels(extension, () => factories.get(file)(createApi(extension)));
 	},
 	handle: counted(calls.handle),
+	bash: counted(calls.runBash),
 	tool: counted(calls.runTool),
 	prepare: counted(calls.prepareArguments),
 	present: counted(calls.presentTools),
