@@ -79,7 +79,7 @@ class SessionView:
 
 def unlimited(context: Context) -> AbstractContextManager[None]:
     """Stop the clock of the call that a context belongs to."""
-    return context._deadline.paused()
+    return context._deadline.paused()  # pyright: ignore[reportPrivateUsage]
 
 
 class Context:

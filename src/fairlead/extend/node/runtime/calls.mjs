@@ -1,6 +1,7 @@
 // What the agent calls: event handlers, tools and commands of extensions.
 
 import { askNow, notify } from "./channel.mjs";
+import { watched } from "./changes.mjs";
 import { listedTools, registered } from "./api.mjs";
 import { createCommandContext, createContext, createToolContext, dropSignal, signalOf } from "./context.mjs";
 
@@ -24,8 +25,9 @@ export async function handle({ number, event, signal }, call) {
 		const { entries } = event;
 		Object.defineProperty(event, "context", { get: () => askNow("boundaryContext", { entries }), enumerable: false });
 	}
+	const withChanges = watched(event, entry.extension);
 	try {
-		const result = await entry.run(event, ctx);
+		const result = withChanges(await entry.run(event, ctx));
 		if (type === "user_bash") return answeredBash(result);
 		const changed = CHANGEABLE[type];
 		return changed ? { result, changed: event[changed] } : { result };
