@@ -9,7 +9,7 @@ from typing import Any
 from tests.session.scene import PATIENCE
 
 from fairlead.core.events import CompactionReason, Event, MessageEnd
-from fairlead.core.messages import CustomMessage, ImageContent, Message
+from fairlead.core.messages import CustomMessage, ImageContent, Message, UserMessage, user_text
 from fairlead.core.model import Interceptor, ModelMessage
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import ToolResult
@@ -92,7 +92,10 @@ class TestHooks:
     async def input(self, text: str, images: list[ImageContent] | None, source: str, behavior: str | None) -> Heard:
         return await self._call("input", Heard(text, images), text, source, behavior)
 
-    async def opening(self, prompt: str, images: list[ImageContent] | None, system_prompt: str) -> Opening:
+    async def opening(
+        self, message: UserMessage | CustomMessage, images: list[ImageContent] | None, system_prompt: str
+    ) -> Opening:
+        prompt = "" if isinstance(message, CustomMessage) else user_text(message)
         return await self._call("before_agent_start", Opening(), prompt, system_prompt)
 
     async def context(self, messages: list[ModelMessage], system_prompt: str) -> tuple[list[ModelMessage], str]:

@@ -14,7 +14,7 @@ from msgspec import Struct
 from fairlead.core import events as e
 from fairlead.core.events import CompactionReason, Event
 from fairlead.core.message_updates import BlockEnded, BlockStarted, MessageUpdate, TextDelta, ThinkingDelta, ToolArgumentsDelta
-from fairlead.core.messages import CustomMessage, ImageContent, Message
+from fairlead.core.messages import CustomMessage, ImageContent, Message, UserMessage
 from fairlead.core.model import Interceptor, ModelMessage
 from fairlead.core.queues import Behavior
 from fairlead.core.runtime import CancelToken
@@ -216,8 +216,10 @@ class Hooks(CallHooks, Protocol):
         self, text: str, images: list[ImageContent] | None, source: InputSource, behavior: Behavior | None
     ) -> Heard: ...
 
-    async def opening(self, prompt: str, images: list[ImageContent] | None, system_prompt: str) -> Opening:
-        """The hook `before_agent_start`."""
+    async def opening(
+        self, message: UserMessage | CustomMessage, images: list[ImageContent] | None, system_prompt: str
+    ) -> Opening:
+        """The hook `before_agent_start`, for the message that a run begins with."""
         ...
 
     @property

@@ -135,8 +135,9 @@ class Context:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no run is active."""
-        return not self._session.activity.is_streaming
+        """Whether no run is active. A prompt that handlers of `input` see has not begun one."""
+        activity = self._session.activity
+        return not activity.is_streaming or (self._engine.hears_prompt and activity.is_at_rest)
 
     @property
     def is_project_trusted(self) -> bool:

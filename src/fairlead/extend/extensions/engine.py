@@ -6,7 +6,8 @@ import asyncio
 import logging
 import math
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +55,8 @@ class Engine:
         self.loader = Loader(self)
         #: Whether the session has started.
         self._began = False
+        #: Whether handlers see a prompt that has not begun a run.
+        self.hears_prompt = False
         self._thread = threading.get_ident()
         self._loop = asyncio.get_running_loop()
         #: The tasks that run handlers, and those that no caller waits for.
@@ -64,6 +67,15 @@ class Engine:
         on_process_ending(interrupt_soon)
 
     # Starting and ending
+
+    @contextmanager
+    def hearing(self, *, begins_run: bool) -> Generator[None]:
+        """Let handlers see a message of the user. Until they have, no run is active if the message is about to begin one."""
+        before, self.hears_prompt = self.hears_prompt, begins_run
+        try:
+            yield
+        finally:
+            self.hears_prompt = before
 
     def begin(self) -> None:
         """Allow extensions to act on the session from now on."""

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 from msgspec import UNSET, Struct, UnsetType
 
 from fairlead.core import events as core
-from fairlead.core.messages import ImageContent, Message, ModelMessage, Usage, UserBlock
+from fairlead.core.messages import CustomMessage, ImageContent, Message, ModelMessage, Usage, UserBlock
 from fairlead.core.queues import Behavior
 from fairlead.core.runtime import CancelToken
 from fairlead.session.hooks import EVENT_NAMES, CompactionPlan, EndReason, InputSource, StartReason, Summary, TreePlan
@@ -246,6 +246,8 @@ class BeforeAgentStart(Struct):
     prompt: str
     images: list[ImageContent] | None
     system_prompt: str
+    #: The message of an extension that starts the run instead of a prompt. The prompt is empty then.
+    message: CustomMessage | None = None
 
 
 class ModelContext(Struct):

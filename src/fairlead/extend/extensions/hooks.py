@@ -12,7 +12,16 @@ from msgspec import UNSET, json
 from msgspec.structs import replace
 
 from fairlead.core.events import CompactionEnd, CompactionReason, EntryAppended, Event, MessageEnd
-from fairlead.core.messages import CustomMessage, ImageContent, Message, ModelMessage, TextContent, ToolResultMessage
+from fairlead.core.messages import (
+    CustomMessage,
+    ImageContent,
+    Message,
+    ModelMessage,
+    TextContent,
+    ToolResultMessage,
+    UserMessage,
+    user_text,
+)
 from fairlead.core.model import Interceptor, Model
 from fairlead.core.queues import Behavior
 from fairlead.core.runtime import CancelToken
@@ -98,8 +107,8 @@ class ExtensionHooks:
         if reason in ("new", "resume", "fork"):
             await self.engine.scripts.renew()
         self.engine.begin()
-        await self._discover("reload" if reason == "reload" else "startup")
         await self._notify("session_start", e.SessionStart(reason, previous))
+        await self._discover("reload" if reason == "reload" else "startup")
 
     async def session_ends(self, reason: EndReason, target: str | None = None) -> None:
         max_seconds = SHUTDOWN_GRACE if reason == "quit" else math.inf
@@ -156,8 +165,11 @@ class ExtensionHooks:
     # Asking
 
     async def input(self, text: str, images: list[ImageContent] | None, source: InputSource, behavior: Behavior | None) -> Heard:
-        user_input = Heard(text, images)
-        event = e.Input(text, images, source, behavior)
+        with self.engine.hearing(begins_run=behavior is None):
+            return await self._input(e.Input(text, images, source, behavior))
+
+    async def _input(self, event: e.Input) -> Heard:
+        user_input = Heard(event.text, event.images)
         async for answer in self._ask_each("input", event):
             if isinstance(answer, e.Handled):
                 user_input.handled = True
@@ -167,9 +179,12 @@ class ExtensionHooks:
                 user_input.images = event.images = answer.images
         return user_input
 
-    async def opening(self, prompt: str, images: list[ImageContent] | None, system_prompt: str) -> Opening:
+    async def opening(
+        self, message: UserMessage | CustomMessage, images: list[ImageContent] | None, system_prompt: str
+    ) -> Opening:
         opening = Opening()
-        event = e.BeforeAgentStart(prompt, images, system_prompt)
+        prompt, custom = ("", message) if isinstance(message, CustomMessage) else (user_text(message), None)
+        event = e.BeforeAgentStart(prompt, images, system_prompt, custom)
         async for answer in self._ask_each("before_agent_start", event):
             opening.messages += [self._message(note) for note in answer.messages]
             if answer.system_prompt is not None:

@@ -113,6 +113,8 @@ def _input(event: Any) -> dict[str, Any]:
 
 
 def _before_agent_start(event: Any) -> dict[str, Any]:
+    if event.message is not None:
+        return {"messageType": "custom", "message": event.message, "systemPrompt": event.system_prompt}
     return _without_none(messageType="user", prompt=event.prompt, images=event.images, systemPrompt=event.system_prompt)
 
 

@@ -271,7 +271,11 @@ class Requests:
         self._remote.fl(params).append_entry(params["customType"], params.get("data"))
 
     def _set_session_name(self, params: Params) -> None:
-        self._remote.fl(params).set_session_name(params["name"])
+        name = str(params["name"])
+        if name.strip():
+            self._remote.fl(params).set_session_name(name)
+        else:  # which pi accepts
+            self._session.history.remove_name()
 
     def _get_session_name(self, params: Params) -> str | None:
         return self._remote.fl(params).get_session_name()

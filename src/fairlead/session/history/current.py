@@ -262,16 +262,22 @@ class History:
     # Adding
 
     def set_name(self, name: str, *, lasting: bool = True) -> None:
-        """Name the session. Unless it is `lasting`, the name alone does not create a file.
+        """Name the session. Unless it is `lasting`, the name alone does not create a file. Line breaks become spaces.
 
         Raises BadCommand if the name is empty, SessionError if it cannot be written.
         """
-        name = name.strip()
+        name = " ".join(line for line in name.replace("\r", "\n").split("\n") if line).strip()
         if not name:
             raise BadCommand("Session name cannot be empty")
         conversation = self._current.conversation
         (conversation.lasting_log if lasting else conversation.log).session_info(name)
         self._notify(SessionInfoChanged(name))
+
+    def remove_name(self) -> None:
+        """Remove the name of the session, if it has one. Raises SessionError if that cannot be written."""
+        if self.name is not None:
+            self._current.conversation.lasting_log.session_info("")
+            self._notify(SessionInfoChanged(None))
 
     def set_label(self, entry_id: str, label: str | None) -> str:
         """Bookmark an entry, or remove its bookmark. Returns the id of the entry that says so. Raises EntryNotFound."""

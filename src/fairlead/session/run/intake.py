@@ -228,17 +228,16 @@ class Intake:
             raise ConfigError(NO_MODEL)
         if self._waits_for_key:
             await self._ask_model(model, cancel)
-        opening = None
-        if hooks is not None and isinstance(message, UserMessage):
-            opening = await self._rewriting.opening(message, hooks, images, cancel)
+        opening = None if hooks is None else await self._rewriting.opening(message, hooks, images, cancel)
         if self._current.conversation is not conversation:
             raise SessionError("The session was changed while the prompt was being prepared.")
         if self._compactor.is_running:
             raise CompactingError(COMPACTING)
-        prompts: list[Message] = [*before, message]
+        after = opening.messages if opening else ()
+        prompts: list[Message] = [*before, message, *after]
         note = None
         if isinstance(message, UserMessage):
-            note, prelude, after = self._todos.note(), self._todos.prelude(message), opening.messages if opening else ()
+            note, prelude = self._todos.note(), self._todos.prelude(message)
             prompts = [*prelude, message, *self._queue.next_turn, *after]
         finish_calls(self._current.conversation, self._now_ms())
         self._write(prompts if note is None else [note, *prompts])  # the host gets no event for the note: the list is its own
@@ -400,7 +399,7 @@ class Intake:
         elif trigger_turn and not self._run.is_active:
             await self._run.announced()
             with self._preparing() as cancel:
-                await self._begin(message, None, None, cancel)
+                await self._begin(message, self._extensions.hooks, None, cancel)
         else:
             self._add(_Sent(message, deliver, trigger_turn))
         return message
@@ -421,7 +420,8 @@ class Intake:
         first = next((place for place, each in enumerate(sent) if each.trigger_turn), None)
         if first is None:
             return
-        await self._begin(sent[first].message, None, None, cancel, before=[each.message for each in sent[:first]])
+        before = [each.message for each in sent[:first]]
+        await self._begin(sent[first].message, self._extensions.hooks, None, cancel, before)
         del sent[: first + 1]
 
 

@@ -6,7 +6,7 @@ import asyncio
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-from fairlead.core.messages import ImageContent, UserMessage, user_text
+from fairlead.core.messages import CustomMessage, ImageContent, UserMessage
 from fairlead.core.queues import Behavior
 from fairlead.core.runtime import CancelToken, Interrupted
 from fairlead.errors import RunAborted
@@ -59,14 +59,14 @@ class Rewriting:
         return self._additions.expand(text), images
 
     async def opening(
-        self, message: UserMessage, hooks: Hooks, images: list[ImageContent] | None, cancel: CancelToken
+        self, message: UserMessage | CustomMessage, hooks: Hooks, images: list[ImageContent] | None, cancel: CancelToken
     ) -> Opening | None:
         """Return what extensions add to a run that begins with this message. Raises RunAborted."""
         if not hooks.wants("before_agent_start"):
             return None
         await self._additions.prepare(cancel)
         try:
-            return await self._asked(hooks.opening(user_text(message), images, self._additions.system_prompt()), cancel)
+            return await self._asked(hooks.opening(message, images, self._additions.system_prompt()), cancel)
         except RunAborted:
             return None  # the run begins, so that the message is kept, and ends at once
 
