@@ -128,7 +128,8 @@ class Selection:
         self.on_model: Callable[[Model], None] = lambda model: None
         self.on_level: Callable[[ThinkingLevel], None] = lambda level: None
         self._models = models
-        self._scoped = scoped
+        #: The models to cycle through; empty: all.
+        self.scoped = scoped
         self._notify = notify
 
     # Thinking
@@ -190,8 +191,8 @@ class Selection:
 
     def cycle_model(self) -> tuple[Model, bool] | None:
         """Choose the next model. Returns it, and whether it is from a chosen set; None if there is no other."""
-        scoped = bool(self._scoped)
-        models: list[tuple[Model, ThinkingLevel | None]] = list(self._scoped)
+        scoped = bool(self.scoped)
+        models: list[tuple[Model, ThinkingLevel | None]] = list(self.scoped)
         if not scoped:
             models = [(model, None) for model in self.available()]
         if len(models) < 2:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import Raw
 
-from fairlead.core.events import CompactionResult, EntryAppended
-from fairlead.core.messages import AssistantMessage, CustomMessage, Usage
+from fairlead.core.events import EntryAppended
+from fairlead.core.messages import AssistantMessage
 from fairlead.errors import FairleadError
-from fairlead.extend.extensions.values import converted
+from fairlead.extend.node.entries import Draft, add_entry, context_entries
 from fairlead.extend.node.results import custom_note
 from fairlead.session.history.conversation import Conversation
-from fairlead.session.history.entries import Replacement, entries_in_context, role_of
+from fairlead.session.history.entries import role_of
 
 if TYPE_CHECKING:
     from fairlead.extend.extensions.engine import Engine
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
 
 #: The events at which entries can be proposed.
 BOUNDARIES = ("turn_end", "agent_before_settle")
-
-Draft = Mapping[str, Any]
 
 
 class Boundary:
@@ -57,7 +54,7 @@ class Boundary:
         for draft in self._entries:
             _check(self._session.history.log, draft)
         for draft in self._entries:
-            _add(self._session.history.conversation, draft, self._session.host.now_ms())
+            add_entry(self._session.history.conversation, draft, self._session.host.now_ms())
             self._session.host.notify(EntryAppended(Raw(self._session.history.log.last_line)))
         if self._continues:
             if not _can_continue(self._session, self._session.history.conversation):
@@ -136,26 +133,6 @@ def _check(log: Log, draft: Draft) -> None:
         raise ValueError("Invalid boundary entries: a compaction needs a summary")
 
 
-def _add(conversation: Conversation, draft: Draft, now_ms: int) -> None:
-    """Add an entry to a conversation."""
-    match draft["type"]:
-        case "custom":
-            conversation.note(str(draft.get("customType")), draft.get("data"))
-        case "custom_message":
-            note = custom_note(draft)
-            conversation.add(CustomMessage(note.custom_type, note.content, note.display, now_ms, note.details))
-        case "context_edit":
-            given = cast("dict[str, Any] | None", draft.get("replacement"))
-            replacement = None if given is None else Replacement(given.get("content"))
-            conversation.keep(lambda: conversation.log.context_edit(draft["targetId"], replacement, keep=True))
-            conversation.changed()
-        case _:
-            tokens = conversation.context_tokens() or 0
-            usage = converted(Usage | None, draft.get("usage"), "usage")
-            result = CompactionResult(draft["summary"], draft["firstKeptEntryId"], tokens, draft.get("details"), usage)
-            conversation.compacted(result, from_hook=True)
-
-
 def _can_continue(session: Session, conversation: Conversation) -> bool:
     """Whether the model can be asked again: it has something to answer."""
     messages = conversation.for_model()
@@ -173,13 +150,9 @@ def boundary_context(session: Session, proposed: list[Draft]) -> dict[str, Any]:
         conversation = Conversation.of(log)
     for draft in proposed:
         _check(log, draft)
-        _add(conversation, draft, session.host.now_ms())
-    shown = entries_in_context(log.path())
-    entries = log.plain([entry for entry, _ in shown])
+        add_entry(conversation, draft, session.host.now_ms())
     return {
-        "contextEntries": [
-            {"sourceEntry": entry, "messages": log.read(*parts)} for entry, parts in zip(entries, shown, strict=True)
-        ],
+        "contextEntries": context_entries(log),
         "contextMessages": conversation.messages,
         "llmMessages": conversation.for_model(),
         "pendingMessages": [*session.queue.steering, *session.queue.follow_up],

@@ -49,6 +49,9 @@ class Events:
             fields["messages"] = self._with_custom_messages(fields["messages"])
         elif name == "session_before_tree":
             fields["preparation"]["commonAncestorId"] = self._common_ancestor(event)
+        elif name == "session_tree" and event.summary_entry_id is not None:
+            log = self._session.history.log
+            fields["summaryEntry"] = log.plain([log.get(event.summary_entry_id)])[0]
         return {"type": name, **fields}
 
     def decode(self, name: str, event: Any, reply: Mapping[str, Any]) -> Any:

@@ -16,6 +16,7 @@ def prompt_options(session: Session) -> dict[str, Any]:
     return {
         "cwd": str(session.host.workspace.cwd),
         "selectedTools": list(tools),
+        "hiddenTools": [name for name in tools if name not in session.tools.declared_tools()],
         "toolSnippets": {name: tool.snippet for name, tool in tools.items() if tool.snippet},
         "toolGuidelines": {name: list(tool.guidelines) for name, tool in tools.items() if tool.guidelines},
         "promptGuidelines": [],

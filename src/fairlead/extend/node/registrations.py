@@ -234,18 +234,22 @@ class RemoteRegistrations:
                 self._engine.report(extension.path, "prepare_loadout", error)
         tools.present(hidden, descriptions)
 
+    def exposure(self, name: str) -> str:
+        """Return how a tool reaches the model, in pi's terms."""
+        return str((self._described.get(name) or {}).get("exposure") or "direct")
+
     def described_tool(self, name: str) -> dict[str, Any]:
         """Return what pi says about a tool besides its schema."""
         given = self._described.get(name) or {}
         more = {key: given[key] for key in ("namespace", "annotations", "outputSchema") if given.get(key) is not None}
         if "outputSchema" not in more and name in _RESULTS and name not in self._described:
             more["outputSchema"] = _RESULTS[name]
-        return {"exposure": given.get("exposure") or "direct", "sourceInfo": self.source_of_tool(name), **more}
+        return {"exposure": self.exposure(name), "sourceInfo": self.source_of_tool(name), **more}
 
     def callable_tools(self) -> dict[str, Tool]:
         """Return the tools that tools can call."""
         tools, active = self._engine.session.tools, set(self._engine.session.tools.active)
-        exposures = {name: (self._described.get(name) or {}).get("exposure") or "direct" for name in tools}
+        exposures = {name: self.exposure(name) for name in tools}
         return {
             name: tool
             for name, tool in tools.items()

@@ -6,17 +6,18 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from msgspec import Raw, json
 
 from fairlead.config import json_files
 from fairlead.core.messages import CustomMessage, ImageContent, UserBlock
-from fairlead.core.runtime import CancelToken
+from fairlead.core.runtime import CancelToken, NotifyKind
 from fairlead.errors import FairleadError
 from fairlead.extend.extensions.calling import Deadline
 from fairlead.extend.extensions.context import CommandContext
 from fairlead.extend.extensions.values import converted, object_or_empty
+from fairlead.extend.node.entries import append_entry, projected_entries
 from fairlead.extend.node.prompt import prompt_options
 from fairlead.extend.node.results import custom_note
 
@@ -59,10 +60,15 @@ class Requests:
             "systemPrompt": lambda params: self._session.additions.system_prompt(),
             "abort": lambda params: self._context.abort(),
             "shutdown": lambda params: self._context.shutdown(),
-            "scopedModels": lambda params: [],
+            "scopedModels": lambda params: [
+                {"model": model, **({} if level is None else {"thinkingLevel": level})}
+                for model, level in self._session.models.scoped
+            ],
             "loginEntry": lambda params: self._engine.host.registry.login_entry(params["name"]),
             "models": lambda params: self._models(all=bool(params.get("all"))),
             "parseYaml": _parse_yaml,
+            "append": lambda params: append_entry(self._session, params),
+            "projection": lambda params: projected_entries(self._session.history),
         }
 
     def slow_answers(self) -> dict[str, SlowAnswer]:
@@ -178,8 +184,19 @@ class Requests:
             return []
         found = list_all_sessions(folder.parent.parent) if params.get("all") else list_sessions(folder.parent)
         return [
-            {"path": str(each.path), "id": each.id, "name": each.name, "cwd": each.cwd, "firstMessage": each.first_message}
+            {
+                "path": str(each.path),
+                "id": each.id,
+                "cwd": each.cwd,
+                **({} if each.name is None else {"name": each.name}),
+                **({} if each.parent_session is None else {"parentSessionPath": each.parent_session}),
+                "created": each.created,
+                "modified": each.modified,
+                "messageCount": each.message_count or 0,
+                "firstMessage": each.first_message,
+            }
             for each in found
+            if each.problem is None
         ]
 
     # Models
@@ -284,8 +301,10 @@ class Requests:
         self._remote.fl(params).set_label(params["entry"], params.get("label"))
 
     def _set_active_tools(self, params: Params) -> None:
-        known = self._session.tools
-        self._remote.fl(params).set_active_tools([name for name in params["names"] if name in known])
+        known, exposure = self._session.tools, self._remote.registrations.exposure
+        self._remote.fl(params).set_active_tools(
+            [name for name in params["names"] if name in known and exposure(name) != "hidden"]
+        )
 
     def _set_model(self, params: Params) -> bool:
         available = self._session.models.available()
@@ -304,14 +323,7 @@ class Requests:
         await self._context.wait_for_idle()
 
     async def _new_session(self, params: Params, report: Report) -> dict[str, bool]:
-        moved = await self._context.new_session(params.get("parent"))
-        for message in params.get("messages") or () if moved else ():
-            from fairlead.session.history.entries import decode_message
-
-            decoded = decode_message(Raw(json.encode(message)))
-            if decoded is not None:
-                self._session.history.conversation.add(decoded)
-        return {"cancelled": not moved}
+        return {"cancelled": not await self._context.new_session(params.get("parent"))}
 
     async def _fork(self, params: Params, report: Report) -> dict[str, bool]:
         return {"cancelled": not await self._context.fork(params["entry"], params["position"])}
@@ -359,7 +371,8 @@ class Requests:
         ui = self._context.ui
         match params["kind"]:
             case "notify":
-                ui.notify(params["message"], params.get("type"))
+                kind = params.get("type")
+                ui.notify(params["message"], kind if kind in get_args(NotifyKind) else None)
             case "setStatus":
                 ui.set_status(params["key"], params.get("text"))
             case "setWidget":

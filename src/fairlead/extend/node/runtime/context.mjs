@@ -3,7 +3,7 @@
 
 import { ask, askNow, notify } from "./channel.mjs";
 import { modelRegistry } from "./models.mjs";
-import { sessionManager } from "./session-manager.mjs";
+import { sessionManager, writableSession } from "./session-manager.mjs";
 import { theme } from "./theme.mjs";
 
 const signals = new Map();
@@ -137,9 +137,11 @@ export function createCommandContext(call, extension) {
 		waitForIdle: { value: () => ask("waitForIdle") },
 		newSession: {
 			value: async (options = {}) => {
-				const added = [];
-				await options.setup?.({ appendMessage: (message) => added.push(message), ...sessionManager });
-				return move("newSession", { parent: options.parentSession, messages: added }, options);
+				const withSession = async (ctx) => {
+					await options.setup?.(writableSession);
+					await options.withSession?.(ctx);
+				};
+				return move("newSession", { parent: options.parentSession }, { withSession });
 			},
 		},
 		fork: { value: (entry, options = {}) => move("fork", { entry, position: options.position ?? "before" }, options) },

@@ -10,6 +10,7 @@ export function exec(command, args = [], options = {}) {
 	return new Promise((resolve) => {
 		const cwd = options.cwd ?? askNow("state").cwd;
 		const child = spawn(command, args, { cwd, stdio: ["ignore", "pipe", "pipe"], env: options.env ?? process.env });
+		let problem = "";
 		const output = { stdout: [], stderr: [] };
 		let size = 0;
 		let killed = false;
@@ -43,9 +44,14 @@ export function exec(command, args = [], options = {}) {
 			clearTimeout(force);
 			options.signal?.removeEventListener("abort", stop);
 			const text = (name) => Buffer.concat(output[name]).toString("utf8");
-			resolve({ stdout: text("stdout"), stderr: text("stderr"), code: code ?? (killed ? 1 : 0), killed, ...(truncated ? { truncated } : {}) });
+			// As in pi, a program that was ended by a signal has the code 0, unless its output was cut.
+			const status = code || (truncated ? 1 : 0);
+			resolve({ stdout: text("stdout"), stderr: text("stderr") || problem, code: status, killed, truncated });
 		};
-		child.on("error", () => end(1));
+		child.on("error", (error) => {
+			problem = error.message;
+			end(1);
+		});
 		// A background child may keep the pipes open, so the exit of the program itself ends the wait soon.
 		child.on("exit", (code) => setTimeout(end, 100, code));
 		child.on("close", (code) => end(code));

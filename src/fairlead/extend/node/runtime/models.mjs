@@ -1,5 +1,6 @@
 // `ctx.modelRegistry`: the models that the agent knows, and calls of them.
 
+import { registered } from "./api.mjs";
 import { ask, askNow } from "./channel.mjs";
 import { refreshAll } from "./provider-models.mjs";
 import { AssistantMessageEventStream } from "./shims/event-stream.mjs";
@@ -66,6 +67,15 @@ function relay(stream) {
 
 export const completeModel = (model, context, options) => streamModel(model, context, options).result();
 
+const registeredProviders = () => [...registered.values()].filter((each) => each.kind === "provider");
+const registeredConfig = (provider) => registeredProviders().findLast(({ name }) => name === provider)?.config;
+
+/** The result of a call of a model for images or classification. Like pi's, it reports a problem instead of throwing it. */
+const notAvailable = ({ provider, id }) => ({
+	...{ provider, model: id, stopReason: "error", timestamp: Date.now() },
+	errorMessage: `fairlead has no models for images or classification: ${provider}/${id}`,
+});
+
 export const modelRegistry = {
 	getAll: () => askNow("models", { all: true }),
 	getAvailable: () => askNow("models", {}),
@@ -79,7 +89,9 @@ export const modelRegistry = {
 		return auth && { auth, source: "fairlead" };
 	},
 	getProviderAuthStatus: (provider) => ({ configured: askNow("models", {}).some((model) => model.provider === provider) }),
-	getProviderDisplayName: (provider) => provider,
+	getProviderDisplayName: (provider) => registeredConfig(provider)?.name ?? provider,
+	getRegisteredProviderIds: () => [...new Set(registeredProviders().map(({ name }) => name))],
+	getRegisteredProviderConfig: registeredConfig,
 	getProvider: (id) => {
 		const models = askNow("models", { all: true }).filter((model) => model.provider === id);
 		return models.length ? { id, name: id, models, getModels: () => models } : undefined;
@@ -91,6 +103,8 @@ export const modelRegistry = {
 	getAvailableOfType: () => [],
 	findOfType: () => undefined,
 	getModelOfType: () => undefined,
+	classify: async (model) => ({ ...notAvailable(model), answers: {} }),
+	generateImages: async (model) => ({ ...notAvailable(model), output: [] }),
 	stream: streamModel,
 	streamSimple: streamModel,
 	complete: completeModel,

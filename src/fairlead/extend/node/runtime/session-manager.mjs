@@ -89,8 +89,23 @@ export const sessionManager = {
 		return contextEntries(branch(mirror.leaf));
 	},
 	buildSessionContext: () => askNow("sessionContext"),
-	buildSessionProjection: () => {
-		refresh();
-		return { entries: contextEntries(branch(mirror.leaf)), ...askNow("sessionContext") };
-	},
+	buildSessionProjection: () => ({ entries: askNow("projection"), ...askNow("sessionContext") }),
+	getEntryCount: () => refresh().entries.length,
+};
+
+const append = (type, fields) => askNow("append", { type, ...fields });
+
+/** The same, with which an extension adds entries to a session that it has created. Each method returns the id of its entry. */
+export const writableSession = {
+	...sessionManager,
+	appendMessage: (message) => append("message", { message }),
+	appendCustomEntry: (customType, data) => append("custom", { customType, data }),
+	appendCustomMessageEntry: (customType, content, display, details) => append("custom_message", { customType, content, display, details }),
+	appendSessionInfo: (name) => append("session_info", { name }),
+	appendModelChange: (provider, modelId) => append("model_change", { provider, modelId }),
+	appendThinkingLevelChange: (thinkingLevel) => append("thinking_level_change", { thinkingLevel }),
+	appendLabelChange: (targetId, label) => append("label", { targetId, label }),
+	appendContextEdit: (targetId, replacement) => append("context_edit", { targetId, replacement }),
+	appendCompaction: (summary, firstKeptEntryId, _tokensBefore, details, _fromHook, usage) =>
+		append("compaction", { summary, firstKeptEntryId, details, usage }),
 };

@@ -44,14 +44,22 @@ export function parseFrontmatter(content) {
 
 export const stripFrontmatter = (content) => parseFrontmatter(content).body;
 
+const listed = (params) =>
+	askNow("sessions", params).map(({ created, modified, ...session }) => ({
+		...session,
+		created: new Date(created),
+		modified: new Date(modified),
+		allMessagesText: session.firstMessage,
+	}));
+
 /** Sessions in files. Extensions list them to choose one. */
 export class SessionManager {
 	static async list(cwd) {
-		return askNow("sessions", { cwd });
+		return listed({ cwd });
 	}
 
 	static async listAll() {
-		return askNow("sessions", { all: true });
+		return listed({ all: true });
 	}
 }
 
