@@ -14,7 +14,8 @@ ROWS = [
     for line in PAGE.splitlines()
     if line.startswith("|") and not line.startswith(("|---", "| what |"))
 ]
-FILES = [*(ROOT / "tests" / "jobs").glob("test_*.py"), *(ROOT / "tests" / "system").glob("test_fleet_*.py")]
+SYSTEM = ROOT / "tests" / "system"
+FILES = [*(ROOT / "tests" / "jobs").glob("test_*.py"), *SYSTEM.glob("test_fleet_*.py"), *SYSTEM.glob("test_front_end*.py")]
 TESTS = {name for path in FILES for name in re.findall(r"^(?:async )?def (test_\w+)", path.read_text(), re.MULTILINE)}
 
 

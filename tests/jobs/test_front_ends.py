@@ -213,6 +213,32 @@ def test_a_client_aborts_the_jobs_of_a_session(fleet: Fleet, servers: Servers) -
     assert first.call("GET", "/fleet/jobs/chat.1")[1]["status"] == "cancelled"
 
 
+def test_a_failed_job_of_a_session_is_resumed(fleet: Fleet, servers: Servers) -> None:
+    first, second = servers
+    fleet.start_worker()
+    prompt = '["echo one >> out", "echo two >> out", "echo three >> out"]'
+    task = {"prompt": prompt, "workdir": str(fleet.workdir), "model": MODEL, "limits": {"turns": 2}}
+    first.call("POST", "/fleet/sessions/chat/prompts", task)
+    wait_until(lambda: first.call("GET", "/fleet/jobs/chat.1")[1]["status"] == "failed")
+    assert second.snapshot("chat")["session"]["interrupted"] and lines_of(fleet.workdir / "out") == ["one", "two"]
+    number = first.snapshot("chat")["lastEvent"]
+    status, state = second.call("POST", "/v1/sessions/chat/resume")
+    assert (status, state["status"], state.get("interrupted", False)) == (202, "running", False)
+    result = first.events_until("chat", number, "prompt_result")[-1]
+    assert result["status"] == "completed" and lines_of(fleet.workdir / "out") == ["one", "two", "three"]
+    refused = second.call("POST", "/v1/sessions/chat/resume")
+    assert (refused[0], refused[1]["error"]["code"]) == (409, "nothing_to_resume")
+
+
+def test_a_run_that_failed_at_one_server_is_resumed_at_another(fleet: Fleet, servers: Servers) -> None:
+    first, second = servers
+    session = first.begin()
+    first.prompt(session, "fail")
+    wait_until(lambda: second.snapshot(session)["session"].get("interrupted"), every=0.1)
+    assert second.snapshot(session)["session"]["owner"] is not None  # which hands the session back meanwhile
+    assert second.call("POST", f"/v1/sessions/{session}/resume")[0] == 202
+
+
 def test_a_fork_is_there_for_all_servers(fleet: Fleet, servers: Servers) -> None:
     first, second = servers
     session = first.begin(approval="auto")

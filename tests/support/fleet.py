@@ -22,7 +22,8 @@ MODEL = "test/test-model"
 def commands_turn(body: Any) -> dict[str, Any]:
     """Answer with the next command of the prompt, which is a list of commands as JSON; then with "done".
 
-    Commands that got any result count as run, so that a resumed run does not repeat one.
+    Commands that got any result count as run, so that a resumed run does not repeat one. The command "fail" makes the provider
+    fail.
     """
     commands: list[str] = []
     results = 0
@@ -35,6 +36,8 @@ def commands_turn(body: Any) -> dict[str, Any]:
             elif block["type"] == "text" and message["role"] == "user" and block["text"].startswith("["):
                 commands, results = json.loads(block["text"]), 0
     usage = {"input": 100, "output": 10}
+    if commands[results : results + 1] == ["fail"]:
+        return {"error": "out of order", "status": 400}
     if results < len(commands):
         return {"toolCalls": [{"name": "bash", "arguments": {"command": commands[results]}}], "usage": usage}
     return {"text": f"done after {results} commands", "usage": usage}

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 from tests.export.browser import Browser
-from tests.system.serve_page import ANSWERS, IDLE, SAID, served
+from tests.support.fleet import fleet_in, lines_of, wait_until
+from tests.support.front_end import FrontEnd
+from tests.system.serve_page import ANSWERS, IDLE, SAID, Page, served
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 
@@ -26,4 +28,25 @@ def test_a_session_of_a_fleet_is_used_in_the_page(tab: Browser, tmp_path: Path) 
         tab.run("location.reload()")
         page.until(f"document.readyState === 'complete' && ({ANSWERS}).length === 2")
         assert tab.run(SAID) == ["First?", "Second?"] and tab.run(ANSWERS) == ["One.", "Two."]
+        assert not page.complaints()
+
+
+def test_the_run_of_a_server_that_was_killed_is_resumed_with_a_button(tab: Browser, tmp_path: Path) -> None:
+    with fleet_in(tmp_path) as fleet, FrontEnd(fleet) as here, FrontEnd(fleet) as there:
+        session = there.begin()
+        held = "echo begun >> begun; while [ ! -e go ]; do sleep 0.05; done"
+        there.prompt(session, held, "echo after >> out")
+        wait_until(lambda: lines_of(fleet.workdir / "begun"))
+        page = Page(tab, here.url, fleet.provider, fleet.workdir)
+        page.go(f"/login#{here.call('POST', '/v1/login_codes')[1]['code']}")
+        page.until("location.pathname === '/' && document.readyState === 'complete'")
+        tab.run(f"location.hash = '#{session}'")
+        page.until(f"document.documentElement.dataset.ready === '{session}' && !({IDLE})")
+        assert not tab.run("document.getElementById('resume').checkVisibility()")
+        there.kill()
+        (fleet.workdir / "go").touch()
+        page.click("#resume")
+        page.until(f"({ANSWERS}).includes('done after 2 commands') && {IDLE}")
+        assert len(tab.run(SAID)) == 1 and lines_of(fleet.workdir / "out") == ["after"]
+        assert not tab.run("document.getElementById('resume').checkVisibility()")
         assert not page.complaints()

@@ -112,6 +112,27 @@ def test_a_session_is_compacted(tab: Browser, tmp_path: Path) -> None:
         check(page, tmp_path / "compacted.png")
 
 
+def test_a_run_that_failed_is_resumed_by_keyboard(tab: Browser, tmp_path: Path) -> None:
+    turns = [{"error": "out of order", "status": 400}, {"text": "word " * 50, "holdAfter": 5}]
+    with served(tab, tmp_path, turns) as page:
+        page.begin()
+        page.say("go")
+        page.until("document.getElementById('resume').checkVisibility()")
+        page.until("document.getElementById('announcements').textContent.includes('Resume')")
+        check(page, tmp_path / "interrupted.png")
+        tab_to(page, "#resume", back=True)
+        key(tab, "Enter")
+        page.until(f"({ANSWERS}).length > 0 && !({IDLE})")
+        assert not tab.run("document.getElementById('resume').checkVisibility()") and tab.run(FOCUS) == "message"
+        assert tab.run(SAID) == ["go"]
+        key(tab, "Escape")
+        page.until(IDLE)
+        tab.send("Page.reload")
+        page.until("document.readyState === 'complete' && !!document.documentElement.dataset.ready")
+        assert not tab.run("document.getElementById('resume').checkVisibility()")  # what a user stops has ended
+        assert not page.complaints()
+
+
 def test_a_session_is_deleted_after_a_question(tab: Browser, tmp_path: Path) -> None:
     with served(tab, tmp_path, [{"text": "gone soon"}]) as page:
         page.begin()

@@ -182,6 +182,10 @@ class Api:
             return session.state()
 
     async def resume(self, call: Call) -> o.SessionState:
+        worked_on = await self._hub.worked_on(call.user, call.path["id"])
+        if worked_on is not None:
+            await worked_on.resume()
+            return worked_on.state()
         async with self._hub.using(call.user, call.path["id"]) as session:
             await session.session.activity.resume()
             return session.state()

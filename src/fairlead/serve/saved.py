@@ -37,6 +37,10 @@ class FleetJobs(Protocol):
         """Cancel jobs."""
         ...
 
+    async def retry(self, *ids: str) -> list[JobResult]:
+        """Queue jobs again that failed, were cancelled or are parked. They continue where they ended."""
+        ...
+
 
 class Fleet(Struct, frozen=True):
     """The fleet whose sessions a server serves."""

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from fairlead.core.messages import AssistantMessage, Message
 from fairlead.core.model import THINKING_LEVELS, ThinkingLevel
-from fairlead.errors import FairleadError, SessionError, SessionNotFound
+from fairlead.errors import FairleadError, NothingToResume, SessionError, SessionNotFound
 from fairlead.protocol.http import events as shown
 from fairlead.protocol.http import objects as o
 from fairlead.protocol.pi import frames
@@ -220,6 +220,13 @@ class WatchedSession:
         assert self._view is not None
         return self._view
 
+    @property
+    def _is_interrupted(self) -> bool:
+        """Whether `resume` can continue the last run. If its owner is still there, it will hand the session back soon."""
+        if self._jobs:
+            return self._jobs[-1].status in ("failed", "parked")
+        return not self._shown.is_running and find_interruption(self._shown.log) is not None
+
     def state(self) -> o.SessionState:
         view = self._shown
         log, choice = view.log, view.log.model()
@@ -234,7 +241,7 @@ class WatchedSession:
             message_count=len(view.messages),
             cost=totals(log).cost,
             listeners=self.feed.listeners,
-            interrupted=not view.is_running and self._owner is None and find_interruption(log) is not None,
+            interrupted=self._is_interrupted,
             owner=self._owner,
         )
 
@@ -266,6 +273,13 @@ class WatchedSession:
         job = await self._fleet.jobs.prompt(self.id, body.text, id=body.id)
         await self.refresh()
         return o.AcceptedPrompt(status="queued", id=body.id or job.id)
+
+    async def resume(self) -> None:
+        """Queue the last job again if it failed or is parked. Raises NothingToResume and FairleadError."""
+        if not self._is_interrupted:
+            raise NothingToResume
+        await self._fleet.jobs.retry(self._jobs[-1].id)
+        await self.refresh()
 
     async def abort(self) -> None:
         """Cancel the jobs of the session that have not ended. Raises FairleadError."""
@@ -342,7 +356,7 @@ class WatchedSessions:
 
 def run_by_workers() -> Refusal:
     """The refusal of a request that only the owner of a session could fulfil."""
-    text = "Workers run the prompts of this session. They take prompts and aborts, and nothing else."
+    text = "Workers run the prompts of this session. They take prompts, aborts and resumes, and nothing else."
     return Refusal(409, "run_by_workers", text)
 
 

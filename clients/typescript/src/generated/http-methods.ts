@@ -103,7 +103,8 @@ export abstract class HttpMethods {
 
   /**
    * Continue the last run if it was interrupted. No message is repeated. The response comes at once, and the
-   * events report the run.
+   * events report the run. In a session whose prompts workers run, the last job is retried if it failed or is
+   * parked.
    */
   resume(sessionId: string, params: Operations["resume"]["params"] = {}, options?: RequestOptions): Promise<Operations["resume"]["result"]> {
     return this.request("resume", [sessionId], params, options);

@@ -130,7 +130,8 @@ class HttpMethods(Caller):
 
     async def resume(self, session_id: str, *, timeout: float | UnsetType | None = UNSET) -> SessionState:
         """Continue the last run if it was interrupted. No message is repeated. The response comes at once, and the
-        events report the run."""
+        events report the run. In a session whose prompts workers run, the last job is retried if it failed or is
+        parked."""
         return await self._call("resume", timeout, session_id=session_id)
 
     async def compact(

@@ -152,7 +152,8 @@ OPERATIONS: tuple[Operation, ...] = (
         method="POST",
         path=f"{_SESSION}/resume",
         summary="Continue the last run if it was interrupted.",
-        description="No message is repeated. The response comes at once, and the events report the run.",
+        description="No message is repeated. The response comes at once, and the events report the run. In a session whose"
+        " prompts workers run, the last job is retried if it failed or is parked.",
         result=o.SessionState,
         status=202,
         errors=(404, 409),

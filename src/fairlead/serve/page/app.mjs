@@ -33,6 +33,7 @@ class App {
       onTree: () => this._tree.open(this._connection.id),
       titleOf: (id) => this._sidebar.titleOf(id),
     });
+    this._panel.onShown = ({ interrupted }) => (this._composer.isInterrupted = Boolean(interrupted));
     this._sidebar.onRefreshed = () => this._panel.showTitle();
     this._tree = new TreeDialog(fork, (text) => {
       this._composer.setText(text);
@@ -110,15 +111,16 @@ class App {
     this._questions.load(snapshot.questions);
     this._subagents.load(snapshot.subagents);
     this._showTodos(snapshot.todos);
+    this._showStatus(snapshot.session.status);
     this._panel.show(snapshot.session);
     this._composer.queue(snapshot.session.steering ?? [], snapshot.session.followUp ?? []);
-    this._showStatus(snapshot.session.status);
     document.documentElement.dataset.ready = id;
     if (!matchMedia("(pointer: coarse)").matches && this._transcript.isEmpty) byId("message").focus();
   }
 
   _showStatus(status) {
     this._composer.isRunning = status !== "idle";
+    if (status !== "idle") this._composer.isInterrupted = false;
     byId("working").hidden = status === "idle";
     byId("working-text").textContent = status === "compacting" ? "Summarising older messages…" : "Working…";
     byId("scroller").setAttribute("aria-busy", String(status !== "idle"));

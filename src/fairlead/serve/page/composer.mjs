@@ -1,4 +1,4 @@
-// Where the user writes: messages, images, steering and queued messages while a run works.
+// Where the user writes: messages, images, steering and queued messages while a run works. A run that was cut off is resumed here.
 
 import { call, persist, sessionPath } from "./api.mjs";
 import { announce, byId, el, notice, randomId } from "./dom.mjs";
@@ -18,6 +18,7 @@ export class Composer {
     });
     byId("queue").addEventListener("click", () => this._send("followUp"));
     byId("stop").addEventListener("click", () => this.abort());
+    byId("resume").addEventListener("click", () => this._resume());
     byId("take-back").addEventListener("click", () => this._takeBack());
     byId("attach").addEventListener("click", () => byId("files").click());
     byId("files").addEventListener("change", (event) => {
@@ -45,6 +46,7 @@ export class Composer {
     this._showImages();
     this._grow();
     this.queue([], []);
+    this.isInterrupted = false;
   }
 
   /** Where the tab keeps what is written and not sent, for a reload. */
@@ -58,6 +60,17 @@ export class Composer {
     byId("send").title = value ? "The model gets it in its next turn" : "";
     byId("queue").hidden = !value;
     byId("stop").hidden = !value;
+  }
+
+  /** Offer to continue the last run, or stop offering it. */
+  set isInterrupted(value) {
+    const section = byId("interrupted");
+    const isOffered = value && !this._isRunning;
+    if (section.hidden === !isOffered) return;
+    const hadFocus = section.contains(document.activeElement);
+    section.hidden = !isOffered;
+    if (isOffered) announce("The last run was interrupted. The button Resume continues it.");
+    else if (hadFocus) this._field.focus();
   }
 
   setText(text) {
@@ -96,6 +109,20 @@ export class Composer {
     } finally {
       byId("stop").disabled = false;
       this._field.focus();
+    }
+  }
+
+  async _resume() {
+    byId("resume").disabled = true;
+    try {
+      await call("POST", sessionPath(this.session, "resume"));
+      this.isInterrupted = false;
+      this.onSent?.();
+    } catch (error) {
+      notice(error.message, "error");
+    } finally {
+      byId("resume").disabled = false;
+      (byId("interrupted").hidden ? this._field : byId("resume")).focus(); // a disabled button loses the focus
     }
   }
 

@@ -48,6 +48,7 @@ export class Panel {
     byId("context").value = known ? Math.min(1, tokens / window) : 0;
     byId("context-text").textContent = known ? `${Math.round((100 * tokens) / window)} % of ${short(window)}` : "–";
     byId("cost").textContent = `$${(session.cost ?? 0).toFixed(session.cost >= 1 || !session.cost ? 2 : 4)}`;
+    this.onShown?.(session);
   }
 
   showTitle() {
