@@ -15,7 +15,8 @@ from msgspec import Struct
 from fairlead.agent import Agent
 from fairlead.agent.options import AgentOptions, Confinement
 from fairlead.serve.feed import Ended, Listener
-from fairlead.serve.hub import Hub, HubLimits
+from fairlead.serve.hub import Hub
+from fairlead.serve.open_sessions import HubLimits
 from fairlead.serve.session import HubSession
 from fairlead.serve.spaces import Space
 from fairlead.testing import ProviderServer

@@ -14,7 +14,7 @@ from websockets.exceptions import ConnectionClosed
 
 from fairlead.protocol.http.operations import OPERATIONS
 from fairlead.serve.feed import RingBounds
-from fairlead.serve.hub import HubLimits
+from fairlead.serve.open_sessions import HubLimits
 
 LONG = "word " * 400
 WRITE: dict[str, Any] = {"toolCalls": [{"name": "write", "arguments": {"path": "made.txt", "content": "made"}}]}

@@ -11,20 +11,17 @@ import asyncio
 import logging
 import os
 import time
-from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import msgspec
-from msgspec import Struct
 from msgspec.structs import replace
 
 from fairlead.core.model import Model
 from fairlead.errors import EntryNotFound
 from fairlead.protocol.http import objects as o
-from fairlead.protocol.http.events import BranchChanged
-from fairlead.serve.feed import Feed, RingBounds
+from fairlead.serve.feed import Feed
+from fairlead.serve.open_sessions import RING_PART, HubLimits, OpenSessions
 from fairlead.serve.opening import Parked, make_agent, new_conversation, open_session, restore, restore_approval
 from fairlead.serve.refusals import Refusal, bad_request, no_session, outside_root, stopping
 from fairlead.serve.session import HubSession
@@ -35,31 +32,6 @@ from fairlead.session.history.sessions import ConversationStore
 
 _log = logging.getLogger("fairlead.serve")
 
-#: How many evicted sessions the hub remembers. Of the others, only what their files hold is kept.
-MOST_PARKED = 10_000
-#: How many ids of requests an evicted session keeps.
-PARKED_REQUESTS = 32
-#: The part of the idle time after which a session without clients drops its ring.
-RING_PART = 0.05
-
-
-class HubLimits(Struct, frozen=True, kw_only=True):
-    """What the hub allows."""
-
-    #: Open sessions of all users.
-    sessions: int = 1000
-    #: Messages that wait in one session.
-    queued: int = 100
-    #: Seconds after which a session that no client uses is evicted.
-    idle_seconds: float = 1800
-    #: Seconds after which an idle session of a fleet is handed back, even if clients listen to it.
-    hold_seconds: float = 3
-    #: Seconds that a request waits for a session of a fleet that another process holds.
-    take_seconds: float = 5
-    #: Seconds that closing all sessions may take at the end.
-    shutdown_seconds: float = 10
-    ring: RingBounds = RingBounds()
-
 
 class Hub:
     """The open sessions of all users. A user reaches only those of their own space."""
@@ -68,36 +40,33 @@ class Hub:
         self.limits = limits or HubLimits()
         self.spaces = spaces
         self.is_stopping = False
-        #: How many sessions were opened and evicted since the start.
-        self.opened = self.evicted = 0
+        #: How many sessions were opened since the start.
+        self.opened = 0
         #: How many hosts on WebSockets, each with sessions outside the hub, have left.
         self.hosts_closed = 0
-        #: How many listeners were dropped from sessions that are closed.
-        self._dropped_before = 0
-        #: The session that was not used for longest comes first.
-        self._sessions: OrderedDict[Key, HubSession] = OrderedDict()
-        self._keys: dict[HubSession, Key] = {}
         self._opening: dict[Key, asyncio.Task[HubSession]] = {}
-        self._closing: dict[Key, asyncio.Task[None]] = {}
-        self._parked: dict[Key, Parked] = {}
         #: The sessions of a fleet that clients read and this server does not hold.
         self.watched = WatchedSessions(spaces, self.limits.ring)
-        #: How many sessions are being opened.
-        self._starting = 0
+        self._open = OpenSessions(self.limits, self.watched)
 
     # Looking
 
     @property
     def sessions(self) -> list[HubSession]:
-        return list(self._sessions.values())
+        return self._open.all()
 
     def sessions_of(self, user: str) -> list[HubSession]:
-        return [session for (owner, _), session in self._sessions.items() if owner == user]
+        return self._open.of(user)
+
+    @property
+    def evicted(self) -> int:
+        """How many sessions were evicted or handed back since the start."""
+        return self._open.evicted
 
     @property
     def dropped_listeners(self) -> int:
         """How many listeners were dropped since the start because they were too slow."""
-        return self._dropped_before + sum(session.feed.dropped for session in self.sessions)
+        return self._open.dropped_listeners
 
     def models(self, user: str) -> list[Model]:
         return self.spaces[user].common.shared.registry.available()
@@ -111,15 +80,15 @@ class Hub:
             listed = {each.id for each in found}
             found[:0] = [
                 o.SessionSummary(id=state.id, cwd=state.cwd, title=state.name, updated_at=None, status=state.status)
-                for (owner, _), session in self._sessions.items()
-                if owner == user and not session.session.history.conversation.is_saved and session.id not in listed
+                for session in self._open.of(user)
+                if not session.session.history.conversation.is_saved and session.id not in listed
                 for state in [session.state()]
                 if cwd is None or state.cwd == cwd
             ]
         return o.SessionList(sessions=found, next_cursor=next_cursor)
 
     def _with_status(self, user: str, summary: o.SessionSummary) -> o.SessionSummary:
-        session = self._sessions.get((user, summary.id))
+        session = self._open.get((user, summary.id))
         return summary if session is None else replace(summary, status=session.status, owner=None)
 
     # Opening
@@ -133,10 +102,7 @@ class Hub:
             yield session
         finally:
             session.uses -= 1
-            session.last_used = time.monotonic()
-            key = self._keys.get(session)
-            if key is not None:
-                self._sessions.move_to_end(key)
+            self._open.used(session)
 
     @asynccontextmanager
     async def reading(self, user: str, session_id: str) -> AsyncGenerator[HubSession | WatchedSession]:
@@ -164,23 +130,19 @@ class Hub:
     async def _found(self, user: str, session_id: str) -> HubSession | WatchedSession:
         """Return a session of a fleet as it is: held by this server, or up to date with what its owner has written."""
         key = user, session_id
-        await self._give_up_if_lost(key)
-        if key in self._closing:
-            await asyncio.wait([self._closing[key]])
-        if key in self._sessions:
-            return self._sessions[key]
+        session = await self._open.settled(key)
+        if session is not None:
+            return session
         self._refuse_if_stopping()
         watched = await self.watched.find(key)
-        return self._sessions.get(key, watched)  # which it may have become meanwhile
+        return self._open.get(key) or watched  # which it may have become meanwhile
 
     async def open(self, user: str, session_id: str) -> HubSession:
         """Return an open session, which was opened for this if need be. Raises Refusal and FairleadError."""
         key = user, session_id
-        await self._give_up_if_lost(key)
-        if key in self._closing:
-            await asyncio.wait([self._closing[key]])
-        if key in self._sessions:
-            return self._sessions[key]
+        session = await self._open.settled(key)
+        if session is not None:
+            return session
         self._refuse_if_stopping()  # a client that comes back now must not hear that the session does not exist
         if key not in self._opening:
             task = self._opening[key] = asyncio.create_task(self._reopen(key), name="fairlead-open")
@@ -228,7 +190,7 @@ class Hub:
 
     async def _reopen(self, key: Key) -> HubSession:
         user, session_id = key
-        space, parked = self.spaces[user], self._parked.get(key)
+        space, parked = self.spaces[user], self._open.parked.get(key)
         if space.fleet is not None:
             return await self._take(key)
         if parked is not None and not parked.is_saved:
@@ -274,7 +236,8 @@ class Hub:
         options: Mapping[str, object],
         parked: Parked | None = None,
     ) -> HubSession:
-        async with self._room():
+        self._refuse_if_stopping()
+        async with self._open.room():
             return await self._started(user, cwd, conversation, options, parked)
 
     async def _started(
@@ -295,18 +258,14 @@ class Hub:
                 restore(agent, parked)
             restore_approval(agent)
             feed = await self._feed_of((user, agent.session.history.id))
-            session = HubSession(agent, feed, queue_limit=self.limits.queued, on_replaced=lambda each: self._rename(each))
+            session = HubSession(agent, feed, queue_limit=self.limits.queued, on_replaced=self._open.rename)
         except BaseException:
             agent.session.history.conversation.close()
             agent.leave_nothing_behind()
             raise
         if parked is not None:
             session.submissions.known = parked.requests
-        key = user, session.id
-        self._parked.pop(key, None)
-        self.watched.taken(key)
-        self._sessions[key] = session
-        self._keys[session] = key
+        self._open.add((user, session.id), session)
         self.opened += 1
         return session
 
@@ -322,26 +281,15 @@ class Hub:
         if self.is_stopping:
             raise stopping()
 
-    def _rename(self, session: HubSession) -> None:
-        """Find a session under the id of the conversation that it has moved to."""
-        key = self._keys.pop(session, None)
-        if key is not None:
-            self._sessions.pop(key, None)
-            self._keys[session] = key[0], session.id
-            self._sessions[key[0], session.id] = session
-
     # Closing
 
     async def delete(self, user: str, session_id: str) -> None:
         """Close a session and delete its file. Raises Refusal and SessionError."""
-
         key = user, session_id
-        if key in self._closing:
-            await asyncio.wait([self._closing[key]])
-        space, session = self.spaces[user], self._sessions.get(key)
-        was_known = session is not None or self._parked.pop(key, None) is not None
+        space, session = self.spaces[user], await self._open.settled(key)
+        was_known = session is not None or self._open.parked.pop(key, None) is not None
         if session is not None:
-            await self._close(session)
+            await self._open.close(session)
         if space.fleet is not None:
             was_known = False
             if (await self.watched.find(key)).has_open_jobs:
@@ -354,90 +302,9 @@ class Hub:
         if not await space.saved.delete(session_id) and not was_known:
             raise no_session(session_id)
 
-    async def _close(self, session: HubSession, *, ends_feed: bool = True) -> None:
-        key = self._keys.pop(session, None)
-        if key is None:
-            return
-        self._sessions.pop(key, None)
-        self._dropped_before += session.feed.dropped
-        task = self._closing[key] = asyncio.create_task(session.close(ends_feed=ends_feed), name="fairlead-close")
-        task.add_done_callback(lambda _: self._closing.pop(key, None))
-        await asyncio.shield(task)
-
-    @asynccontextmanager
-    async def _room(self) -> AsyncGenerator[None]:
-        """Reserve room for one more session. If there is none, evict the session that was idle for longest.
-
-        Raises Refusal if none is idle, or if the server is shutting down.
-        """
-        self._refuse_if_stopping()
-        self._starting += 1
-        try:
-            while len(self._sessions) + len(self._closing) + self._starting > self.limits.sessions:
-                idle = next((each for each in self._sessions.values() if self._may_evict(each)), None)
-                if idle is None:
-                    raise Refusal(503, "too_many_sessions", f"{self.limits.sessions} sessions are in use.", retry_after=30)
-                await self._evict(idle)
-            yield
-        finally:
-            self._starting -= 1
-
-    def _may_evict(self, session: HubSession) -> bool:
-        """Whether a session is idle, and can come back: it is empty, or all of it is in its file."""
-        conversation = session.session.history.conversation
-        return session.is_idle and (conversation.flush() if conversation.is_saved else not conversation.count)
-
     async def evict_idle(self) -> None:
         """Evict the sessions that were idle for too long, and drop the rings of those that no client listens to."""
-        now = time.monotonic()
-        for session in self.sessions:
-            if session not in self._keys:
-                continue  # it was closed meanwhile
-            idle = now - session.last_used
-            if session.is_stored:
-                if session.is_lost or (session.is_quiet and idle > self.limits.hold_seconds):
-                    await self._hand_back(session)
-            elif idle > self.limits.idle_seconds and self._may_evict(session):
-                await self._evict(session)
-            elif idle > self.limits.idle_seconds * RING_PART and session.is_idle:
-                session.feed.clear()
-
-    async def _evict(self, session: HubSession) -> None:
-        key, own = self._keys[session], session.session
-        if session.is_stored:
-            await self._hand_back(session)
-            return
-        session.submissions.forget(PARKED_REQUESTS)
-        self._parked[key] = Parked(
-            cwd=own.host.workspace.cwd,
-            name=own.history.name,
-            approval=own.approvals.mode,
-            model=own.model,
-            thinking=own.thinking,
-            requests=session.submissions.known,
-            is_saved=own.history.conversation.is_saved,
-        )
-        while len(self._parked) > MOST_PARKED:
-            self._parked.pop(next(iter(self._parked)))
-        self.evicted += 1
-        await self._close(session)
-
-    # Sessions of a fleet
-
-    async def _hand_back(self, session: HubSession) -> None:
-        """Let other processes have a session of a fleet. Clients that listen to it stay, and watch it."""
-        key, conversation = self._keys[session], session.session.history.conversation
-        if session.feed.listeners:
-            self.watched.add(key, session.feed, None if session.is_lost else conversation.last_number)
-        self.evicted += 1
-        await self._close(session, ends_feed=not session.feed.listeners)
-        if session.is_lost:  # clients may have seen what its next owner does not know
-            session.feed.publish(msgspec.json.encode(BranchChanged(leaf_id=None)))
-
-    async def _give_up_if_lost(self, key: Key) -> None:
-        session = self._sessions.get(key)
-        if session is not None and session.is_lost:
-            await self._hand_back(session)
+        await self._open.evict_idle()
 
     async def keep_tidy(self) -> None:
         """Evict idle sessions for as long as the hub lives."""
@@ -454,15 +321,5 @@ class Hub:
     async def close(self) -> None:
         """Abort all work, save and close all sessions. Takes at most `shutdown_seconds`."""
         self.is_stopping = True
-        for session in self.sessions:
-            session.questions.close()
-            session.session.activity.cancel(resumable=True)
-        closing = [asyncio.create_task(self._close(session)) for session in self.sessions]
-        waiting = [*closing, *self._closing.values()]
-        if waiting:
-            _, late = await asyncio.wait(waiting, timeout=self.limits.shutdown_seconds)
-            for task in late:
-                task.cancel()
-        for session in [*self._keys]:
-            session.agent.leave_nothing_behind()
+        await self._open.close_all()
         self.watched.close()

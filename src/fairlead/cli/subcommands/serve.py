@@ -116,7 +116,7 @@ def _enter(root: str | None, cwd: str | None) -> Path | None:
 
 
 def _server_options(command: Subcommand, options: Options) -> ServerOptions:
-    from fairlead.serve.hub import HubLimits
+    from fairlead.serve.open_sessions import HubLimits
     from fairlead.serve.server import ServerOptions
 
     def number(name: str, default: int, most: int = 10**9) -> int:

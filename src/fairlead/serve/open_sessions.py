@@ -1,0 +1,211 @@
+"""The sessions that are open: how many there may be, and which of them are closed because they are idle.
+
+A session in a file is evicted: it comes back when it is used. A session of a fleet is handed back, so that another server may
+take it. Clients that listen to it stay, and watch it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import msgspec
+from msgspec import Struct
+
+from fairlead.protocol.http.events import BranchChanged
+from fairlead.serve.feed import RingBounds
+from fairlead.serve.opening import Parked
+from fairlead.serve.refusals import Refusal
+from fairlead.serve.session import HubSession
+from fairlead.serve.watched import Key, WatchedSessions
+
+#: How many evicted sessions are remembered. Of the others, only what their files hold is kept.
+MOST_PARKED = 10_000
+#: How many ids of requests an evicted session keeps.
+PARKED_REQUESTS = 32
+#: The part of the idle time after which a session without clients drops its ring.
+RING_PART = 0.05
+
+
+class HubLimits(Struct, frozen=True, kw_only=True):
+    """What the hub allows."""
+
+    #: Open sessions of all users.
+    sessions: int = 1000
+    #: Messages that wait in one session.
+    queued: int = 100
+    #: Seconds after which a session that no client uses is evicted.
+    idle_seconds: float = 1800
+    #: Seconds after which an idle session of a fleet is handed back, even if clients listen to it.
+    hold_seconds: float = 3
+    #: Seconds that a request waits for a session of a fleet that another process holds.
+    take_seconds: float = 5
+    #: Seconds that closing all sessions may take at the end.
+    shutdown_seconds: float = 10
+    ring: RingBounds = RingBounds()
+
+
+class OpenSessions:
+    """The open sessions of all users. Those that are handed back are in `watched` as long as clients listen to them."""
+
+    def __init__(self, limits: HubLimits, watched: WatchedSessions) -> None:
+        #: How many sessions were evicted or handed back since the start.
+        self.evicted = 0
+        #: What evicted sessions have that is not in their files.
+        self.parked: dict[Key, Parked] = {}
+        self._limits = limits
+        self._watched = watched
+        #: The session that was not used for longest comes first.
+        self._sessions: OrderedDict[Key, HubSession] = OrderedDict()
+        self._keys: dict[HubSession, Key] = {}
+        self._closing: dict[Key, asyncio.Task[None]] = {}
+        #: How many sessions are being opened.
+        self._starting = 0
+        #: How many listeners were dropped from sessions that are closed.
+        self._dropped_before = 0
+
+    # Looking
+
+    def all(self) -> list[HubSession]:
+        return list(self._sessions.values())
+
+    def of(self, user: str) -> list[HubSession]:
+        return [session for (owner, _), session in self._sessions.items() if owner == user]
+
+    def get(self, key: Key) -> HubSession | None:
+        return self._sessions.get(key)
+
+    async def settled(self, key: Key) -> HubSession | None:
+        """Return an open session. One that is being closed is closed first, and one that was lost is handed back."""
+        session = self._sessions.get(key)
+        if session is not None and session.is_lost:
+            await self._hand_back(session)
+        if key in self._closing:
+            await asyncio.wait([self._closing[key]])
+        return self._sessions.get(key)
+
+    @property
+    def dropped_listeners(self) -> int:
+        """How many listeners were dropped since the start because they were too slow."""
+        return self._dropped_before + sum(session.feed.dropped for session in self._sessions.values())
+
+    # Opening
+
+    @asynccontextmanager
+    async def room(self) -> AsyncGenerator[None]:
+        """Reserve room for one more session. If there is none, evict the session that was idle for longest.
+
+        Raises Refusal if none is idle.
+        """
+        self._starting += 1
+        try:
+            while len(self._sessions) + len(self._closing) + self._starting > self._limits.sessions:
+                idle = next((each for each in self._sessions.values() if _may_evict(each)), None)
+                if idle is None:
+                    raise Refusal(503, "too_many_sessions", f"{self._limits.sessions} sessions are in use.", retry_after=30)
+                await self._evict(idle)
+            yield
+        finally:
+            self._starting -= 1
+
+    def add(self, key: Key, session: HubSession) -> None:
+        self.parked.pop(key, None)
+        self._watched.taken(key)
+        self._sessions[key] = session
+        self._keys[session] = key
+
+    def used(self, session: HubSession) -> None:
+        """Note that a session was used just now."""
+        session.last_used = time.monotonic()
+        key = self._keys.get(session)
+        if key is not None:
+            self._sessions.move_to_end(key)
+
+    def rename(self, session: HubSession) -> None:
+        """Find a session under the id of the conversation that it has moved to."""
+        key = self._keys.pop(session, None)
+        if key is not None:
+            self._sessions.pop(key, None)
+            self._keys[session] = key[0], session.id
+            self._sessions[key[0], session.id] = session
+
+    # Closing
+
+    async def close(self, session: HubSession, *, ends_feed: bool = True) -> None:
+        """Close a session, and end all its listeners unless its feed continues."""
+        key = self._keys.pop(session, None)
+        if key is None:
+            return
+        self._sessions.pop(key, None)
+        self._dropped_before += session.feed.dropped
+        task = self._closing[key] = asyncio.create_task(session.close(ends_feed=ends_feed), name="fairlead-close")
+        task.add_done_callback(lambda _: self._closing.pop(key, None))
+        await asyncio.shield(task)
+
+    async def close_all(self) -> None:
+        """Abort all work, save and close all sessions. Takes at most `shutdown_seconds`."""
+        for session in self.all():
+            session.questions.close()
+            session.session.activity.cancel(resumable=True)
+        closing = [asyncio.create_task(self.close(session)) for session in self.all()]
+        waiting = [*closing, *self._closing.values()]
+        if waiting:
+            _, late = await asyncio.wait(waiting, timeout=self._limits.shutdown_seconds)
+            for task in late:
+                task.cancel()
+        for session in [*self._keys]:
+            session.agent.leave_nothing_behind()
+
+    async def evict_idle(self) -> None:
+        """Evict the sessions that were idle for too long, and drop the rings of those that no client listens to."""
+        now = time.monotonic()
+        for session in self.all():
+            if session not in self._keys:
+                continue  # it was closed meanwhile
+            idle = now - session.last_used
+            if session.is_stored:
+                if session.is_lost or (session.is_quiet and idle > self._limits.hold_seconds):
+                    await self._hand_back(session)
+            elif idle > self._limits.idle_seconds and _may_evict(session):
+                await self._evict(session)
+            elif idle > self._limits.idle_seconds * RING_PART and session.is_idle:
+                session.feed.clear()
+
+    async def _evict(self, session: HubSession) -> None:
+        key, own = self._keys[session], session.session
+        if session.is_stored:
+            await self._hand_back(session)
+            return
+        session.submissions.forget(PARKED_REQUESTS)
+        self.parked[key] = Parked(
+            cwd=own.host.workspace.cwd,
+            name=own.history.name,
+            approval=own.approvals.mode,
+            model=own.model,
+            thinking=own.thinking,
+            requests=session.submissions.known,
+            is_saved=own.history.conversation.is_saved,
+        )
+        while len(self.parked) > MOST_PARKED:
+            self.parked.pop(next(iter(self.parked)))
+        self.evicted += 1
+        await self.close(session)
+
+    async def _hand_back(self, session: HubSession) -> None:
+        """Let other processes have a session of a fleet. Clients that listen to it stay, and watch it."""
+        key, conversation = self._keys[session], session.session.history.conversation
+        if session.feed.listeners:
+            self._watched.add(key, session.feed, None if session.is_lost else conversation.last_number)
+        self.evicted += 1
+        await self.close(session, ends_feed=not session.feed.listeners)
+        if session.is_lost:  # clients may have seen what its next owner does not know
+            session.feed.publish(msgspec.json.encode(BranchChanged(leaf_id=None)))
+
+
+def _may_evict(session: HubSession) -> bool:
+    """Whether a session is idle, and can come back: it is empty, or all of it is in its file."""
+    conversation = session.session.history.conversation
+    return session.is_idle and (conversation.flush() if conversation.is_saved else not conversation.count)
