@@ -10,9 +10,11 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Generator
+from contextlib import ExitStack
 from typing import Any
 
 from tests.support.fleet import MODEL, Fleet, wait_until
+from websockets.sync.client import connect
 
 
 class FrontEnd:
@@ -58,6 +60,10 @@ class FrontEnd:
         except urllib.error.HTTPError as error:
             with error:
                 return error.code, json.loads(error.read())
+
+    def socket(self, path: str) -> HostSocket:
+        """Connect a host."""
+        return HostSocket(self.url.replace("http", "ws", 1) + path, {"Authorization": f"Bearer {self.token}"})
 
     # Sessions
 
@@ -113,3 +119,40 @@ class FrontEnd:
             if event["type"] == kind:
                 break
         return seen
+
+
+class HostSocket:
+    """A host on a WebSocket. Use it with `with`, so that it leaves at the end."""
+
+    def __init__(self, url: str, headers: dict[str, str]) -> None:
+        self._open = ExitStack()
+        self._socket = self._open.enter_context(connect(url, additional_headers=headers, max_size=None))
+        self._number = 0
+
+    def __enter__(self) -> HostSocket:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._open.close()
+
+    def until(self, **fields: Any) -> Any:
+        """Return the next message with these fields."""
+        while True:
+            message = json.loads(self._socket.recv(60))
+            if fields.items() <= message.items():
+                return message
+
+    def command(self, type: str, **fields: Any) -> Any:
+        """Send a command of the pi family, and return the response."""
+        self._number += 1
+        self._socket.send(json.dumps({"type": type, "id": str(self._number), **fields}))
+        return self.until(type="response", id=str(self._number))
+
+    def call(self, method: str, **params: Any) -> Any:
+        """Send a request of JSON-RPC, and return the response."""
+        self._number += 1
+        self._socket.send(json.dumps({"jsonrpc": "2.0", "id": self._number, "method": method, "params": params}))
+        return self.until(id=self._number)

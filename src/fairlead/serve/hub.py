@@ -199,8 +199,8 @@ class Hub:
             if parked.name is not None:
                 session.session.history.set_name(parked.name, lasting=False)
             return session
-        path, cwd = await self.saved(user, session_id)
-        return await self._start(user, cwd, lambda store: store.open(path), {}, parked)
+        opener, cwd = await self.saved(user, session_id)
+        return await self._start(user, cwd, opener, {}, parked)
 
     async def _take(self, key: Key) -> HubSession:
         """Take the lease of a session of a fleet. Raises Refusal, SessionInUse and FairleadError."""
@@ -208,18 +208,23 @@ class Hub:
         found = await self._found(user, session_id)
         if isinstance(found, HubSession):
             return found
-        if found.has_jobs:
-            raise run_by_workers()
-        if not await asyncio.to_thread(os.path.isdir, found.cwd):
-            text = f"The session works in {found.cwd}, which does not exist on the machine of this server."
-            raise Refusal(409, "no_directory", text)
-        return await self._start(user, found.cwd, lambda store: store.stored(session_id), {})
+        cwd = await _folder_to_work_in(found)
+        return await self._start(user, cwd, lambda store: store.stored(session_id), {})
 
-    async def saved(self, user: str, session_id: str) -> tuple[Path, Path]:
-        """Return the file of a session of a user, and its working directory. Raises Refusal."""
+    async def saved(self, user: str, session_id: str) -> tuple[Callable[[ConversationStore], Conversation], Path]:
+        """Return what opens a saved session of a user, and its working directory. Raises Refusal and FairleadError."""
         space = self.spaces[user]
         if space.fleet is not None:
-            raise bad_request("session: the sessions of a fleet are served over HTTP.")
+            session = await self._found(user, session_id)
+            held = isinstance(session, HubSession)  # this server hands it back when it is idle
+            cwd = session.session.host.workspace.cwd if held else await _folder_to_work_in(session)
+            return lambda store: store.stored(session_id), cwd
+        path, cwd = await self._file(user, session_id)
+        return lambda store: store.open(path), cwd
+
+    async def _file(self, user: str, session_id: str) -> tuple[Path, Path]:
+        """Return the file of a session of a user, and its working directory. Raises Refusal."""
+        space = self.spaces[user]
         found = await space.files.find(session_id)
         if found is None:
             raise no_session(session_id)
@@ -323,3 +328,13 @@ class Hub:
         self.is_stopping = True
         await self._open.close_all()
         self.watched.close()
+
+
+async def _folder_to_work_in(session: WatchedSession) -> Path:
+    """Return the working directory of a session that this server takes. Raises Refusal if it may not or cannot work there."""
+    if session.has_jobs:
+        raise run_by_workers()
+    if not await asyncio.to_thread(os.path.isdir, session.cwd):
+        text = f"The session works in {session.cwd}, which does not exist on the machine of this server."
+        raise Refusal(409, "no_directory", text)
+    return session.cwd

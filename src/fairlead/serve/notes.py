@@ -40,12 +40,16 @@ def note_approval(conversation: Conversation, mode: o.Approval, *, is_chosen: bo
 
 def noted_approval(log: Log, default: o.Approval) -> o.Approval:
     """Return the approval mode of a session, on a server with a default. It is at least as strict, unless a client chose it."""
-    for entry in reversed(list(_entries(log))):
-        data = _data(entry, APPROVAL)
-        if data is not None and data.get("mode") in _MODES:
-            mode = cast("o.Approval", data["mode"])
-            return mode if data.get("chosen") is True or _MODES.index(mode) >= _MODES.index(default) else default
-    return default
+    data = _last_approval(log)
+    if data is None:
+        return default
+    mode = cast("o.Approval", data["mode"])
+    return mode if data.get("chosen") is True or _MODES.index(mode) >= _MODES.index(default) else default
+
+
+def has_noted_approval(log: Log) -> bool:
+    """Whether a session notes its approval mode."""
+    return _last_approval(log) is not None
 
 
 def note_request(conversation: Conversation, id: str, fingerprint: str) -> None:
@@ -91,6 +95,11 @@ def noted_results(log: Log) -> list[PromptResult]:
     elif last is not None and last.stop_reason == "aborted":
         results[-1] = PromptResult(id=requests[-1], status="aborted")
     return results
+
+
+def _last_approval(log: Log) -> dict[str, Any] | None:
+    found = (data for entry in reversed(list(_entries(log))) if (data := _data(entry, APPROVAL)) is not None)
+    return next((data for data in found if data.get("mode") in _MODES), None)
 
 
 def _note(conversation: Conversation, kind: str, data: dict[str, Any]) -> None:

@@ -14,10 +14,10 @@ from fairlead.errors import SessionNotFound
 from fairlead.protocol.http import objects as o
 from fairlead.protocol.http.fleet import JobResult
 from fairlead.serve.refusals import bad_request
-from fairlead.session.history.paths import is_subagent_id, iso
-from fairlead.stores import SessionStore, StoredSession
+from fairlead.session.history.paths import iso
+from fairlead.stores import SessionStore
 from fairlead.wire.acp.narrator import short_title
-from fairlead.wire.acp.store import PAGE, cursor_of, position_in
+from fairlead.wire.acp.saved import stored_page
 from fairlead.wire.acp.store import SessionStore as SessionFolders
 from fairlead.wire.jsonrpc import BadParams
 
@@ -111,40 +111,22 @@ class StoredSessions:
         self._store = store
 
     async def page(self, cwd: str | None, cursor: str | None) -> tuple[list[o.SessionSummary], str | None]:
-        from fairlead.session.history.reading import read_header
-        from fairlead.session.history.stored_sessions import sessions_of
-
-        folder = None if cwd is None else _normal_folder(cwd)
         try:
-            start = None if cursor is None else position_in(cursor)
+            page, next_cursor = await stored_page(self._store, cwd, cursor)
         except BadParams as error:
             raise bad_request(f"{error}.") from None
-        places: list[tuple[tuple[int, str], StoredSession]] = []
-        async for session in sessions_of(self._store):
-            place = -int(session.changed_at * 1000), session.id
-            header = read_header(session.header)
-            is_wanted = header is not None and folder in (None, header.cwd)
-            if is_wanted and not is_subagent_id(session.id) and (start is None or place > start):
-                places.append((place, session))
-        places.sort(key=lambda each: each[0])
-        found = [summary for _, session in places[:PAGE] if (summary := await self._summary(session)) is not None]
-        return found, cursor_of(places[PAGE - 1][0]) if len(places) > PAGE else None
-
-    async def _summary(self, session: StoredSession) -> o.SessionSummary | None:
-        from fairlead.session.history.stored_sessions import describe_stored
-
-        try:
-            info = await describe_stored(self._store, session)
-        except SessionNotFound:  # it was deleted meanwhile
-            return None
-        return o.SessionSummary(
-            id=info.id,
-            cwd=info.cwd,
-            title=info.name or short_title(info.first_message) or None,
-            updated_at=iso(info.modified),
-            status="saved",
-            owner=session.owner or None,
-        )
+        found = [
+            o.SessionSummary(
+                id=info.id,
+                cwd=info.cwd,
+                title=info.name or short_title(info.first_message) or None,
+                updated_at=iso(info.modified),
+                status="saved",
+                owner=session.owner or None,
+            )
+            for session, info in page
+        ]
+        return found, next_cursor
 
     async def delete(self, session_id: str) -> bool:
         try:
@@ -152,13 +134,6 @@ class StoredSessions:
         except SessionNotFound:
             return False
         return True
-
-
-def _normal_folder(cwd: str) -> str:
-    """Return the path of a directory as headers have it. Raises Refusal."""
-    if not os.path.isabs(cwd):  # noqa: PTH117
-        raise bad_request(f"cwd: expected an absolute path, found {cwd!r}.")
-    return os.path.normpath(cwd)
 
 
 def _saved_folder(path: Path) -> Path | None:

@@ -14,13 +14,17 @@ from msgspec.structs import replace
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from fairlead.agent import Agent
+from fairlead.agent.options import AgentOptions
 from fairlead.config.settings import OutputSettings
 from fairlead.errors import FairleadError
 from fairlead.serve.guard import refuse
+from fairlead.serve.host_store import ApprovalNotes, HostStore
 from fairlead.serve.hub import Hub
 from fairlead.serve.metrics import Metrics
 from fairlead.serve.refusals import Refusal, bad_request, refusal_for, stopping
 from fairlead.serve.spaces import Space
+from fairlead.session.history.conversation import Conversation
+from fairlead.session.history.sessions import ConversationStore
 from fairlead.wire.connection import Connection, Listener
 
 if TYPE_CHECKING:
@@ -142,12 +146,15 @@ class SocketHosts:
         query = websocket.query_params
         space = self._hub.spaces[websocket.state.user]
         updates, session = query.get("updates") or "full", query.get("session")
+        store = None
+        if space.fleet is not None:
+            store = HostStore(space.fleet, space.admits, self._hub.limits.take_seconds)
         if session is None:
-            return await _Host.make(space, dialect, space.folder(query.get("cwd")), updates=updates)
+            return await _Host.make(space, dialect, space.folder(query.get("cwd")), updates=updates, store=store)
         if dialect in ("opal", "acp"):
             raise bad_request("session: hosts of this protocol open sessions with its own requests.")
-        file, folder = await self._hub.saved(websocket.state.user, session)
-        return await _Host.make(space, dialect, folder, updates=updates, file=file)
+        conversation, folder = await self._hub.saved(websocket.state.user, session)
+        return await _Host.make(space, dialect, folder, updates=updates, store=store, conversation=conversation)
 
     async def _talk(self, websocket: WebSocket, host: _Host) -> None:
         await websocket.accept()
@@ -192,17 +199,38 @@ class _Host:
         self._agent = agent
 
     @classmethod
-    async def make(cls, space: Space, dialect: str, folder: Path, *, updates: str, file: Path | None = None) -> _Host:
-        """Prepare to serve a host, which begins with the session in a file if there is one. Raises FairleadError."""
+    async def make(
+        cls,
+        space: Space,
+        dialect: str,
+        folder: Path,
+        *,
+        updates: str,
+        store: HostStore | None,
+        conversation: Callable[[ConversationStore], Conversation] | None = None,
+    ) -> _Host:
+        """Prepare to serve a host, which begins with a conversation if one is given. Raises FairleadError.
+
+        Its sessions are in the store of a fleet if there is one, and otherwise in files.
+        """
         if updates not in ("full", "delta"):
             raise bad_request(f"updates: expected full or delta, found {updates[:50]!r}.")
-        common = replace(space.common, base=replace(space.common.base, cwd=folder))
+
+        def options_in(options: AgentOptions) -> AgentOptions:
+            return replace(options if store is None else space.kept_in(store, options), cwd=folder)
+
+        async def prepare(agent: Agent) -> None:
+            await space.prepare(agent)
+            if store is not None:
+                ApprovalNotes(agent)
+
+        common = replace(space.common, base=options_in(space.common.base))
         output = common.settings.output
         if dialect == "acp":
             from fairlead.wire.acp.server import AcpServer
             from fairlead.wire.dialects import ServeOptions
 
-            options = ServeOptions(stdin=-1, stdout=-1, agent_options=lambda _: common.base, prepare=space.prepare)
+            options = ServeOptions(stdin=-1, stdout=-1, agent_options=lambda _: common.base, prepare=prepare)
             return cls(output, lambda connection: AcpServer(connection, options, common))
         if dialect == "opal":
             from fairlead.wire.opal.serve import defaults_of
@@ -210,17 +238,16 @@ class _Host:
 
             if space.asks:
                 common = replace(common, base=replace(common.base, approval="ask"))
-            return cls(output, lambda connection: OpalServer(connection, defaults_of(common)))
+            opened = None if store is None else ApprovalNotes
+            return cls(output, lambda connection: OpalServer(connection, defaults_of(common, opened=opened)))
         from fairlead.wire.pi.profile import profile_named
         from fairlead.wire.pi.serve import AgentServer, RpcOptions
 
         profile = profile_named(dialect)
-        options = replace(space.agent_options(profile), cwd=folder)
-        if file is not None:
-            options.conversation = lambda store: store.open(file)
-        agent = Agent(options, shared=common.shared)
+        agent = Agent(replace(options_in(space.agent_options(profile)), conversation=conversation), shared=common.shared)
         try:
-            await space.prepare(agent)
+            await agent.open()
+            await prepare(agent)
         except BaseException:
             await agent.close()
             raise

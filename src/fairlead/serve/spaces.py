@@ -15,7 +15,8 @@ from fairlead.config.home import Home
 from fairlead.serve.access import OWNER
 from fairlead.serve.refusals import Refusal, bad_request
 from fairlead.serve.saved import Fleet, SavedSessions, SessionFiles, StoredSessions
-from fairlead.wire.acp.store import SessionStore
+from fairlead.stores import SessionStore
+from fairlead.wire.acp.store import SessionStore as SessionFolders
 from fairlead.wire.many_sessions import Common, common_parts
 from fairlead.wire.pi.profile import Profile
 
@@ -42,15 +43,17 @@ class Space(Struct, frozen=True, kw_only=True):
 
     @property
     def files(self) -> SessionFiles:
-        return SessionFiles(SessionStore.of(self.common), Path(self.common.base.cwd))
+        return SessionFiles(SessionFolders.of(self.common), Path(self.common.base.cwd))
 
     @property
     def session_options(self) -> AgentOptions:
         """The options of sessions that outlive their clients."""
-        base, fleet = self.common.base, self.fleet
-        if fleet is None:
-            return base
-        return replace(base, store=fleet.store, lease_owner=fleet.owner, keep=None, session_dir=None)
+        return self.common.base if self.fleet is None else self.kept_in(self.fleet.store, self.common.base)
+
+    def kept_in(self, store: SessionStore, options: AgentOptions) -> AgentOptions:
+        """Return options for agents whose sessions are in a store of the fleet."""
+        owner = None if self.fleet is None else self.fleet.owner
+        return replace(options, store=store, lease_owner=owner, keep=None, session_dir=None)
 
     @property
     def confinement(self) -> Confinement:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from msgspec import Struct
@@ -86,6 +87,12 @@ class ManySessions(Generic[S]):
 
     def find(self, session_id: str) -> S | None:
         return self._running.get(session_id)
+
+    def when_written(self, action: Callable[[], object]) -> None:
+        """Call `action` when everything so far is durable in all sessions: now, unless a store keeps one of them."""
+        for session in self.running:
+            action = partial(session.agent.session.history.when_written, action)
+        action()
 
     def cancel(self, *, resumable: bool = False) -> None:
         for session in self.running:

@@ -130,7 +130,8 @@ class Moves:
     async def _switch_stored(self, id: str) -> None:
         await self._ask_to_switch("resume")
         present = self._current.conversation
-        if present.id == id:
+        is_lost = present.stored is not None and present.stored.lost is not None
+        if present.id == id and not is_lost:
             await self._stopper.stop()
             await self._change(present, "resume")
             return

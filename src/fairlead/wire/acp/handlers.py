@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +44,7 @@ def _begin(session: AcpSession) -> Any:
 
 
 async def _list(server: AcpServer, params: s.ListSessionsRequest) -> s.ListSessionsResponse:
-    found, cursor = await asyncio.to_thread(server.sessions.store.page, params.cwd, params.cursor)
+    found, cursor = await server.sessions.saved.page(params.cwd, params.cursor)
     return s.ListSessionsResponse(found, next_cursor=cursor)
 
 

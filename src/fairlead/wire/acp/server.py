@@ -70,7 +70,10 @@ class AcpServer:
     # For the dispatcher
 
     def when_written(self, action: Callable[[], object]) -> None:
-        action()  # its sessions are files, in which entries are durable at once
+        if self._opened is None:
+            action()
+        else:
+            self._opened.when_written(action)
 
     def receive_reply(self, reply: HostReply) -> None:
         self.requests.receive(reply)

@@ -22,7 +22,7 @@ from fairlead.session.history.sessions import ConversationStore
 from fairlead.wire.acp.acp_session import LOG_IN, AcpSession, as_auth_error
 from fairlead.wire.acp.client import Client
 from fairlead.wire.acp.narrator import Narrator
-from fairlead.wire.acp.store import SessionStore
+from fairlead.wire.acp.saved import saved_sessions
 from fairlead.wire.acp.ui import AcpUi
 from fairlead.wire.acp.updates import Updates
 from fairlead.wire.connection import HostOutput
@@ -46,7 +46,7 @@ class AcpSessions(ManySessions[AcpSession]):
     ) -> None:
         super().__init__()
         self.common = common
-        self.store = SessionStore.of(common)
+        self.saved = saved_sessions(common)
         self._output = output
         self._requests = requests
         self._client = client
@@ -84,14 +84,14 @@ class AcpSessions(ManySessions[AcpSession]):
         cwd = _folder("cwd", params.cwd)
         await self._closed(params.session_id)
         is_open = self.find(params.session_id)
-        path = await asyncio.to_thread(self.store.find, params.session_id, cwd)
-        if path is None:
+        opener = await self.saved.find(params.session_id, cwd)
+        if opener is None:
             raise RpcError(
                 RESOURCE_NOT_FOUND, f"There is no saved session {params.session_id!r}.", {"sessionId": params.session_id}
             )
         if is_open is not None:
             await self.close_one(is_open)
-        return await self._open(cwd, params.additional_directories, params.mcp_servers, lambda sessions: sessions.open(path))
+        return await self._open(cwd, params.additional_directories, params.mcp_servers, opener)
 
     async def close_one(self, session: AcpSession) -> None:
         """Cancel the work of a session, and close it. It is closed even if the client cancels the request for that."""
@@ -120,19 +120,13 @@ class AcpSessions(ManySessions[AcpSession]):
             session.agent.leave_nothing_behind()
 
     async def delete(self, session_id: str) -> None:
-        """Close a session and delete its file. Raises RpcError if there is no such session, and SessionError."""
-        from fairlead.session.history.listing import delete_session
-
+        """Close a session and delete it. Raises RpcError if there is no such session, and SessionError."""
         await self._closed(session_id)
         is_open = self.find(session_id)
         path = None if is_open is None else is_open.session.history.path
         if is_open is not None:
             await self.close_one(is_open)
-        if path is None or not path.exists():
-            path = await asyncio.to_thread(self.store.find, session_id, Path(self.common.base.cwd))
-        if path is not None:
-            await asyncio.to_thread(delete_session, path)
-        elif is_open is None:
+        if not await self.saved.delete(session_id, Path(self.common.base.cwd), path) and is_open is None:
             raise RpcError(RESOURCE_NOT_FOUND, f"There is no saved session {session_id!r}.", {"sessionId": session_id})
 
     # Assembling a session
@@ -162,6 +156,7 @@ class AcpSessions(ManySessions[AcpSession]):
         except FairleadError as error:
             raise as_auth_error(error) from None
         try:
+            await agent.open()
             agent.session.host.workspace.cwd = cwd  # not the working directory that the conversation had before
             await self._prepare(agent)
             if agent.session.model is None:

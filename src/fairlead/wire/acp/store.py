@@ -71,13 +71,11 @@ class SessionStore(Struct, frozen=True):
             if start is not None and place <= start:
                 continue
             info = describe(Path(place[1]), -place[0])
-            if not _is_shown(info) or (cwd is not None and info.cwd != os.path.normpath(cwd)):
+            if not is_shown(info) or (cwd is not None and info.cwd != os.path.normpath(cwd)):
                 continue
             if len(found) == PAGE:
                 return found, cursor_of(last)
-            found.append(
-                SessionInfo(info.id, info.cwd, title=info.name or short_title(info.first_message), updated_at=iso(info.modified))
-            )
+            found.append(info_of(info))
             last = place
         return found, None
 
@@ -91,8 +89,15 @@ class SessionStore(Struct, frozen=True):
         return folders_below(self.root) if cwd is None else [session_folder(self.root, cwd, self.user)]
 
 
-def _is_shown(info: Listed) -> bool:
+def is_shown(info: Listed) -> bool:
+    """Whether a list has a session: one that can be used and is not empty."""
     return info.problem is None and bool(info.first_message or info.name) and bool(info.cwd)
+
+
+def info_of(info: Listed) -> SessionInfo:
+    """Return what a list says about a session."""
+    title = info.name or short_title(info.first_message)
+    return SessionInfo(info.id, info.cwd, title=title, updated_at=iso(info.modified))
 
 
 def cursor_of(place: tuple[int, str]) -> str:

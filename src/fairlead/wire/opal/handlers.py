@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -45,7 +44,7 @@ async def _start(server: OpalServer, params: m.SessionStart) -> Answer:
 
 async def _list(server: OpalServer, params: m.SessionList) -> m.SavedSessions:
     defaults = server.table.defaults
-    return m.SavedSessions(await asyncio.to_thread(defaults.store.listed, defaults.base.warn))
+    return m.SavedSessions(await defaults.store.listed(defaults.base.warn))
 
 
 def _history(server: OpalServer, params: m.SessionHistory) -> m.HistoryMessages:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from fairlead.agent import Agent
 from fairlead.agent.options import AgentOptions
 from fairlead.wire.connection import FrameTap
 from fairlead.wire.dialects import ServeOptions
@@ -49,13 +51,17 @@ def session_defaults(base: AgentOptions) -> SessionDefaults:
     return defaults_of(common_parts(base))
 
 
-def defaults_of(common: Common) -> SessionDefaults:
-    """What all sessions of a client have in common, with parts that they share with other clients."""
+def defaults_of(common: Common, *, opened: Callable[[Agent], object] | None = None) -> SessionDefaults:
+    """What all sessions of a client have in common, with parts that they share with other clients.
+
+    `opened` is called with each agent when its session is open.
+    """
     base = common.base
     folder = None if base.session_dir is None else Path(base.cwd, base.session_dir)
     return SessionDefaults(
         base=base,
-        store=OpalStore.below(common.home, folder, keep=base.keep is not False),
+        store=OpalStore.below(common.home, folder, keep=base.keep is not False, store=base.store),
+        opened=opened,
         shared=common.shared,
         settings=common.settings,
     )

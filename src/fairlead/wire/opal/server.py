@@ -75,7 +75,7 @@ class OpalServer:
     # For the dispatcher
 
     def when_written(self, action: Callable[[], object]) -> None:
-        action()  # its sessions are files, in which entries are durable at once
+        self.table.when_written(action)
 
     def receive_reply(self, reply: HostReply) -> None:
         self.questions.receive(reply)

@@ -1,24 +1,28 @@
-"""Keeps Opal's sessions and settings, in their own folder in the home."""
+"""Keeps Opal's sessions and settings, in their own folder in the home. A session store may keep the sessions instead."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from fairlead.config import files, json_files
 from fairlead.config.home import Home
-from fairlead.errors import ConfigError, SessionError
+from fairlead.errors import ConfigError, SessionError, SessionNotFound
 from fairlead.protocol.opal.objects import ListedSession
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.paths import iso, transcripts_folder
 from fairlead.session.history.sessions import ConversationStore
 from fairlead.wire.jsonrpc import BadParams
+
+if TYPE_CHECKING:
+    from fairlead.stores import SessionStore
 
 #: The longest session id that a client may choose.
 LONGEST_ID = 1024
@@ -27,17 +31,23 @@ _PLAIN = re.compile(r"[a-z0-9][a-z0-9_-]{0,99}")
 
 
 class OpalStore(Struct, frozen=True):
-    """Settings are in `home`, sessions in `folder`. If `keeps` is false, no session is saved."""
+    """Settings are in `home`, sessions in `folder` or in a session store. If `keeps` is false, no session is saved."""
 
     home: Home
+    #: The files of sessions, or only their other files if they are in a session store.
     folder: Path
     keeps: bool
+    store: SessionStore | None = None
 
     @classmethod
-    def below(cls, home: Home, folder: Path | None, *, keep: bool) -> OpalStore:
-        """Make the store in `home`. `folder` replaces the default, also in an isolated run, which otherwise saves nothing."""
+    def below(cls, home: Home, folder: Path | None, *, keep: bool, store: SessionStore | None = None) -> OpalStore:
+        """Make the store in `home`. `folder` replaces the default, also in an isolated run, which otherwise saves nothing.
+
+        With a session store, that keeps the sessions instead.
+        """
         usual = home.root / "opal" / "sessions"
-        return cls(home, folder or usual, keep and (folder is not None or not home.isolated))
+        keeps = store is not None or (keep and (folder is not None or not home.isolated))
+        return cls(home, folder or usual, keeps, store)
 
     # Sessions
 
@@ -50,8 +60,17 @@ class OpalStore(Struct, frozen=True):
         """The folder for a session's other files. It may not exist yet."""
         return transcripts_folder(self.path(session_id))
 
-    def has(self, session_id: str) -> bool:
-        """Whether there is a saved session with that id, or an unusable file in its place."""
+    async def has(self, session_id: str) -> bool:
+        """Whether there is a saved session with that id, or an unusable file in its place. Raises SessionError."""
+        if self.store is None:
+            return self._has_file(session_id)
+        try:
+            await self.store.read(stored_id(session_id), 0, 1)
+        except SessionNotFound:
+            return False
+        return True
+
+    def _has_file(self, session_id: str) -> bool:
         from fairlead.session.history.reading import is_blank_file
 
         path = self.path(session_id)
@@ -59,8 +78,10 @@ class OpalStore(Struct, frozen=True):
 
     def open(self, session_id: str, sessions: ConversationStore) -> Conversation:
         """Open the session with that id to resume it, or begin it. Raises SessionError."""
+        if sessions.store is not None:
+            return sessions.stored(stored_id(session_id), create=True)
         path = self.path(session_id)
-        if not self.has(session_id):
+        if not self._has_file(session_id):
             return sessions.new(id=session_id, path=path)
         conversation = sessions.open(path)
         if conversation.id != session_id:
@@ -68,19 +89,33 @@ class OpalStore(Struct, frozen=True):
             raise SessionError(f'{path} holds another session than "{session_id}".')
         return conversation
 
-    def listed(self, warn: Callable[[str], None] | None) -> list[ListedSession]:
-        """The saved sessions, last changed first. Damaged files are left out, and reported to `warn`."""
-        from fairlead.session.history.listing import list_sessions
+    async def listed(self, warn: Callable[[str], None] | None) -> list[ListedSession]:
+        """The saved sessions, last changed first. Damaged sessions are left out, and reported to `warn`."""
+        if self.store is None:
+            from fairlead.session.history.listing import list_sessions
 
-        found = list_sessions(self.folder)
+            found = await asyncio.to_thread(list_sessions, self.folder)
+        else:
+            from fairlead.session.history.stored_sessions import list_stored
+
+            found = await list_stored(self.store)
         for info in found:
             if info.problem is not None and warn is not None:
-                warn(f"session/list leaves out a damaged file. {info.problem}")
+                warn(f"session/list leaves out a damaged session. {info.problem}")
         usable = [info for info in found if info.problem is None]
         return [ListedSession(info.id, info.name, iso(info.modified).partition(".")[0]) for info in usable]
 
-    def delete(self, session_id: str) -> bool:
+    async def delete(self, session_id: str) -> bool:
         """Delete a saved session. Returns False if there is none. Raises SessionError if it cannot be deleted."""
+        if self.store is not None:
+            try:
+                await self.store.delete(stored_id(session_id))
+            except SessionNotFound:
+                return False
+            return True
+        return self._delete_file(session_id)
+
+    def _delete_file(self, session_id: str) -> bool:
         from fairlead.session.history.listing import delete_session
 
         path = self.path(session_id)
@@ -120,4 +155,15 @@ def checked_id(session_id: str) -> str:
     """Return a session id that a client chose. Raises BadParams if it is empty or too long."""
     if not 1 <= len(session_id) <= LONGEST_ID:
         raise BadParams(f"session_id: expected 1 to {LONGEST_ID} characters, got {len(session_id)}")
+    return session_id
+
+
+def stored_id(session_id: str) -> str:
+    """Return the id of a session in a session store: the same, or its hash if a store cannot keep it."""
+    from fairlead.stores.store import check_id
+
+    try:
+        check_id(session_id)
+    except SessionError:
+        return sha256(session_id.encode()).hexdigest()
     return session_id

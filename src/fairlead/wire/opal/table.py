@@ -47,6 +47,8 @@ class SessionDefaults(Struct, frozen=True, kw_only=True):
     shared: Shared
     #: The user's settings, without those of any project.
     settings: Settings
+    #: Called with each agent when its session is open.
+    opened: Callable[[Agent], object] | None = None
 
 
 class SessionTable(ManySessions[OpalSession]):
@@ -72,24 +74,35 @@ class SessionTable(ManySessions[OpalSession]):
         takes the id meanwhile."""
         defaults = self.defaults
         session_id = checked_id(wanted.session_id) if wanted.session_id is not None else os.urandom(16).hex()
-        if session_id in self._running:
+        running = self._running.get(session_id)
+        if running is not None and not running.is_lost:
             raise RpcError(INTERNAL_ERROR, FAILED_TO_START, f'The session "{session_id}" has been started already.')
         kept = defaults.store.keeps and (bool(wanted.session) or wanted.session_id is not None)
-        resumed = kept and defaults.store.has(session_id)
-        options = self._options(wanted, session_id, kept=kept, resumed=resumed)
         try:
-            agent = Agent(options, shared=defaults.shared)
+            resumed = kept and await defaults.store.has(session_id)
+            agent = Agent(self._options(wanted, session_id, kept=kept, resumed=resumed), shared=defaults.shared)
+        except RpcError:
+            raise
         except FairleadError as error:
             raise RpcError(INTERNAL_ERROR, FAILED_TO_START, str(error)) from None
-        if wanted.working_dir is not None:  # not the working directory that the conversation had before
-            agent.session.host.workspace.cwd = Path(options.cwd)
         try:
+            await agent.open()
+        except FairleadError as error:
+            agent.leave_nothing_behind()
+            raise RpcError(INTERNAL_ERROR, FAILED_TO_START, str(error)) from None
+        if wanted.working_dir is not None:  # not the working directory that the conversation had before
+            agent.session.host.workspace.cwd = _folder(defaults.base, wanted.working_dir)
+        try:
+            if defaults.opened is not None:
+                defaults.opened(agent)
             await agent.session.additions.prepare()
             session = self._session(session_id, agent, wanted)
         except BaseException:
             agent.session.history.conversation.close()
             agent.leave_nothing_behind()
             raise
+        if running is not None:
+            await running.close()
         self._running[session_id] = session
         return session
 
@@ -100,11 +113,11 @@ class SessionTable(ManySessions[OpalSession]):
         SessionError."""
         session = self._running.get(session_id)
         if session is None:
-            return nothing if self.defaults.store.delete(session_id) else None
+            return nothing if await self.defaults.store.delete(session_id) else None
         with session.silent() as tell_all:
             await session.close()
             self._running.pop(session_id, None)
-            self.defaults.store.delete(session_id)
+            await self.defaults.store.delete(session_id)
             return tell_all
 
     # Assembling a session
@@ -120,8 +133,9 @@ class SessionTable(ManySessions[OpalSession]):
         options = replace(
             base,
             cwd=_folder(base, wanted.working_dir),
-            keep=kept,
-            session_dir=store.folder if kept else None,
+            store=store.store if kept else None,
+            keep=kept if store.store is None else None if kept else False,
+            session_dir=store.folder if kept and store.store is None else None,
             conversation=conversation,
             advice=[*base.advice, ADVICE],
             tool_set=opal_tools(data_dir=store.own_folder(session_id), excluded=base.exclude_tools),

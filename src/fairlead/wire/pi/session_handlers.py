@@ -176,14 +176,16 @@ def _set_auto_compaction(server: PiServer, command: c.SetAutoCompaction) -> None
 
 
 def _export_html(server: PiServer, command: c.ExportHtml) -> Coroutine[Any, Any, c.Exported]:
-    conversation = server.session.history.conversation
-    if conversation.path is None:
+    history = server.session.history
+    conversation = history.conversation
+    if conversation.path is None and history.sessions.store is None:
         raise FairleadError("Cannot export in-memory session to HTML")
     if command.output_path == "":
         raise BadCommand("outputPath: expected the path of a file, got an empty string")
-    target = command.output_path or f"{server.profile.name}-session-{conversation.path.stem}.html"
+    name = conversation.id if conversation.path is None else conversation.path.stem
+    target = command.output_path or f"{server.profile.name}-session-{name}.html"
     path = server.session.host.workspace.resolve(target)
-    if path.resolve() == conversation.path.resolve() or conversation.is_kept_in(path):
+    if conversation.path is not None and (path.resolve() == conversation.path.resolve() or conversation.is_kept_in(path)):
         raise BadCommand("outputPath: that is the session's own file, which the page would replace")
     # A copy: entries that are added while the page is written are not part of it.
     return _export(conversation.log.lines(), conversation.log.leaf, path, target)

@@ -1,0 +1,147 @@
+"""Sessions of a fleet for hosts on WebSockets: the store as such a host may use it, and the approval modes of its sessions.
+
+A host has the lease of a session for as long as it has the session open. Another process that has it gets some time to hand it
+back, as for the requests of clients over HTTP.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from fairlead.agent import Agent
+from fairlead.core import events
+from fairlead.errors import SessionInUse
+from fairlead.protocol.http import objects as o
+from fairlead.serve.notes import has_noted_approval, note_approval, noted_approval
+from fairlead.serve.opening import TAKE_INTERVAL
+from fairlead.serve.refusals import Refusal, outside_root
+from fairlead.serve.saved import Fleet
+from fairlead.serve.watched import run_by_workers
+from fairlead.session.history.conversation import Conversation
+from fairlead.session.history.paths import is_subagent_id
+from fairlead.session.history.reading import read_header
+from fairlead.stores import Lease, StoredLines, StoredSession
+
+T = TypeVar("T")
+
+
+class HostStore:
+    """Implements `fairlead.stores.SessionStore` with the store of a fleet.
+
+    Sessions that workers run, and those outside the root of the server, cannot be opened or deleted.
+
+    Args:
+        fleet: The fleet.
+        admits: Whether sessions may work in a directory.
+        patience: Seconds that another process has to hand a session back.
+    """
+
+    def __init__(self, fleet: Fleet, admits: Callable[[Path], bool], patience: float) -> None:
+        self._fleet = fleet
+        self._store = fleet.store
+        self._admits = admits
+        self._patience = patience
+
+    async def create(self, id: str, header: bytes, *, owner: str, lease_seconds: float, lines: Sequence[bytes] = ()) -> Lease:
+        return await self._store.create(id, header, owner=owner, lease_seconds=lease_seconds, lines=lines)
+
+    async def open(self, id: str, *, owner: str, lease_seconds: float) -> Lease:
+        if not self._shows((await self._store.read(id, 0, 1)).header):
+            raise outside_root()
+        if await self._fleet.jobs.list(session=id):
+            raise run_by_workers()
+        return await self._when_free(lambda: self._store.open(id, owner=owner, lease_seconds=lease_seconds))
+
+    async def renew(self, lease: Lease) -> Lease:
+        return await self._store.renew(lease)
+
+    async def release(self, lease: Lease) -> None:
+        await self._store.release(lease)
+
+    async def append(self, lease: Lease, lines: Sequence[bytes], *, after: int | None = None) -> int:
+        return await self._store.append(lease, lines, after=after)
+
+    async def read(self, id: str, after: int = 0, limit: int | None = None) -> StoredLines:
+        found = await self._store.read(id, after, limit)
+        if not self._shows(found.header):
+            raise outside_root()
+        return found
+
+    async def list(self, *, after: str = "", limit: int | None = None) -> Sequence[StoredSession]:
+        while True:
+            page = await self._store.list(after=after, limit=limit)
+            shown = [each for each in page if not is_subagent_id(each.id) and self._shows(each.header)]
+            if shown or not page:
+                return shown
+            after = page[-1].id
+
+    async def fork(self, id: str, new_id: str, header: bytes, up_to: int | None = None) -> int:
+        await self.read(id, 0, 1)
+        return await self._store.fork(id, new_id, header, up_to)
+
+    async def delete(self, id: str) -> None:
+        await self.read(id, 0, 1)
+        if any(not job.has_ended for job in await self._fleet.jobs.list(session=id)):
+            raise Refusal(409, "busy", "Jobs of this session have not ended. Abort them first.")
+        await self._when_free(lambda: self._store.delete(id))
+
+    async def close(self) -> None:
+        """Do nothing: the store is closed with the server."""
+
+    def _shows(self, line: bytes) -> bool:
+        header = read_header(line)
+        return header is None or self._admits(Path(header.cwd))
+
+    async def _when_free(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Call the store when a session is free. Raises SessionInUse if it is not free in time."""
+        end = time.monotonic() + self._patience
+        while True:
+            try:
+                return await call()
+            except SessionInUse:
+                if time.monotonic() > end:
+                    raise
+            await asyncio.sleep(TAKE_INTERVAL)
+
+
+class ApprovalNotes:
+    """Keeps the approval mode with the session of an agent, so that no server is more permissive than the one before.
+
+    Make it when the session is open and the agent has the mode that it has by default.
+    """
+
+    def __init__(self, agent: Agent) -> None:
+        self._session = agent.session
+        self._default: o.Approval = agent.session.approvals.mode
+        #: The mode that this object has chosen last, which is not that of a client.
+        self._restored: o.Approval | None = None
+        #: The conversation that is known to have a note.
+        self._noted: Conversation | None = None
+        self._restore()
+        agent.session.subscribe(self._observe)
+
+    def _observe(self, event: events.Event) -> None:
+        conversation = self._session.history.conversation
+        match event:
+            case events.SessionReplaced():
+                self._restore()
+            case events.ApprovalModeChanged(mode=mode):
+                if mode != self._restored:
+                    note_approval(conversation, mode, is_chosen=True)
+                self._restored = None
+            case events.AgentStart() if conversation is not self._noted:
+                self._noted = conversation
+                if not has_noted_approval(conversation.log):
+                    note_approval(conversation, self._session.approvals.mode, is_chosen=False)
+            case _:
+                pass
+
+    def _restore(self) -> None:
+        conversation, approvals = self._session.history.conversation, self._session.approvals
+        mode = noted_approval(conversation.log, self._default) if conversation.stored is not None else self._default
+        self._restored = mode if mode != approvals.mode else None
+        approvals.set_mode(mode)
