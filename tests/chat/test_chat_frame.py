@@ -11,14 +11,15 @@ from fairlead.chat.input.completion import Item, Menu
 from fairlead.chat.input.editor import Editor
 from fairlead.chat.view.footer import Facts
 from fairlead.chat.view.frame import Frame, compose
-from fairlead.chat.view.text import width
+from fairlead.chat.view.text import width, without_styles
 from fairlead.chat.view.theme import DARK
 
 
 class Live:
     """An open answer that takes all the room it gets."""
 
-    def live(self, columns: int, rows: int, spare: int) -> list[str]:
+    def live(self, columns: int, rows: int, spare: int, *, only_text: bool = False) -> list[str]:
+        self.only_text = only_text
         return ["x" * columns] * rows
 
     def text_lines(self) -> int:
@@ -56,3 +57,14 @@ async def test_a_frame_is_never_larger_than_the_terminal(columns: int, rows: int
 def test_the_spinner_says_how_long_it_takes() -> None:
     lines, _, _ = compose(a_frame(79, 40), Live())
     assert any("Working 1m 15s" in line for line in lines)
+
+
+async def test_a_question_in_a_low_terminal_has_no_other_lines_beside_it_that_can_change() -> None:
+    question = Confirm("Sure?")
+    for rows, is_alone in ((8, True), (50, False)):
+        live = Live()
+        lines, _, _ = compose(a_frame(79, rows, question), live)
+        shown = [line for line in map(without_styles, lines) if not line.startswith("x")]
+        assert live.only_text == is_alone
+        assert (shown == ["Sure?", "y yes · n no · Esc close"]) == is_alone
+        assert any("a-model" in line for line in shown) != is_alone

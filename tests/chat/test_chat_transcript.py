@@ -232,6 +232,15 @@ def test_a_low_terminal_shows_less_output_of_running_tools() -> None:
     assert viewer.live(2) == ["⠋ $ x"]
 
 
+def test_a_terminal_with_room_for_text_alone_shows_what_is_above_the_first_running_tool() -> None:
+    viewer = Viewer()
+    deltas(viewer, "Look: ")
+    viewer.handle(events.ToolStart("1", "bash", {"command": "x"}), events.ToolRunning("1", "bash", {"command": "x"}))
+    deltas(viewer, "Below.")
+    assert viewer.live() == ["Look:", "", "⠋ $ x", "", "Below."]
+    assert [line.rstrip() for line in viewer.transcript.live(80, 30, only_text=True)] == ["Look:", ""]
+
+
 def test_a_call_that_waits_for_its_turn_does_not_spin() -> None:
     viewer = Viewer()
     viewer.handle(events.ToolStart("1", "bash", {"command": "x"}))

@@ -27,7 +27,7 @@ _EMPTY_HINT = "Ask for a change, or /help"
 class Live(Protocol):
     """The open part of the conversation."""
 
-    def live(self, columns: int, rows: int, spare: int) -> list[str]: ...
+    def live(self, columns: int, rows: int, spare: int, *, only_text: bool) -> list[str]: ...
 
     def text_lines(self) -> int:
         """Return how many of the last live lines, from the first, become final if they leave the screen."""
@@ -70,7 +70,9 @@ def compose(frame: Frame, transcript: Live) -> tuple[list[str], Cursor, int]:
     """
     theme, columns, rows = frame.theme, frame.columns, frame.rows
     gap = [] if rows < _LOW else [""]
-    foot = footer_lines(frame.facts, frame.ui.statuses, theme, columns)[: 1 if rows < 2 * _LOW else None]
+    # A low terminal has no other lines that can change while it shows a question. They would leave copies if it became narrow.
+    is_alone = frame.dialog is not None and rows < _LOW
+    foot = [] if is_alone else footer_lines(frame.facts, frame.ui.statuses, theme, columns)[: 1 if rows < 2 * _LOW else None]
     if frame.hint:
         foot = [theme.paint("warning", clip(frame.hint, columns)), *foot[1:]]
     room = rows - 1 - len(foot)
@@ -88,11 +90,11 @@ def compose(frame: Frame, transcript: Live) -> tuple[list[str], Cursor, int]:
         under = [*(_menu_lines(frame) or _widgets(frame.ui.below, columns, rows))[:free], *gap]
     # The most important lines of these are the last.
     free = room - len(middle) - len(under) - 2 * len(gap)
-    above = _above(frame)[-free:] if free > 0 else []
+    above = _above(frame)[-free:] if free > 0 and not is_alone else []
     top = [*gap, *above, *(gap if above else ())]
     rest = room - len(top) - len(middle) - len(under)
     spare = rows - rows_if_halved([*top, *middle, *under, *foot], columns)
-    live = transcript.live(columns, rest, spare) if rest > 0 else []
+    live = transcript.live(columns, rest, spare, only_text=is_alone) if rest > 0 else []
     if cursor is not None:
         cursor = (len(live) + len(top) + cursor[0], cursor[1])
     parked = transcript.text_lines() if live else 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 
 from fairlead.chat.view.leftovers import rows_if_halved
 from fairlead.chat.view.panels import ToolPanel
@@ -117,19 +118,22 @@ class OpenParts:
             self._begun = False
         return taken
 
-    def live(self, columns: int, rows: int, spare: int | None = None) -> list[str]:
+    def live(self, columns: int, rows: int, spare: int | None = None, *, only_text: bool = False) -> list[str]:
         """Return the open parts. Call `finish` first.
 
         Args:
             columns: The most cells of a line.
             rows: The most lines. If there are more, the first become final if they can; otherwise only the last are shown.
             spare: How many rows lines that can change should take at most if the terminal becomes half as wide.
+            only_text: Whether to leave out the lines that can change, and those below them.
         """
         self._touched = False
         self._drawn_at = int(self._now() * 10)
         lines: list[LiveLine] = []
         for tail in _TAILS:
             lines = self._live_lines(columns, tail)
+            if only_text:
+                lines = list(takewhile(lambda line: line.drawn.letters is not None, lines))
             if len(lines) <= rows and (
                 spare is None
                 or rows_if_halved([line.drawn.text for line in lines if line.drawn.letters is None], columns) <= spare
