@@ -58,9 +58,16 @@ def test_a_long_paste_is_folded_and_sent_in_full() -> None:
     editor.paste(pasted)
     assert editor.text == "look: [paste #1, 120 lines]"
     editor.paste("x" * 5000)
-    assert editor.text == "look: [paste #1, 120 lines][paste #2, 5000 characters]"
+    assert editor.text == "look: [paste #1, 120 lines][paste #2, 5,000 characters]"
     assert editor.take() == "look: " + pasted.replace("\r\n", "\n") + "x" * 5000
     assert editor.text == ""
+
+
+def test_the_newline_at_the_end_of_a_paste_does_not_begin_another_line() -> None:
+    editor = an_editor()
+    editor.paste("row\n" * 10_000)
+    assert editor.text == "[paste #1, 10,000 lines]"
+    assert editor.take() == "row\n" * 10_000
 
 
 def test_a_short_paste_stays_as_it_is() -> None:

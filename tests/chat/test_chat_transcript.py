@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from tests.chat.terminal import Terminal
 
 from fairlead import Agent, ToolResult, events
@@ -239,6 +240,25 @@ def test_a_terminal_with_room_for_text_alone_shows_what_is_above_the_first_runni
     deltas(viewer, "Below.")
     assert viewer.live() == ["Look:", "", "⠋ $ x", "", "Below."]
     assert [line.rstrip() for line in viewer.transcript.live(80, 30, only_text=True)] == ["Look:", ""]
+
+
+@pytest.mark.parametrize(
+    ("columns", "lines"),
+    [
+        (40, ["Keys", "  Enter      send", "  Alt+Enter  send when the agent is done", "", "More", "  !x         run"]),
+        (
+            22,
+            ["Keys", "  Enter      send", "  Alt+Enter  send when", "             the agent", "             is done", "", "More"],
+        ),
+        (20, ["Keys", "  Enter", "    send", "  Alt+Enter", "    send when the", "    agent is done", "", "More", "  !x"]),
+    ],
+)
+def test_lists_have_two_columns_or_explanations_below_names(columns: int, lines: list[str]) -> None:
+    viewer = Viewer()
+    viewer.transcript.lists({"Keys": {"Enter": "send", "Alt+Enter": "send when the agent is done"}, "More": {"!x ": "run"}})
+    viewer.transcript.finish(columns)
+    shown = [without_styles(line) for line in viewer.transcript.unwritten]
+    assert shown[: len(lines)] == lines
 
 
 def test_a_call_that_waits_for_its_turn_does_not_spin() -> None:

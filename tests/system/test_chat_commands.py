@@ -161,8 +161,8 @@ def test_help_and_quit(tmp_path: Path) -> None:
         assert chat.wait_for_end() == "0"
 
 
-def test_a_misspelt_command_is_not_sent_to_the_model(tmp_path: Path) -> None:
-    with chat_in_tmux(tmp_path, [DONE]) as chat:
+def test_a_command_that_does_not_exist_is_not_sent_to_the_model(tmp_path: Path) -> None:
+    with chat_in_tmux(tmp_path, [DONE, DONE, DONE], rows=40) as chat:
         chat.start()
         chat.type("/hlep")
         chat.wait_for("> /hlep")
@@ -170,10 +170,16 @@ def test_a_misspelt_command_is_not_sent_to_the_model(tmp_path: Path) -> None:
         chat.press("Enter")
         chat.wait_for("There is no command /hlep. Did you mean /help?")
         chat.wait_for("> /hlep")
+        chat.press("C-u")
+        chat.send("/other words")
+        chat.wait_for("There is no command /other. /help lists the commands.")
+        chat.wait_for("> /other words")
         assert chat.prompts() == []
         chat.press("C-u")
-        chat.send("/usr/bin is a folder")
-        chat.wait_for("All done.")
+        for number, prompt in enumerate((" /other words", "/usr/bin is a folder", "/usr is a folder"), 1):
+            chat.send(prompt)
+            chat.wait_for(lambda screen, number=number: screen.count("All done.") == number)
+            assert chat.prompts()[-1] == prompt
         chat.command("/exit")
         assert chat.wait_for_end() == "0"
 
@@ -219,3 +225,16 @@ def test_what_fails_is_said_once_and_with_advice_for_the_chat(tmp_path: Path) ->
         chat.wait_for("Written to ")
         (page,) = (tmp_path / "project").glob("*.html")
         assert page.name.startswith("fairlead-session-")
+
+
+def test_enter_does_not_choose_a_model_that_only_has_the_typed_letters_somewhere(tmp_path: Path) -> None:
+    with chat_in_tmux(tmp_path, [DONE]) as chat:
+        chat.start()
+        chat.command("/model nope")
+        chat.wait_for('Model "nope" not found. /model lists')
+        chat.command("/model opus-4-8")
+        chat.wait_for("anthropic/claude-opus-4-8 answers from now on.")
+        chat.type("/model nope")
+        chat.wait_for("Claude Opus 5")
+        chat.press("Tab")
+        chat.wait_for("> /model anthropic/")

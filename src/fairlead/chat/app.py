@@ -232,6 +232,11 @@ class Chat:
         self.transcript.note(plain(text), role)
         self.touch()
 
+    def show_lists(self, lists: Mapping[str, Mapping[str, str]]) -> None:
+        """Show lists of names and explanations, by their titles."""
+        self.transcript.lists(lists)
+        self.touch()
+
     def show_past(self) -> None:
         """Show the last messages of a session that has begun before."""
         messages = self.session.messages

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -31,13 +32,29 @@ _MODES = {
 }
 #: What the library advises if no model matches, which is for the command line.
 _FLAG_ADVICE = "Use --list-models to see available models."
-_KEYS = """\
-Enter sends; while the agent works, it gets the message at the next opportunity. Alt+Enter sends it when the agent is done.
-Shift+Enter, Ctrl+J, or \\ then Enter: new line. Esc stops the agent. Ctrl+C clears; twice leaves. Ctrl+D leaves.
-Up and Down: earlier prompts. Ctrl+R searches them. @ completes files, / commands. Tab accepts.
-Ctrl+G opens $VISUAL or $EDITOR. Ctrl+T unfolds thinking, Ctrl+O tool output, for what comes. Shift+Tab: thinking level.
-!command runs a shell command, and the model sees its output. !!command keeps it from the model.
-Drag an image here, or name it as @image.png, to send it along."""
+_KEYS = {
+    "Enter": "send; a working agent gets it at the next opportunity",
+    "Alt+Enter": "send; a working agent gets it when it is done",
+    "Shift+Enter, Ctrl+J": "new line; so does \\ and then Enter",
+    "Esc": "stop the agent, close a menu or a question",
+    "Ctrl+C": "clear the text, or stop the agent; twice: leave",
+    "Ctrl+D": "leave",
+    "Up, Down": "earlier and later prompts",
+    "Ctrl+R": "search earlier prompts",
+    "Tab": "accept a suggestion",
+    "Shift+Tab": "next thinking level",
+    "Ctrl+G": "write in $VISUAL or $EDITOR",
+    "Ctrl+T": "unfold or fold thinking, from now on",
+    "Ctrl+O": "show tool output in full or in short, from now on",
+    "Ctrl+L": "draw the screen again",
+    "Ctrl+Z": "suspend the chat; fg continues it",
+}
+_TYPED = {
+    "@file": "name a file; an image goes with the prompt",
+    "a path of an image": "goes with the prompt too: drag the file here",
+    "!command": "run a shell command; the model sees it and its output",
+    "!!command": "run a shell command without telling the model",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,14 +118,27 @@ class Commands:
             case _:
                 return []
 
-    def misspelt(self, text: str) -> str | None:
-        """Return what to tell the user if a text begins with a command that does not exist but resembles one; else None."""
+    async def unknown(self, text: str) -> str | None:
+        """Return what to tell the user if a text names a command that does not exist: a prompt costs money. Else return None."""
         found = _COMMAND.match(text)
-        known = [item.text for item in self.listed()]
-        if found is None or found[0] in known:
+        if found is None or await asyncio.to_thread(os.path.lexists, found[0]):
             return None
-        near = get_close_matches(found[0].lower(), known, 1, 0.75)
-        return f"There is no command {found[0]}. Did you mean {near[0]}?" if near else None
+        near = self._near(found[0])
+        if near is None:
+            await self._session.extensions.ready()
+            near = self._near(found[0])
+        if near == found[0]:
+            return None
+        if near is not None:
+            return f"There is no command {found[0]}. Did you mean {near}?"
+        if self._session.additions.servers is not None:  # a server that is still starting may bring it
+            return None
+        return f"There is no command {found[0]}. /help lists the commands. To send it as a prompt, put a space before it."
+
+    def _near(self, name: str) -> str | None:
+        """Return the command with this name, else one that resembles it, else None."""
+        known = [item.text for item in self.listed()]
+        return name if name in known else next(iter(get_close_matches(name.lower(), known, 1, 0.75)), None)
 
     def knows(self, text: str) -> bool:
         """Whether a text is a command of the chat."""
@@ -253,10 +283,8 @@ class Commands:
         self._chat.note(f"Loaded again. Extensions: {', '.join(names) or 'none'}.")
 
     async def _help(self, argument: str) -> None:
-        lines = [
-            f"  {('/' + name + ' ' + command.argument).strip():<22} {command.summary}" for name, command in self._own.items()
-        ]
-        self._chat.note("\n".join(["Commands", *lines, "", "Keys", _KEYS]), "text")
+        commands = {f"/{name} {command.argument}": command.summary for name, command in self._own.items()}
+        self._chat.show_lists({"Commands": commands, "Keys": _KEYS, "What you can type": _TYPED})
 
     async def _quit(self, argument: str) -> None:
         self._chat.leave(0)

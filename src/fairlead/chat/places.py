@@ -30,7 +30,7 @@ async def pick_session(chat: Chat) -> None:
         where = "all folders" if everywhere else "this folder"
         other = "this folder" if everywhere else "all folders"
         picker.replace(
-            f"Sessions of {where}", choices, f"There is no session in {where}.", f"Enter resume · Tab {other} · Esc close"
+            f"Sessions of {where}", choices, f"There is no other session in {where}.", f"Enter resume · Tab {other} · Esc close"
         )
 
     def switch() -> None:

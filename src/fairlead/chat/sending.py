@@ -49,11 +49,11 @@ class Sender:
         if chat.commands.knows(text):
             await chat.commands.run(text)
             return
-        if (remark := chat.commands.misspelt(text)) is not None:
-            chat.note(remark, "warning")
-            self._give_back(text)
-            return
         try:
+            if (remark := await chat.commands.unknown(text)) is not None:
+                chat.note(remark, "warning")
+                self._give_back(text)
+                return
             for name in self._missing(text):
                 chat.note(f"There is no image {name}, so the prompt goes without it.", "warning")
             attached = [*images, *await asyncio.to_thread(self.images_in, text)]

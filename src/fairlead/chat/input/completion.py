@@ -40,6 +40,8 @@ class Menu:
     replaces: int
     items: list[Item]
     selected: int = 0
+    #: Whether the first suggestion has the typed characters only scattered.
+    is_guess: bool = False
 
     @property
     def chosen(self) -> Item:
@@ -47,8 +49,8 @@ class Menu:
 
     @property
     def is_unasked(self) -> bool:
-        """Whether the user has neither typed a part of an argument nor moved to a suggestion: Enter must not choose for them."""
-        return self.kind == "argument" and not self.replaces and not self.selected
+        """Whether the user has neither typed a part of the argument nor moved to a suggestion: Enter must not choose for them."""
+        return self.kind == "argument" and not self.selected and (not self.replaces or self.is_guess)
 
     def move(self, by: int) -> None:
         self.selected = (self.selected + by) % len(self.items)

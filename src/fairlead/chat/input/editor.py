@@ -57,13 +57,13 @@ class Editor:
     def paste(self, data: str) -> None:
         """Insert a paste: in full if it is short, else a mark that stands for it."""
         text = data.replace("\r\n", "\n").replace("\r", "\n")
-        count = text.count("\n") + 1
+        count = text.removesuffix("\n").count("\n") + 1
         if count <= _MOST_LINES and len(text) <= _MOST_CHARACTERS:
             self.insert(text)
             return
         number = max(self._pastes, default=0) + 1
         self._pastes[number] = text
-        self.insert(f"[paste #{number}, {count} lines]" if count > 1 else f"[paste #{number}, {len(text)} characters]")
+        self.insert(f"[paste #{number}, {count:,} lines]" if count > 1 else f"[paste #{number}, {len(text):,} characters]")
 
     def delete_before(self) -> None:
         """Delete the character before the cursor, or the whole mark of a paste."""

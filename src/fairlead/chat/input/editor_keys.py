@@ -58,6 +58,8 @@ class EditorKeys:
             found = ranked(asked.typed, [item.text for item in values])
             by_text = {item.text: item for item in values}
             self._offer(asked, [by_text[text] for text in found if text != asked.typed])
+            if self.menu is not None:
+                self.menu.is_guess = asked.typed.lower() not in self.menu.chosen.text.lower()
 
     def _offer(self, asked: Wanted, items: list[Item]) -> None:
         self.menu = Menu(asked.kind, asked.replaces, items) if items else None
@@ -127,7 +129,9 @@ class EditorKeys:
     def _send(self, *, queued: bool) -> None:
         if not self._chat.editor.text.strip():
             return
-        text = self._chat.editor.take().strip()
+        text = self._chat.editor.take().rstrip()
+        if not text.lstrip().startswith("/"):  # a space before a slash makes it a prompt
+            text = text.lstrip()
         if not text.startswith("/login "):  # what follows may be a key
             self._chat.history.add(text)
         self._chat.start(self._chat.sender.send(text, queued=queued))

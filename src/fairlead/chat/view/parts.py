@@ -6,13 +6,13 @@ lines with letters can be settled: they are final as they were drawn, and the pa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from fairlead.chat.view.markdown import MarkdownStream
 from fairlead.chat.view.panels import SPINNER, image_text
 from fairlead.chat.view.settled import Drawn, letters_of, without
-from fairlead.chat.view.text import clip, plain, wrap
+from fairlead.chat.view.text import clip, plain, width, wrap
 from fairlead.chat.view.theme import Theme
 from fairlead.chat.view.titles import elapsed
 from fairlead.messages import ImageContent
@@ -193,6 +193,29 @@ def remark(theme: Theme, text: str, role: str, mark: str = "") -> Fixed:
         return [theme.paint(role, (first if number == 0 else indent) + line) for number, line in enumerate(lines)]
 
     return Fixed("note", draw)
+
+
+def explained(theme: Theme, lists: Mapping[str, Mapping[str, str]]) -> Fixed:
+    """Return lists of names and explanations, by their titles, in two columns."""
+    names = max((width(name.strip()) for rows in lists.values() for name in rows), default=0)
+
+    def draw(columns: int, is_long: bool) -> list[str]:
+        # In a narrow terminal, an explanation stands below its name.
+        indent = names + 4 if columns >= 2 * names + 4 else 4
+        lines: list[str] = []
+        for title, rows in lists.items():
+            lines += [*([""] if lines else []), theme.paint("strong", title)]
+            for name, text in rows.items():
+                head = theme.paint("accent", f"  {name.strip()}")
+                first, *rest = wrap(text, max(1, columns - indent))
+                if indent > names:
+                    lines.append(head + " " * (indent - width(head)) + first)
+                else:
+                    lines += [clip(head, columns), " " * indent + first]
+                lines += [" " * indent + line for line in rest]
+        return lines
+
+    return Fixed("lists", draw)
 
 
 def prompt(theme: Theme, text: str, images: Sequence[ImageContent], mark: str = ">", role: str = "user") -> Fixed:

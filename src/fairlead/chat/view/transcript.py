@@ -6,13 +6,13 @@ Events go in with `handle`, past messages with `message`, remarks of the program
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from fairlead import ApprovalRequest, events
 from fairlead.chat.view.open_parts import OpenParts
 from fairlead.chat.view.panels import ToolPanel
-from fairlead.chat.view.parts import Answer, Fixed, Thinking, prompt, remark, text_of
+from fairlead.chat.view.parts import Answer, Fixed, Thinking, explained, prompt, remark, text_of
 from fairlead.chat.view.proposals import Proposal
 from fairlead.chat.view.text import plain
 from fairlead.chat.view.theme import Theme
@@ -95,6 +95,10 @@ class Transcript(OpenParts):
         if role == "warning":
             self._warnings.add(text)
         self._add(remark(self._theme, text, role))
+
+    def lists(self, lists: Mapping[str, Mapping[str, str]]) -> None:
+        """Show lists of names and explanations, by their titles."""
+        self._add(explained(self._theme, lists))
 
     def has_said(self, error: str) -> bool:
         """Whether the last error that was shown includes this one."""
