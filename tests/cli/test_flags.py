@@ -96,6 +96,8 @@ def test_the_help_shows_every_flag() -> None:
     ("words", "complaint"),
     [
         (["--thinkng", "low"], "Error: Unknown flag --thinkng. Did you mean --thinking?"),
+        (["--modle", "opus"], "Error: Unknown flag --modle. Did you mean --model?"),
+        (["--days", "3"], "Error: Unknown flag --days. `fairlead help flags` lists them all."),
         (["-z"], "Error: Unknown flag -z."),
         (["--model"], "Error: --model needs a value: PATTERN."),
         (["--approval-mode", "ask"], "Error: --approval-mode: expected always-ask or write or yolo, got 'ask'."),

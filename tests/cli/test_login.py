@@ -45,6 +45,12 @@ def test_an_editor_can_log_in_with_the_command_that_starts_the_agent(fairlead: C
     assert "openai" in json.loads((fairlead.around.home / "auth.json").read_text())
 
 
+def test_login_without_a_terminal_lists_the_providers(fairlead: Command) -> None:
+    done = fairlead("login", input="")
+    assert done.returncode == 2 and "Error: Name a provider: " in done.stderr
+    assert "anthropic, openai, google" in done.stderr
+
+
 def test_logout_forgets_one_provider_or_all(fairlead: Command) -> None:
     for provider in ("anthropic", "openai"):
         fairlead("login", provider, input="sk-x\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -84,7 +85,8 @@ def test_the_tree_and_forks(tmp_path: Path) -> None:
         talk(chat, "first colour")
         talk(chat, "second colour")
         chat.command("/tree")
-        chat.wait_for("Continue where?")
+        screen = chat.wait_for("Continue where?")
+        assert re.search("agent: Red. +you are here", screen) and "on this branch" not in screen
         chat.type("second")
         chat.press("Enter")
         chat.wait_for("Summarise the branch")
@@ -94,12 +96,33 @@ def test_the_tree_and_forks(tmp_path: Path) -> None:
         talk(chat, "another colour")
         sent = json.dumps(chat.server.requests[-1].body["messages"])
         assert "Blue." in sent and "second colour" not in sent
+        chat.command("/tree")
+        screen = chat.wait_for("you are here")
+        assert re.search("agent: Blue. +on this branch", screen) and re.search("agent: Red.$", screen, re.MULTILINE)
+        chat.press("Escape")
+        chat.wait_for("> Ask for")
         chat.command("/fork")
         chat.wait_for("Fork before which message?")
         chat.type("first")
         chat.press("Enter")
         chat.wait_for("> first colour")
         assert len(list((chat.home / "sessions").rglob("*.jsonl"))) >= 1
+
+
+def test_a_chat_that_ends_says_how_to_continue_it(tmp_path: Path) -> None:
+    with chat_in_tmux(tmp_path, [{"text": "Blue."}]) as chat:
+        chat.start()
+        talk(chat, "first colour")
+        chat.press("C-d")
+        chat.wait_for_end()
+        found = re.search(r"Continue this session with: (fairlead --resume (\w+))", chat.screen())
+        assert found is not None
+        chat.type("clear; fairlead sessions")
+        chat.press("Enter")
+        chat.wait_for(f"{found[2]} ")
+        chat.type(f"clear; {found[1]}")
+        chat.press("Enter")
+        chat.wait_for(lambda screen: "Blue." in screen and "> Ask for" in screen)
 
 
 def test_compaction_cost_and_export(tmp_path: Path) -> None:

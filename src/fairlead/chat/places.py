@@ -81,7 +81,10 @@ async def pick_place(chat: Chat) -> None:
         return
     on_path = {entry.id for entry in log.path()}
     here = max((number for number, (_, ident, _) in enumerate(rows) if ident in on_path), default=0)
-    choices = [Choice("  " * depth + text, ident, "on this branch" if ident in on_path else "") for depth, ident, text in rows]
+    branches = any(ident not in on_path for _, ident, _ in rows)
+    details = ["on this branch" if branches and ident in on_path else "" for _, ident, _ in rows]
+    details[here] = "you are here"
+    choices = [Choice("  " * depth + text, ident, detail) for (depth, ident, text), detail in zip(rows, details, strict=True)]
     picked = await chat.ask(Picker("Continue where?", choices, selected=here))
     if picked is None:
         return

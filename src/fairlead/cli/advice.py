@@ -1,7 +1,8 @@
-"""What a person at a command line can do about an error of a provider."""
+"""What a person at a command line can do about an error: of a provider, or in a name."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -55,3 +56,17 @@ def about_key(agent: Agent, provider: str, command: str = "fairlead login") -> s
     if source is None:
         return f"No key was sent to {provider}. Give one with: {command} {provider}"
     return f"The key for {provider} came from {source}. Check it, or store another one with: {command} {provider}"
+
+
+def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
+    """Return a suggestion with a leading space, such as ` Did you mean export?`, or nothing if no known name is near.
+
+    Leading dashes do not make names similar, and letters that are only in another order make them most similar.
+    """
+    from difflib import get_close_matches
+
+    typed = name.lstrip("-")
+    by_letters = {each.lstrip("-"): each for each in reversed(list(known))}
+    near = get_close_matches(typed, by_letters, 3, cutoff)
+    near.sort(key=lambda other: sorted(other) != sorted(typed))
+    return f" Did you mean {by_letters[near[0]]}?" if near else ""

@@ -30,8 +30,6 @@ _NEEDED = ("prompt_toolkit", "markdown_it", "pygments")
 _BACKGROUND_PATIENCE = 0.1
 #: Seconds between two reads of an answer in small pieces: the chat draws no more often than every 50 ms while one arrives.
 _READ_INTERVAL = 0.045
-#: How much of an id names a session: the time in it, to the millisecond.
-_ID_LENGTH = 13
 
 
 def run_chat(argv: Sequence[str], arguments: Arguments, profile: Profile, program: Program) -> int:
@@ -86,8 +84,10 @@ async def _chat(argv: Sequence[str], arguments: Arguments, profile: Profile, pro
         code = await chat.run()
     history = chat.session.history
     if history.path is not None and history.count and history.path.exists():
+        from fairlead.cli.session_choice import short_id
+
         say("")
-        say(f"Continue this session with: fairlead --resume {history.id[:_ID_LENGTH]}")
+        say(f"Continue this session with: fairlead --resume {short_id(history.id)}")
     return code
 
 

@@ -383,9 +383,8 @@ def _set(arguments: Arguments, flag: Flag, name: str, value: str | None, words: 
 
 def unknown_flag(name: str, more: Sequence[str] = ()) -> str:
     """Return the error text for an unknown flag, with the nearest known one. `more` are the flags of extensions."""
-    from difflib import get_close_matches
+    from fairlead.cli.advice import nearest
 
     known = [each for flag in FLAGS for each in flag.names]
-    near = get_close_matches(name, [*known, *more, *IGNORED_SWITCHES, *IGNORED_VALUES], 1)
-    hint = f" Did you mean {near[0]}?" if near else ""
+    hint = nearest(name, [*known, *more, *IGNORED_SWITCHES, *IGNORED_VALUES])
     return f"Unknown flag {name}.{hint} `fairlead help flags` lists them all."

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
 
+from fairlead.cli.advice import nearest
 from fairlead.cli.console import say
 from fairlead.cli.flags import FLAGS, Flag
-from fairlead.cli.subcommands.subcommand import Subcommand, nearest
+from fairlead.cli.subcommands.subcommand import Subcommand
 from fairlead.cli.subcommands.table import SUBCOMMANDS, command_named
 from fairlead.config.home import Home
 from fairlead.core.model import THINKING_LEVELS

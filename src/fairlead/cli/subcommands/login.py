@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairlead.cli.advice import nearest
 from fairlead.cli.console import complain, say
 from fairlead.cli.flags import UsageError
-from fairlead.cli.subcommands.subcommand import nearest
 from fairlead.cli.subcommands.table import command_named
 from fairlead.config.home import Home
 from fairlead.config.process import run_in_thread
@@ -159,9 +159,9 @@ async def _with_code(registry: Registry, provider: str) -> int:
 
 def _chosen(registry: Registry) -> str:
     """Let the user choose a provider. Raises UsageError if no user can be asked."""
-    if not sys.stdin.isatty():
-        raise command_named("login").usage_error("Name a provider.")
     providers = registry.providers()
+    if not sys.stdin.isatty():
+        raise command_named("login").usage_error(f"Name a provider: {', '.join(name for name, _ in providers)}.")
     for number, (name, has_key) in enumerate(providers, 1):
         say(f"{number:3}  {name}{'  (has a key)' if has_key else ''}")
     sys.stdout.write("Provider: ")

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from fairlead.cli.advice import nearest
 from fairlead.cli.console import complain, say
-from fairlead.cli.subcommands.subcommand import nearest
 from fairlead.cli.subcommands.table import command_named
 from fairlead.cli.subcommands.trust import decision
 from fairlead.config.home import Home

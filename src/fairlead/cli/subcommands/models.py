@@ -6,9 +6,9 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from fairlead.cli.advice import nearest
 from fairlead.cli.console import complain, say
 from fairlead.cli.flags import Arguments
-from fairlead.cli.subcommands.subcommand import nearest
 from fairlead.cli.subcommands.table import command_named
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import json
 import os
 from collections.abc import Sequence
 
+from fairlead.cli.advice import nearest
 from fairlead.cli.console import say
-from fairlead.cli.subcommands.subcommand import nearest
 from fairlead.cli.subcommands.table import command_named
 from fairlead.errors import ConfigError
 from fairlead.wire.dialects import DIALECTS, Dialect, Program, chosen_dialect

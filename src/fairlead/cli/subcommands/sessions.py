@@ -70,7 +70,7 @@ def sessions(words: Sequence[str], program: Program) -> int:
     options = command.parse(words)
     action, *rest = options.words or ["list"]
     if action not in _ACTIONS:
-        from fairlead.cli.subcommands.subcommand import nearest
+        from fairlead.cli.advice import nearest
 
         raise command.usage_error(f"fairlead sessions has no action {action!r}.{nearest(action, _ACTIONS)}")
     places = SessionPlaces.find(program, os.environ, options.text("session_dir"))

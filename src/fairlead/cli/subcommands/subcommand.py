@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from msgspec import Struct
 
+from fairlead.cli.advice import nearest
 from fairlead.cli.flags import Flag, UsageError
 
 if TYPE_CHECKING:
@@ -98,14 +99,6 @@ class Options(Struct):
 
     def texts(self, name: str) -> list[str]:
         return self.values.get(name, [])
-
-
-def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
-    """Return a suggestion with a leading space, such as ` Did you mean export?`, or nothing if no known name is near."""
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, list(known), 1, cutoff)
-    return f" Did you mean {near[0]}?" if near else ""
 
 
 def usage_text(command: Subcommand) -> str:
