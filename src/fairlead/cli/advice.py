@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast
 
-import msgspec
-
 if TYPE_CHECKING:
     from fairlead.agent import Agent
     from fairlead.core.model import StreamEnd
@@ -41,13 +39,20 @@ def message_of(error: str) -> str:
     head, brace, rest = error.partition("{")
     if not brace:
         return error
+    from json import JSONDecodeError, JSONDecoder
+
     try:
-        body: Any = msgspec.json.decode(f"{{{rest}")
-    except (msgspec.DecodeError, UnicodeError):
+        body, end = JSONDecoder().raw_decode(f"{{{rest}")
+    except (JSONDecodeError, RecursionError):
         return error
     inner: Any = body.get("error", body)
     message: Any = cast("dict[str, Any]", inner).get("message") if isinstance(inner, dict) else inner
-    return f"{head}{message}" if isinstance(message, str) and message else error
+    if not isinstance(message, str) or not message:
+        return error
+    more = rest[end - 1 :].strip()
+    if more[:1].isupper() and message[-1] not in ".!?":  # it is a sentence
+        message += "."
+    return f"{head}{message} {more}".rstrip() if more else head + message
 
 
 def about_key(agent: Agent, provider: str, command: str = "fairlead login") -> str:
