@@ -30,6 +30,8 @@ class Recovery:
         self._leases = Leases(database)
         #: Workers that have claims and no lease, by the last look. One that starts may be among them.
         self._without_lease: set[str] = set()
+        #: Sessions whose worktrees cannot be removed, with the last epoch of their last job.
+        self._stuck: dict[str, int] = {}
 
     async def recover(self, worker: str, *, died: bool) -> int:
         """Put the jobs of a worker back. With `died`, that counts against the jobs it ran. Returns how many were put back.
@@ -86,7 +88,7 @@ class Recovery:
         from fairlead.jobs.workspaces.repository import RepositoryWorkspace
 
         last, job = records[-1], records[-1].job
-        if job.repo is None or job.commit is None:
+        if job.repo is None or job.commit is None or self._stuck.get(last.session) == last.epoch:
             return
         snapshot = next((record.snapshot for record in reversed(records) if record.snapshot is not None), None)
 
@@ -97,7 +99,8 @@ class Recovery:
         try:
             patch = await RepositoryWorkspace(job.repo, job.commit, last.session, data).collect(snapshot, last.turns, is_over)
         except (WorkspaceError, OSError) as problem:
-            log.warning("job %s: its worktree cannot be removed: %s", last.id, problem)
+            log.warning("job %s: its worktree stays on this machine: %s", last.id, problem)
+            self._stuck[last.session] = last.epoch
             return
         if patch is not None:
             await self._records.save_leftovers(last, None, patch)

@@ -120,9 +120,10 @@ class JobRun:
             await self._leave(has_ended=self._is_stopped and await self._keep_if_cancelled())
             return self._is_stopped or not await self._around.records.give_up(self._record)
         self._progress.seconds = self._seconds()
-        has_patch = await self._save_patch()
+        unsaved = await self._save_patch()
+        error = error or unsaved
         await self.finish(JobEnd(status="done" if error is None else "failed", answer=answer, error=error))
-        await self._leave(has_ended=self.is_recorded and has_patch)
+        await self._leave(has_ended=self.is_recorded and unsaved is None)
         return True
 
     async def finish(self, end: JobEnd) -> None:
@@ -130,16 +131,18 @@ class JobRun:
         self._number += 1
         self.is_recorded = await self._around.writer.finish(self._record, self._progress, end, self._number)
 
-    async def _save_patch(self) -> bool:
-        """Save what the job changed. Returns False if that is not possible: then its files have to stay."""
+    async def _save_patch(self) -> str | None:
+        """Save what the job changed. Returns why that is not possible: then its files have to stay."""
         try:
             patch = None if self._agent is None else await self._workspace.patch()
         except WorkspaceError as problem:
             log.error("job %s: no patch, but its files stay on this machine: %s", self._record.id, problem)
-            return False
+            return (
+                f"There is no patch, and the files of the job stay on the machine of the worker {self._around.worker}. {problem}"
+            )
         if patch is not None:
             await self._around.records.save_patch(self._record, patch)
-        return True
+        return None
 
     async def _cancelled(self) -> JobRecord | None:
         """Return the record of the job if it was cancelled during this attempt."""

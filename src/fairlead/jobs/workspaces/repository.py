@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import hashlib
+import logging
 import os
 import re
 import shutil
@@ -20,9 +21,12 @@ from typing import TYPE_CHECKING
 
 from fairlead.errors import WorkspaceError
 from fairlead.jobs.workspaces import Placement
+from fairlead.jobs.workspaces.git import call_git, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
+
+log = logging.getLogger("fairlead.jobs")
 
 #: Where the snapshots of jobs are, in the mirror and in the repository.
 REFS = "refs/fairlead/jobs"
@@ -30,6 +34,10 @@ REFS = "refs/fairlead/jobs"
 _BASE = "Started from "
 #: The full hash of a commit. Anything else is a name, which may mean another commit tomorrow.
 _HASH = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+#: A name that means what the repository has checked out, with what follows it: `HEAD~2`.
+_HEAD = re.compile(r"(?:HEAD|@)(?=$|[~^])")
+#: Where the mirror keeps what the repository has checked out. Its own HEAD stays as it was cloned.
+_ORIGIN_HEAD = "refs/fairlead/head"
 #: Where the part of each file begins in a patch.
 _FILES = re.compile(rb"^(?=diff --git )", re.MULTILINE)
 #: Who snapshots are by. The user's own name and settings play no part.
@@ -69,6 +77,8 @@ class RepositoryWorkspace:
         self._title = f"fairlead: the files of {name} after turn "
         #: The commit that the job started from, the last snapshot on this machine, and the last one that the repository has.
         self._base = self._last = self._pushed = ""
+        #: The turn of which the last snapshot does not have all files; None: it has all.
+        self._missing: int | None = None
 
     async def prepare(self, snapshot: str | None) -> Placement:
         """Check out the snapshot or, without one, the commit. Raises WorkspaceError.
@@ -92,6 +102,7 @@ class RepositoryWorkspace:
             is_here = self._has_worktree(self._last)
             if not is_here:
                 await self._check_out(self._last)
+            self._missing = 0 if is_here else None  # an attempt that was killed may have left files without a snapshot
             self._user.write_text(self._token, encoding="ascii")
             self._is_prepared = True
             for locked in (self._index, self._mirror / self._ref):  # a process that was killed may have left its lock
@@ -101,26 +112,91 @@ class RepositoryWorkspace:
     async def snapshot(self, turn: int) -> str | None:
         """Commit all files that are not ignored, and push the commit. Returns its hash.
 
-        Raises WorkspaceError. If the commit cannot be pushed, this machine has it all the same.
+        Raises WorkspaceError. If the commit cannot be pushed, this machine has it all the same. A file that cannot be read does
+        not keep the others from being saved.
         """
-        await self._commit_files(turn)
+        if problem := await self._commit_files(turn):
+            log.warning("a snapshot lacks files of %s: %s", self._worktree, problem)
         if self._pushed != self._last:
             await self._git("push", "--quiet", "--force", "--no-verify", "origin", f"{self._ref}:{self._ref}")
             self._pushed = self._last
         return self._last
 
-    async def _commit_files(self, turn: int) -> None:
-        environment = {"GIT_INDEX_FILE": str(self._index)}
-        await self._git("add", "--all", "--", ".", inside=True, env=environment)
-        tree = await self._git("write-tree", inside=True, env=environment)
+    async def _commit_files(self, turn: int) -> str:
+        """Commit all files that are not ignored. Raises WorkspaceError.
+
+        Returns why some files are not in the commit; an empty text if all are.
+        """
+        self._missing = turn
+        if not self._index.exists():
+            await self._git("read-tree", self._last, in_files=True)
+        problem = await self._add_files()
+        tree = await self._git("write-tree", in_files=True)
         if tree != await self._git("rev-parse", f"{self._last}^{{tree}}"):
             message = f"{self._title}{turn}\n\n{_BASE}{self._base}"
             commit = await self._git("commit-tree", tree, "-p", self._last, "-m", message, env=_IDENTITY)
             await self._git("update-ref", self._ref, commit)
             self._mark(commit)
+        if not problem:
+            self._missing = None
+        return problem
+
+    async def _add_files(self) -> str:
+        """Add all files to the index of snapshots. Returns the problem if some cannot be added, else an empty text."""
+        words = ("add", "--all", "--ignore-errors", "--", ".")
+        code, _, errors = await call_git(*words, cwd=self._worktree, env=self._files())
+        if code or b"embedded git repository" in errors:
+            # A repository within the worktree would be one entry without files, or fail if it has no commits.
+            await self._git("read-tree", self._last, in_files=True)
+            empty = await self._adopt_embedded()
+            words = (*words, *(f":(exclude,literal){folder}" for folder in empty))
+            code, _, errors = await call_git(*words, cwd=self._worktree, env=self._files())
+        return reason_of(errors) if code else ""
+
+    async def _adopt_embedded(self) -> list[str]:
+        """Add one file of each repository within the worktree to the index, so that git takes it for a plain directory.
+
+        Returns the directories of those that have no files.
+        """
+        empty: list[str] = []
+        while folders := [name for name in await self._untracked() if name.endswith("/") and name not in empty]:
+            for folder in folders:
+                file = await self._first_file(folder)
+                if file is None:
+                    empty.append(folder)
+                else:
+                    await self._git("update-index", "--add", "--", file, in_files=True)
+        return empty
+
+    async def _first_file(self, folder: str) -> str | None:
+        """Return a file of a repository within the worktree, or of one within that."""
+        names = await self._untracked(folder)
+        for name in sorted(names, key=lambda name: name.endswith("/")):
+            file = await self._first_file(folder + name) if name.endswith("/") else folder + name
+            if file is not None:
+                return file
+        return None
+
+    async def _untracked(self, folder: str = "") -> list[str]:
+        """Return the files of a directory that are neither in the index nor ignored. A repository is one name, with a slash."""
+        environment = self._files()
+        if folder:
+            environment |= {"GIT_WORK_TREE": str(self._worktree / folder), "GIT_INDEX_FILE": f"{self._index}.none"}
+        words = ("ls-files", "--others", "--exclude-standard", "-z")
+        output = await self._output(*words, cwd=self._worktree / folder, env=environment)
+        return [os.fsdecode(name) for name in output.split(b"\0") if name]
+
+    def _files(self) -> dict[str, str]:
+        """The environment of commands about all files. The job may have changed or removed `.git` in its worktree."""
+        return {"GIT_DIR": str(self._mirror), "GIT_WORK_TREE": str(self._worktree), "GIT_INDEX_FILE": str(self._index)}
 
     async def patch(self) -> str | None:
-        """Return the difference between the job's commit and the last snapshot. Files that are not UTF-8 are in it as binary."""
+        """Return the difference between the job's commit and the last snapshot. Files that are not UTF-8 are in it as binary.
+
+        Raises WorkspaceError if there is no snapshot of all files. They stay in the worktree then.
+        """
+        if self._missing is not None and (problem := await self._commit_files(self._missing)):
+            raise WorkspaceError(f"Not all files of {self._worktree} can be saved: {problem}")
         words = ("diff", "--binary", "--no-color", "--no-ext-diff", self._base, self._last)
         text = await self._output(*words)
         if _is_text(text):
@@ -190,7 +266,7 @@ class RepositoryWorkspace:
         return marked if marked and await self._is_ancestor(wanted, marked) else None
 
     async def _is_ancestor(self, commit: str, other: str) -> bool:
-        return (await run_git("merge-base", "--is-ancestor", commit, other, cwd=self._mirror))[0] == 0
+        return (await call_git("merge-base", "--is-ancestor", commit, other, cwd=self._mirror))[0] == 0
 
     async def _check_out(self, wanted: str) -> None:
         await self._remove()
@@ -199,6 +275,10 @@ class RepositoryWorkspace:
         await self._git("worktree", "add", "--quiet", "--force", "--detach", str(self._worktree), self._base)
         if wanted != self._base:
             await self._git("read-tree", "-u", "--reset", wanted, inside=True)
+        # It knows the times of the files, so that the first snapshot need not read them all.
+        index = self._worktree / await self._git("rev-parse", "--git-path", "index", inside=True)
+        await asyncio.to_thread(shutil.copy2, index, self._index)
+        if wanted != self._base:
             await self._git("reset", "--quiet", "--mixed", self._base, inside=True)
         self._mark(wanted)
 
@@ -210,29 +290,45 @@ class RepositoryWorkspace:
         self._mirror.parent.mkdir(parents=True, exist_ok=True)
         new = self._mirror.with_suffix(".new")
         shutil.rmtree(new, ignore_errors=True)
-        code, text = await run_git("clone", "--quiet", "--bare", "--", self._repo, str(new))
+        code, _, errors = await call_git("clone", "--quiet", "--bare", "--", self._repo, str(new))
         if code:
-            raise WorkspaceError(f"The repository {self._repo} cannot be cloned: {_last_line(text)} Check its address.")
+            raise WorkspaceError(f"The repository {self._repo} cannot be cloned: {reason_of(errors)} Check its address.")
         new.rename(self._mirror)
 
     async def _find(self, commit: str) -> str | None:
-        """Return the hash of a commit, from the repository if the mirror does not have it, or if a name may have moved."""
-        for fetched in (
-            *([()] if _HASH.fullmatch(commit) else []),
-            ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"),
-            (f"+{self._ref}:{self._ref}",),
-            (commit,),
-        ):
+        """Return the hash of a commit, from the repository if the mirror does not have it, or if a name may have moved.
+
+        Raises WorkspaceError if the repository cannot be read.
+        """
+        if _HASH.fullmatch(commit) and (found := await self._resolve(commit)):
+            return found
+        code, _, errors = await self._fetch("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
+        if code:
+            raise WorkspaceError(
+                f"The repository {self._repo} cannot be read: {reason_of(errors)} Check that it is there, and retry the job."
+            )
+        if _HEAD.match(commit):
+            await self._fetch(f"+HEAD:{_ORIGIN_HEAD}")
+            return await self._resolve(_HEAD.sub(_ORIGIN_HEAD, commit))
+        for fetched in ((), (f"+{self._ref}:{self._ref}",), (commit,)):
             if fetched:
-                await run_git("fetch", "--quiet", "--no-write-fetch-head", "origin", *fetched, cwd=self._mirror)
-            code, text = await run_git("rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}", cwd=self._mirror)
-            if code == 0:
-                return text.strip()
+                await self._fetch(*fetched)
+            if found := await self._resolve(commit):
+                return found
         return None
+
+    async def _fetch(self, *refs: str) -> tuple[int, bytes, bytes]:
+        # A job may have a branch checked out in its worktree. The mirror has the branches of the repository all the same.
+        words = ("fetch", "--quiet", "--no-write-fetch-head", "--update-head-ok", "origin")
+        return await call_git(*words, *refs, cwd=self._mirror)
+
+    async def _resolve(self, commit: str) -> str | None:
+        code, output, _ = await call_git("rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}", cwd=self._mirror)
+        return None if code else output.decode().strip()
 
     async def _remove(self) -> None:
         if self._worktree.exists() and self._mirror.is_dir():
-            await run_git("worktree", "remove", "--force", "--force", str(self._worktree), cwd=self._mirror)
+            await call_git("worktree", "remove", "--force", "--force", str(self._worktree), cwd=self._mirror)
         await asyncio.to_thread(shutil.rmtree, self._worktree, ignore_errors=True)
         for path in (self._marker, self._index, self._user):
             path.unlink(missing_ok=True)
@@ -253,45 +349,18 @@ class RepositoryWorkspace:
             await asyncio.to_thread(fcntl.flock, lock, fcntl.LOCK_EX)
             yield
 
-    async def _git(self, *words: str, inside: bool = False, env: Mapping[str, str] | None = None) -> str:
-        """Run git in the mirror, or `inside` the worktree. Raises WorkspaceError."""
-        return (await self._output(*words, inside=inside, env=env)).decode("utf-8", "replace").strip()
+    async def _git(self, *words: str, inside: bool = False, in_files: bool = False, env: Mapping[str, str] | None = None) -> str:
+        """Run git in the mirror, `inside` the worktree, or `in_files` with the index of snapshots. Raises WorkspaceError."""
+        environment = self._files() if in_files else env
+        output = await self._output(*words, cwd=self._worktree if inside or in_files else self._mirror, env=environment)
+        return output.decode("utf-8", "replace").strip()
 
-    async def _output(self, *words: str, inside: bool = False, env: Mapping[str, str] | None = None) -> bytes:
-        """Run git as `_git` does, and return its output as it is."""
-        code, output = await _run_git(*words, cwd=self._worktree if inside else self._mirror, env=env)
+    async def _output(self, *words: str, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> bytes:
+        """Run git, by default in the mirror, and return its output as it is. Raises WorkspaceError."""
+        code, output, errors = await call_git(*words, cwd=cwd or self._mirror, env=env)
         if code:
-            raise WorkspaceError(f"git {words[0]} failed for {self._repo}: {_last_line(output.decode('utf-8', 'replace'))}")
+            raise WorkspaceError(f"git {words[0]} failed for {self._repo}: {reason_of(errors)}")
         return output
-
-
-async def run_git(*words: str, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> tuple[int, str]:
-    """Run git. Returns its exit code, and its output, or its errors if it failed. Raises WorkspaceError if git is missing."""
-    code, output = await _run_git(*words, cwd=cwd, env=env)
-    return code, output.decode("utf-8", "replace")
-
-
-async def _run_git(*words: str, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> tuple[int, bytes]:
-    environment = {
-        **{name: value for name, value in os.environ.items() if not name.startswith("GIT_")},
-        "GIT_TERMINAL_PROMPT": "0",
-        "LC_ALL": "C",
-        **(env or {}),
-    }
-    try:
-        process = await asyncio.create_subprocess_exec(
-            *("git", "-c", "core.hooksPath=/dev/null", "-c", "gc.auto=0", *words),
-            cwd=cwd,
-            env=environment,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-    except FileNotFoundError:
-        raise WorkspaceError("Jobs with a repository need git, which is not installed on this worker.") from None
-    output, errors = await process.communicate()
-    code = process.returncode or 0
-    return code, errors if code else output
 
 
 def _is_text(data: bytes) -> bool:
@@ -300,7 +369,3 @@ def _is_text(data: bytes) -> bool:
         return "\0" not in data.decode()
     except UnicodeDecodeError:
         return False
-
-
-def _last_line(text: str) -> str:
-    return (text.strip().splitlines() or ["it gave no reason."])[-1]
