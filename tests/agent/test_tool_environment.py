@@ -25,6 +25,8 @@ KEYS = {
     "MODEL_HEADER": "model-header-secret",
     "OVERRIDE_HEADER": "override-header-secret",
     "STORED_KEY": "stored-secret",
+    "FAIRLEAD_KEY_TEAM_A": "team-secret",
+    "FAIRLEAD_JOBS_DB": "postgresql://fleet:password@db/jobs",
 }
 GATEWAY = {
     "baseUrl": "http://127.0.0.1:9",

@@ -19,6 +19,7 @@ from fairlead.errors import SessionInUse, SessionNotFound, WorkspaceError
 from fairlead.jobs.task import Job
 from fairlead.jobs.workspaces import Placement
 from fairlead.messages import AssistantMessage
+from fairlead.models.registry import FLEET_KEY_PREFIX
 from fairlead.stores import Lease, SessionStore
 from fairlead.stores.store import not_found
 
@@ -143,7 +144,7 @@ async def open_session(agent: Agent) -> None:
 
 def key_variable(key: str) -> str:
     """Return the variable in which a worker finds the secret of a key: FAIRLEAD_KEY_TEAM_A for team-a."""
-    return "FAIRLEAD_KEY_" + "".join(char if char.isalnum() else "_" for char in key).upper()
+    return FLEET_KEY_PREFIX + "".join(char if char.isalnum() else "_" for char in key).upper()
 
 
 def prompts_of(agent: Agent) -> int:

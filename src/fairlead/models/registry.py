@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 DEFAULT_LEVEL: ThinkingLevel = "medium"
 
+#: The beginning of the variables in which a worker finds the keys of jobs, and the variable with the database of a fleet.
+FLEET_KEY_PREFIX, DATABASE_VARIABLE = "FAIRLEAD_KEY_", "FAIRLEAD_JOBS_DB"
+
 
 class Registry:
     """All models: those of the user's models.json first, in its order, then those of the catalog.
@@ -279,8 +282,12 @@ class Registry:
         return self._credentials.source(provider, entry.api_key, logins=entry.oauth is not None)
 
     def key_variables(self) -> set[str]:
-        """Return the names of all environment variables from which keys or secret headers of providers are read."""
+        """Return the names of all environment variables from which keys or secret headers of providers are read.
+
+        The address of a fleet's database is among them: it may have a password.
+        """
         names = {KEY_VARIABLE, *(name for provider in PROVIDERS.values() for name in provider.key_variables)}
+        names |= {DATABASE_VARIABLE, *(name for name in self.env if name.startswith(FLEET_KEY_PREFIX))}
         names |= self._credentials.variables()
         for entry in self.provider_entries().values():
             changes = (entry, *(entry.models or ()), *(entry.model_overrides or {}).values())
