@@ -124,7 +124,7 @@ class Spliced(Struct):
     pieces: tuple[bytes, ...]
 
 
-#: Frames that hold whole messages, which may be very long.
+#: Frames that hold whole messages, which may be long.
 _LONG = (frames.MessageEnd, frames.TurnEnd, frames.AgentEnd, frames.Response)
 
 
