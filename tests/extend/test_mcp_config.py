@@ -49,6 +49,16 @@ def test_a_server_is_a_program_or_an_address(tmp_path: Path) -> None:
     assert (found["old"].url, found["old"].is_sse) == ("https://localhost/sse", True)
 
 
+def test_a_server_says_how_its_tools_reach_the_model(tmp_path: Path) -> None:
+    tools = {"get_one": "direct", "get_*": "codemode", "drop_*": "hidden"}
+    entries = servers(plain={"command": "a"}, big={"command": "a", "exposure": "deferred", "toolExposure": tools})
+    found, problems = loaded((tmp_path / "mcp.json", entries))
+    assert not problems
+    assert found["plain"].exposure("get_one") == "direct"
+    exposures = [found["big"].exposure(name) for name in ("get_one", "get_two", "drop_all", "other")]
+    assert exposures == ["direct", "codemode", "hidden", "deferred"]
+
+
 def test_of_two_servers_with_one_name_that_of_the_later_file_holds(tmp_path: Path) -> None:
     found, _ = loaded(
         (tmp_path / "user.json", servers(a={"command": "old"}, b={"command": "kept"})),
@@ -88,6 +98,8 @@ def test_variables_in_values_are_those_of_the_environment(tmp_path: Path) -> Non
         ({"command": "x", "args": "not a list"}, "$.args"),
         ({"command": "x", "env": {"PORT": 80}}, "$.env"),
         ({"command": "x", "timeout": 0}, "timeout: expected milliseconds above 0"),
+        ({"command": "x", "exposure": "open"}, 'exposure must be one of "codemode", "deferred", "direct", "hidden"'),
+        ({"command": "x", "toolExposure": {"a": 1}}, 'toolExposure "a" must be one of'),
         ({"url": "http://x", "oauth": {"callbackPort": 0}}, "oauth.callbackPort: expected a port"),
         ({"url": "http://x", "oauth": {"callbackUrl": "https://x/callback"}}, "oauth.callbackUrl: expected a URL"),
         ({"url": "http://x", "oauth": {"callbackUrl": "http://127.0.0.1.x/callback"}}, "oauth.callbackUrl: expected a URL"),

@@ -168,6 +168,10 @@ class PreviewChanges(Protocol):
     ) -> Awaitable[list[FileChange]]: ...
 
 
+#: See `Tool.exposure`.
+Exposure: TypeAlias = Literal["direct", "deferred", "codemode"]
+
+
 class Tool(Struct, frozen=True):
     """Something that the model can call.
 
@@ -201,6 +205,9 @@ class Tool(Struct, frozen=True):
     sequential: bool = False
     #: Changes nothing and runs nothing by itself, so it needs approval only if a rule says so.
     harmless: bool = False
+    #: How the model gets it: `direct`: while it is active. `deferred`: once the model has found it with `tool_search`, which is
+    #: there for that. `codemode`: the same, but `tool_search` is not there only because of it; other tools can call it.
+    exposure: Exposure = "direct"
     #: Works on the session that it was made for: sub-agents of that session do not get it.
     bound: bool = False
     #: What its calls are about; None: nothing that a rule could name, so rules match the arguments as JSON.

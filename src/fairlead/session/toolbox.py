@@ -11,6 +11,9 @@ from fairlead.core.tool import Tool
 from fairlead.errors import BadCommand
 from fairlead.tools import with_usual_subject
 
+#: The tool that the model finds deferred tools with, and its owner.
+TOOL_SEARCH = "tool_search"
+
 
 class _Contents(Struct):
     """What a toolbox holds once its tools are made."""
@@ -133,15 +136,26 @@ class Toolbox(Mapping[str, Tool]):
             if tool.close is not None and tool.bound:
                 await tool.close()
 
-    def replace(self, owner: str, tools: Sequence[Tool], *, inactive: Collection[str] = (), instead: bool = False) -> None:
+    def replace(
+        self,
+        owner: str,
+        tools: Sequence[Tool],
+        *,
+        inactive: Collection[str] = (),
+        instead: bool = False,
+        searchable: bool = True,
+    ) -> None:
         """Replace the tools of `owner`.
 
         A name that the owner had before stays active or not, as it was; a new one is active, unless `inactive` has it. A new
         one goes before those of owners that came later, so that the order is the same when one of them takes its time.
         With `instead`, a tool stands in for one that the session began with, which comes back when the owner removes it.
+        If there are deferred tools, the model gets `tool_search` to find them, unless they are not `searchable`.
         Raises BadCommand if a name belongs to a tool that is not the owner's; then nothing has changed.
         """
         contents = self._contents
+        if owner != TOOL_SEARCH and any(tool.name == TOOL_SEARCH for tool in tools):
+            self.replace(TOOL_SEARCH, [])  # the owner brings one, which stands in for ours
         before = contents.brought.get(owner, frozenset())
         taken = self.taken(owner)
         if instead:
@@ -161,6 +175,19 @@ class Toolbox(Mapping[str, Tool]):
         owners = list(contents.brought)
         later = frozenset[str]().union(*(contents.brought[other] for other in owners[owners.index(owner) + 1 :]))
         place = next((number for number, name in enumerate(contents.active) if name in later), len(contents.active))
-        new = [name for name in brought if name not in before and name not in inactive and name not in contents.active]
-        contents.active[place:place] = new
+        direct = [name for name, tool in brought.items() if tool.exposure == "direct" and name not in inactive]
+        contents.active[place:place] = [name for name in direct if name not in before and name not in contents.active]
         contents.version += 1
+        if owner != TOOL_SEARCH:
+            self._offer_search(searchable=searchable)
+
+    def _offer_search(self, *, searchable: bool) -> None:
+        """Give the model `tool_search` if there are tools to be found with it, and take it away if there are none."""
+        contents = self._contents
+        needed = any(tool.exposure == "deferred" for tool in contents.tools.values())
+        if needed and searchable and TOOL_SEARCH not in contents.tools:
+            from fairlead.session.tool_search import search_tool
+
+            self.replace(TOOL_SEARCH, [search_tool(self)])
+        elif not needed and contents.brought.get(TOOL_SEARCH):
+            self.replace(TOOL_SEARCH, [])

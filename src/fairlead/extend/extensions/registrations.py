@@ -17,6 +17,7 @@ from fairlead.extend.extensions.context import TOOL_CONTEXTS, ToolRunContext
 from fairlead.extend.extensions.discovery import FoundExtension, module_name
 from fairlead.extend.extensions.event_bus import EventBus
 from fairlead.extend.extensions.values import State
+from fairlead.session.toolbox import TOOL_SEARCH
 
 if TYPE_CHECKING:
     from fairlead.core.model import Model, ModelStream
@@ -150,7 +151,11 @@ class Registrations:
         tools = list(extension.tools.values())
         idle = [tool.name for tool in tools if not self._engine.host.is_wanted(tool.name)]
         self._engine.session.tools.replace(
-            _owner(extension), tools, inactive=[*idle, *inactive], instead=extension.found.is_script
+            _owner(extension),
+            tools,
+            inactive=[*idle, *inactive],
+            instead=extension.found.is_script,
+            searchable=self._engine.host.is_wanted(TOOL_SEARCH),
         )
 
     def _invoker(self, extension: Extension, draft: ToolDraft) -> Any:

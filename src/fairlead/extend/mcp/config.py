@@ -69,6 +69,12 @@ class OAuthSettings(Struct, frozen=True, rename="camel"):
             )
 
 
+#: How tools of a server can reach the model, as in pi. `direct`: like other tools. `deferred` and `codemode`: once the model has
+#: found them with `tool_search`. `hidden`: not at all. The last of all is an older name.
+EXPOSURES = ("codemode", "deferred", "direct", "hidden")
+_ALL_EXPOSURES = (*EXPOSURES, "codemode-deferred")
+
+
 class ServerConfig(Struct, frozen=True, kw_only=True):
     """A server: a program to start with its arguments, or the URL of a running server."""
 
@@ -85,7 +91,7 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     is_sse: bool = False
     #: Seconds that a call may take. None uses the limit for all tools.
     timeout: float | None = None
-    #: How tools reach the model, by name or pattern (`*` stands for any text), the first that matches; `hidden`: not at all.
+    #: How tools reach the model, by name or pattern (`*` stands for any text), the first that matches: see `EXPOSURES`.
     exposures: Mapping[str, str] = {}
 
     @property
@@ -93,16 +99,16 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
         """Whether OAuth can authenticate requests to the server: it is at a URL, and no header does that already."""
         return bool(self.url) and not any(name.lower() == "authorization" for name in self.headers)
 
-    def hides(self, tool: str) -> bool:
-        """Whether a tool of the server must not be offered."""
+    def exposure(self, tool: str) -> str:
+        """Return how a tool of the server reaches the model."""
         from fnmatch import fnmatchcase
 
         if tool in self.exposures:
-            return self.exposures[tool] == "hidden"
+            return self.exposures[tool]
         matching = (
             self.exposures[each] for each in self.exposures if "*" in each and fnmatchcase(tool, each.replace("[", "[[]"))
         )
-        return next(matching, "") == "hidden"
+        return next(matching, "direct")
 
 
 class _ServerEntry(Struct):
@@ -119,6 +125,8 @@ class _ServerEntry(Struct):
     enabled: bool = True
     #: In milliseconds, as in other programs that read such files.
     timeout: float | None = None
+    exposure: Any = None
+    tool_exposure: Any = msgspec.field(name="toolExposure", default=None)
 
 
 def load_servers(config_files: Iterable[McpConfigFile], env: Mapping[str, str], problems: list[str]) -> list[ServerConfig]:
@@ -188,6 +196,7 @@ def _server(name: str, written: Any, origin: Origin, env: Mapping[str, str]) -> 
     if entry.timeout is not None and not (entry.timeout > 0 and math.isfinite(entry.timeout)):
         raise ConfigError(f"timeout: expected milliseconds above 0, found {entry.timeout:g}.")
     common: dict[str, Any] = {"name": name, "origin": origin, "timeout": entry.timeout and entry.timeout / 1000}
+    common["exposures"] = exposures(entry.exposure, entry.tool_exposure)
     match kind:
         case "stdio":
             if not entry.command:
@@ -202,6 +211,20 @@ def _server(name: str, written: Any, origin: Origin, env: Mapping[str, str]) -> 
             return ServerConfig(url=entry.url, headers=entry.headers, oauth=entry.oauth, is_sse=kind == "sse", **common)
         case _:
             raise ConfigError(f'type: expected "stdio", "http" (streamable HTTP) or "sse", found {json_files.found(kind)}.')
+
+
+def exposures(server: Any, tools: Any) -> dict[str, str]:
+    """Return how the tools of a server reach the model, by name or pattern. Raises ConfigError."""
+    allowed = ", ".join(f'"{each}"' for each in EXPOSURES)
+    if server is not None and server not in _ALL_EXPOSURES:
+        raise ConfigError(f"exposure must be one of {allowed}")
+    if not isinstance(tools, dict | None):
+        raise ConfigError("toolExposure must map tool names to exposures")
+    found = cast("dict[str, Any]", tools or {})
+    for tool, exposure in found.items():
+        if exposure not in _ALL_EXPOSURES:
+            raise ConfigError(f'toolExposure "{tool}" must be one of {allowed}')
+    return {**found, **({} if server is None else {"*": server})}
 
 
 def _expanded(value: Any, env: Mapping[str, str]) -> Any:

@@ -17,6 +17,7 @@ from fairlead.core.runtime import CancelToken
 from fairlead.errors import ExtensionNotLoaded
 from fairlead.extend.mcp.config import McpConfigFile
 from fairlead.session.additions import Origin
+from fairlead.session.toolbox import TOOL_SEARCH
 
 if TYPE_CHECKING:
     from fairlead.core.messages import ImageContent
@@ -255,7 +256,7 @@ class McpServers:
         tools = server_tools(server, workspace, toolbox.taken(owner), problems)
         self._options.warn(problems)
         unwanted = {tool.name for tool in tools if not self._options.is_wanted(tool.name)}
-        toolbox.replace(owner, tools, inactive=unwanted)
+        toolbox.replace(owner, tools, inactive=unwanted, searchable=self._options.is_wanted(TOOL_SEARCH))
         if server.offer.prompts:
             self._host.notify(CommandsChanged())
         if server.offer.resources:

@@ -78,7 +78,7 @@ def server_tools(server: McpServer, workspace: Workspace, taken: Collection[str]
 
     Tools with an invalid schema, and tools with a name in `taken`, are left out and added to `problems`.
     """
-    offered = {tool.name: tool for tool in server.offer.tools if not server.config.hides(tool.name)}
+    offered = {tool.name: tool for tool in server.offer.tools if server.config.exposure(tool.name) != "hidden"}
     names = tool_names(server.key, offered)
     found: list[Tool] = []
     for name, offer in offered.items():
@@ -103,6 +103,7 @@ def _tool(server: McpServer, name: str, offer: types.Tool, workspace: Workspace)
         parameters=offer.input_schema,
         run=partial(_run, server, offer.name, workspace),
         label=title or f"{server.key}: {offer.name}",
+        exposure="direct" if server.config.exposure(offer.name) == "direct" else "deferred",
         exclusive=hints is None or not hints.read_only_hint,
         idempotent=hints is not None and bool(hints.read_only_hint or hints.idempotent_hint),
         timeout=server.config.timeout or workspace.default_timeout,

@@ -7,14 +7,14 @@ import logging
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from fairlead.errors import ConfigError
 from fairlead.extend.extensions.calling import Deadline
 from fairlead.extend.extensions.context import Context, unlimited
 from fairlead.extend.extensions.events import EVENTS
 from fairlead.extend.extensions.values import converted, object_or_empty
-from fairlead.extend.mcp.config import OAuthSettings, ServerConfig
+from fairlead.extend.mcp.config import OAuthSettings, ServerConfig, exposures
 from fairlead.extend.node.boundary import BOUNDARIES, Boundaries
 from fairlead.extend.node.bridge import BridgeLost, RemoteError
 from fairlead.extend.node.events import NEVER_EMITTED, cancel_token
@@ -22,6 +22,7 @@ from fairlead.extend.node.requests import source_info
 from fairlead.extend.node.results import unusable_result
 from fairlead.extend.node.tools import remote_tool
 from fairlead.session.additions import Origin
+from fairlead.session.toolbox import TOOL_SEARCH
 
 if TYPE_CHECKING:
     from fairlead.core.tool import Tool
@@ -50,9 +51,6 @@ _RESULTS: Mapping[str, Any] = {
     },
     "read": {"anyOf": [{"type": "string"}, {"type": "object", "properties": {"type": {"const": "image"}}}]},
 }
-#: How tools of MCP servers can reach the model in pi, and an older name for one of these.
-_EXPOSURES = ("codemode", "deferred", "direct", "hidden")
-_ALL_EXPOSURES = (*_EXPOSURES, "codemode-deferred")
 #: The names that pi allows for MCP servers.
 _SERVER_NAME = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -144,6 +142,9 @@ class RemoteRegistrations:
         tool, is_active = remote_tool(self._remote, extension, params["number"], params["tool"])
         self._engine.registrations.add_made_tool(extension, tool, is_active=is_active)
         self._described[tool.name] = params["tool"]
+        tools = self._engine.session.tools
+        if self.exposure(tool.name) == "hidden" and tool.name in tools.active:  # it was not hidden before
+            tools.activate([name for name in tools.active if name != tool.name])
         self._presenters.pop(tool.name, None)
         if params["tool"].get("presents"):
             self._presenters[tool.name] = params["number"], extension
@@ -236,7 +237,10 @@ class RemoteRegistrations:
 
     def exposure(self, name: str) -> str:
         """Return how a tool reaches the model, in pi's terms."""
-        return str((self._described.get(name) or {}).get("exposure") or "direct")
+        described, tool = self._described.get(name), self._engine.session.tools.get(name)
+        if described is None:
+            return "direct" if tool is None else "model-only" if name == TOOL_SEARCH else tool.exposure
+        return str(described.get("exposure") or "direct")
 
     def described_tool(self, name: str) -> dict[str, Any]:
         """Return what pi says about a tool besides its schema."""
@@ -283,8 +287,11 @@ def _server(name: str, config: Any, origin: Origin) -> ServerConfig:
         raise ConfigError(f'server "{name}": timeout must be a positive number of seconds')
     if kind == "sse":
         raise ConfigError(f'server "{name}": legacy SSE transport is not supported; use the streamable HTTP URL')
-    exposures = _exposures(name, given)
-    common: dict[str, Any] = {"name": name, "origin": origin, "timeout": timeout, "exposures": exposures}
+    try:
+        found = exposures(given.get("exposure"), given.get("toolExposure"))
+    except ConfigError as error:
+        raise ConfigError(f'server "{name}": {error}') from None
+    common: dict[str, Any] = {"name": name, "origin": origin, "timeout": timeout, "exposures": found}
     if isinstance(url := given.get("url"), str) and kind in (None, "http", "streamable-http"):
         if not url.lower().startswith(("http://", "https://")):
             raise ConfigError(f'server "{name}": url must be an http or https URL')
@@ -300,18 +307,3 @@ def _server(name: str, config: Any, origin: Origin) -> ServerConfig:
             **common,
         )
     raise ConfigError(f'server "{name}" needs either "command" (stdio) or "url" (streamable HTTP)')
-
-
-def _exposures(name: str, given: Mapping[str, Any]) -> dict[str, str]:
-    """Return how the tools of a server reach the model, by name or pattern. Raises ConfigError, with the text that pi has."""
-    tools, server = given.get("toolExposure"), given.get("exposure")
-    allowed = ", ".join(f'"{each}"' for each in _EXPOSURES)
-    if server is not None and server not in _ALL_EXPOSURES:
-        raise ConfigError(f'server "{name}": exposure must be one of {allowed}')
-    if not isinstance(tools, dict | None):
-        raise ConfigError(f'server "{name}": toolExposure must map tool names to exposures')
-    found = cast("dict[str, Any]", tools or {})
-    for tool, exposure in found.items():
-        if exposure not in _ALL_EXPOSURES:
-            raise ConfigError(f'server "{name}": toolExposure "{tool}" must be one of {allowed}')
-    return {**found, **({} if server is None else {"*": server})}

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from fairlead.core.calls.nested import NestedResult
 from fairlead.core.messages import Usage, UserBlock
 from fairlead.core.runtime import CancelToken
-from fairlead.core.tool import Tool, ToolContext, ToolResult, as_structured
+from fairlead.core.tool import Exposure, Tool, ToolContext, ToolResult, as_structured
 from fairlead.errors import ConfigError, ToolError
 from fairlead.extend.extensions.calling import Deadline
 from fairlead.extend.extensions.context import Context, ToolRunContext
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from fairlead.extend.node.bridge import Answer, SlowAnswer
     from fairlead.extend.node.remote import RemoteExtensions
 
+#: The exposures of pi with which the model has to find a tool.
+_SEARCHED: dict[str, Exposure] = {"deferred": "deferred", "codemode": "codemode"}
 #: The exposures of pi with which a tool is declared to the model.
 _DECLARED = (None, "direct", "model-only")
 
@@ -51,6 +53,7 @@ def remote_tool(remote: RemoteExtensions, extension: Extension, number: int, giv
         guidelines=tuple(map(str, given.get("promptGuidelines") or ())),
         exclusive=given.get("executionMode") == "sequential",
         sequential=given.get("executionMode") == "sequential",
+        exposure=_SEARCHED.get(str(given.get("exposure")), "direct"),
         timeout=None,
     )
     try:
