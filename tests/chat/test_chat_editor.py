@@ -35,6 +35,18 @@ def test_no_row_is_wider_than_the_editor(text: str) -> None:
     assert row == len(lines) - 1 and column <= 20
 
 
+@pytest.mark.parametrize("text", ["👍🏽 ok", "🇩🇪 de", "👩‍👩‍👧‍👦", "日本", "e\u0301", "a\tb", "\x1b[m"])
+def test_the_cursor_is_behind_the_last_character_that_the_user_sees(text: str) -> None:
+    lines, cursor = an_editor(text).draw(PLAIN, 40, 3)
+    assert cursor == (0, width(lines[0]))
+
+
+def test_the_cursor_does_not_move_into_the_middle_of_a_character_on_another_row() -> None:
+    editor = an_editor("👍🏽👍🏽👍🏽\nabcd")
+    editor.draw(PLAIN, 40, 3)
+    assert editor.move_row(-1) and editor.buffer.cursor_position == 4
+
+
 def test_a_text_with_more_rows_than_fit_shows_those_around_the_cursor() -> None:
     text = "\n".join(f"line {number}" for number in range(20))
     lines, cursor = an_editor(text).draw(PLAIN, 40, 4)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.document import Document
 
-from fairlead.chat.view.text import width
+from fairlead.chat.view.text import clusters
 from fairlead.chat.view.theme import Theme
 
 #: A paste with more lines or characters than this is folded.
@@ -89,8 +89,11 @@ class Editor:
         wanted = _cells(text[rows[here][0] : at])
         start, end = rows[target]
         position = start
-        while position < end and _cells(text[start : position + 1]) <= wanted:
-            position += 1
+        for cluster, cells in _clusters(text[start:end]):
+            wanted -= cells
+            if wanted < 0:
+                break
+            position += len(cluster)
         # The end of a row that continues below is the beginning of the next one.
         if position == end and target + 1 < len(rows) and rows[target + 1][0] == end and end > start:
             position -= 1
@@ -119,16 +122,15 @@ def _rows(text: str, columns: int) -> list[tuple[int, int]]:
     index = 0
     for line in text.split("\n"):
         start, used, space = index, 0, -1
-        for character in line:
-            size = _cell(character)
-            if used + size > columns:
+        for cluster, cells in _clusters(line):
+            if used + cells > columns:
                 cut = space + 1 if space >= start else index
                 rows.append((start, cut))
                 start, used, space = cut, _cells(text[cut:index]), -1
-            if character == " ":
+            if cluster == " ":
                 space = index
-            used += size
-            index += 1
+            used += cells
+            index += len(cluster)
         rows.append((start, index))
         index += 1
     return rows
@@ -138,16 +140,17 @@ def _row_of(rows: list[tuple[int, int]], at: int) -> int:
     return max(number for number, (start, _) in enumerate(rows) if start <= at)
 
 
-def _cell(character: str) -> int:
-    if character == "\t":
-        return _TAB
-    if " " <= character <= "~":
-        return 1
-    return 2 if _is_control(character) else width(character)
+def _clusters(text: str) -> Iterator[tuple[str, int]]:
+    """Yield what the user sees as one character, with its cells."""
+    if text.isprintable():
+        yield from clusters(text)
+        return
+    for cluster, cells in clusters(text):
+        yield cluster, _TAB if cluster == "\t" else 2 if _is_control(cluster[0]) else cells
 
 
 def _cells(text: str) -> int:
-    return sum(map(_cell, text))
+    return len(text) if text.isascii() and text.isprintable() else sum(cells for _, cells in _clusters(text))
 
 
 def _shown(text: str) -> str:
