@@ -68,3 +68,12 @@ async def test_a_question_in_a_low_terminal_has_no_other_lines_beside_it_that_ca
         assert live.only_text == is_alone
         assert (shown == ["Sure?", "y yes · n no · Esc close"]) == is_alone
         assert any("a-model" in line for line in shown) != is_alone
+
+
+async def test_few_rows_of_a_list_wrap_if_the_terminal_becomes_half_as_wide() -> None:
+    counts: list[int] = []
+    for width_of_label in (60, 30):
+        picker = Picker("Pick", [Choice("y" * width_of_label, number) for number in range(50)])
+        lines, _, _ = compose(a_frame(99, 60, picker), Live())
+        counts.append(sum("yyy" in line for line in lines))
+    assert counts[0] == 6 and counts[1] > 20

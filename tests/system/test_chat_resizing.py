@@ -212,6 +212,20 @@ def test_a_question_in_a_low_window_is_there_once_if_it_becomes_narrow(tmp_path:
         assert shown.count("needsapproval") <= 1
 
 
+@pytest.mark.parametrize("size", [(100, 30), (100, 50), (160, 40)])
+def test_a_list_in_a_terminal_with_free_rows_is_there_once_if_it_becomes_half_as_wide(
+    tmp_path: Path, size: tuple[int, int]
+) -> None:
+    with chat_in_tmux(tmp_path, [], columns=size[0], rows=size[1]) as chat:
+        chat.start()
+        chat.command("/model")
+        chat.wait_for("Enter pick")
+        chat.resize(size[0] // 2, size[1])
+        chat.wait_until_steady()
+        shown = everything(chat)
+        assert shown.count("▸ anthropic/") == shown.count("Enter pick") == shown.count("Model\n/") == 1
+
+
 TALL = " ".join(f"w{number:03}" for number in range(300))
 TABLE = "| a | b |\n|---|---|\n" + "\n".join(f"| t{number:03} and more | t{number + 500:03} with text |" for number in range(60))
 

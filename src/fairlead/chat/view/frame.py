@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from fairlead.chat.dialogs import Cursor, Dialog
+from fairlead.chat.dialogs import Cursor, Dialog, Picker
 from fairlead.chat.input.completion import Menu
 from fairlead.chat.input.editor import Editor
 from fairlead.chat.view.footer import SPINNER, Facts, footer_lines, queue_lines
@@ -21,6 +21,8 @@ _LOW = 10
 _LOWEST_DIALOG = 8
 #: The rows of the spinner, of the call that the dialog is about, and of the empty lines between them, in a narrow terminal.
 _BESIDE_DIALOG = 7
+#: How many rows of a list may wrap: fewer than a chat has above it when it begins.
+_MOST_WRAPPED = 6
 _EMPTY_HINT = "Ask for a change, or /help"
 
 
@@ -80,7 +82,7 @@ def compose(frame: Frame, transcript: Live) -> tuple[list[str], Cursor, int]:
     if frame.dialog is not None:
         most = max(1, min(room - 2 * len(gap), max(_LOWEST_DIALOG, rows * 2 // 3)))
         middle, cursor = frame.dialog.draw(theme, columns, most)
-        while most > _LOWEST_DIALOG and (excess := rows_if_halved([*middle, *foot], columns) + _BESIDE_DIALOG - rows) > 0:
+        while most > _LOWEST_DIALOG and (excess := _excess(frame.dialog, middle, foot, columns, rows)) > 0:
             most = max(_LOWEST_DIALOG, most - (excess + 1) // 2)
             middle, cursor = frame.dialog.draw(theme, columns, most)
         under = [*gap]
@@ -99,6 +101,14 @@ def compose(frame: Frame, transcript: Live) -> tuple[list[str], Cursor, int]:
         cursor = (len(live) + len(top) + cursor[0], cursor[1])
     parked = transcript.text_lines() if live else 0
     return [*live, *top, *middle, *under, *foot], cursor, parked
+
+
+def _excess(dialog: Dialog[Any], lines: Sequence[str], foot: Sequence[str], columns: int, rows: int) -> int:
+    """Return how many rows too many a dialog would take in a terminal that has become half as wide."""
+    halved = rows_if_halved(lines, columns)
+    excess = halved + rows_if_halved(foot, columns) + _BESIDE_DIALOG - rows
+    # The terminal may have free rows below, as after its start. Then only as many as are above can go into the scrollback.
+    return max(excess, halved - len(lines) - _MOST_WRAPPED) if isinstance(dialog, Picker) else excess
 
 
 def _above(frame: Frame) -> list[str]:
