@@ -57,6 +57,20 @@ async def test_without_a_filter_digits_pick() -> None:
     assert picker.answer.result() == "BANANA"
 
 
+async def test_a_long_label_leaves_room_for_the_detail_beside_it() -> None:
+    choices = [
+        Choice("why does the build fail on the second machine only?", 1, "16 Nov 22:56 · 14 messages"),
+        Choice("hi", 2, "now"),
+    ]
+    picker = Picker("Sessions", choices)
+    assert shown(picker, 72)[2:4] == [
+        "▸ why does the build fail on the second mac…  16 Nov 22:56 · 14 messages",
+        "  hi" + " " * 42 + "now",
+    ]
+    assert shown(picker, 40)[2] == "▸ why does the build fail …  16 Nov 22:…"
+    assert shown(picker, 20)[2] == "▸ why does the buil…"
+
+
 async def test_enter_with_no_match_does_nothing() -> None:
     picker = fruit(empty="no fruit")
     press(picker, "x", "c-m")

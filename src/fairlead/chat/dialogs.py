@@ -18,6 +18,10 @@ T = TypeVar("T")
 
 #: The keys of an approval are explained at length in a terminal with this many columns.
 _WIDE = 48
+#: How many columns of a label stay readable beside a detail.
+_LABEL = 40
+#: A list has labels alone in a terminal with this many columns or fewer.
+_NARROW = 24
 Cursor = tuple[int, int] | None
 Drawn = tuple[list[str], Cursor]
 
@@ -201,23 +205,32 @@ class Picker(Dialog[Any]):
         self._selected = max(0, min(self._selected, len(matching) - 1))
         first = max(0, min(self._selected - self._page // 2, len(matching) - self._page))
         page = matching[first : first + self._page]
-        aligned = min(max((width(plain(choice.label)) for choice in page), default=0), columns // 2)
+        aligned = _label_width(page, columns - len(self._lead(0)))
         for number, choice in enumerate(page, first):
             lines.append(self._row(theme, choice, number, columns, aligned))
         if len(matching) > self._page:
             hint = f"{self._selected + 1} of {len(matching)} · {hint}"
         return [*lines[: rows - 1], theme.paint("dim", clip(hint, columns))], cursor
 
+    def _lead(self, number: int) -> str:
+        mark = "▸ " if number == self._selected else "  "
+        return f"{mark}{number + 1}. " if self._filter is None and number < 9 else mark
+
     def _row(self, theme: Theme, choice: Choice, number: int, columns: int, aligned: int) -> str:
-        chosen = number == self._selected
-        lead = "▸ " if chosen else "  "
-        if self._filter is None and number < 9:
-            lead += f"{number + 1}. "
-        label = clip(lead + plain(choice.label), columns)
+        lead = self._lead(number)
+        label = lead + clip(plain(choice.label), aligned if choice.detail else columns - len(lead))
         gap = max(2, len(lead) + aligned + 2 - width(label))
         room = columns - width(label) - gap
         detail = theme.paint("dim", " " * gap + clip(plain(choice.detail), room)) if choice.detail and room > 4 else ""
-        return (theme.paint("selected", label) if chosen else label) + detail
+        return (theme.paint("selected", label) if number == self._selected else label) + detail
+
+
+def _label_width(page: Sequence[Choice], columns: int) -> int:
+    """Return how wide a label beside a detail is at most. A wide terminal has room for whole details."""
+    labels = max((width(plain(choice.label)) for choice in page), default=0)
+    details = max((width(plain(choice.detail)) for choice in page), default=0)
+    room = max(columns - details - 2, min(_LABEL, columns * 2 // 3)) if columns > _NARROW else columns
+    return min(labels, room)
 
 
 class Confirm(Dialog[bool]):
