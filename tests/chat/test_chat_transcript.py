@@ -372,3 +372,10 @@ def test_all_lines_fit_a_narrow_terminal() -> None:
     terminal = Terminal(20, 100)
     terminal.write("\r\n".join(lines))
     assert len(terminal.visible) == len(lines)
+
+
+def test_what_failed_in_an_extension_is_named() -> None:
+    viewer = Viewer()
+    viewer.handle(events.ExtensionError("command:deploy", "command", "no host"))
+    viewer.handle(events.ExtensionError("/x/guard.py", "tool_call", "no rule"))
+    assert viewer.lines == ["▲ /deploy failed: no host", "▲ /x/guard.py (tool_call): no rule"]

@@ -261,3 +261,12 @@ def test_enter_does_not_choose_a_model_that_only_has_the_typed_letters_somewhere
         chat.wait_for("Claude Opus 5")
         chat.press("Tab")
         chat.wait_for("> /model anthropic/")
+
+
+def test_an_extension_that_cannot_be_loaded_is_reported_once(tmp_path: Path) -> None:
+    with chat_in_tmux(tmp_path, [DONE]) as chat:
+        (chat.folder / "bad.py").write_text("def setup(fl):\n    raise ValueError('quite broken')\n")
+        chat.start("-e", "bad.py")
+        chat.wait_for("quite broken")
+        chat.wait_until_steady()
+        assert chat.screen().count("quite broken") == 1

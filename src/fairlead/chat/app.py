@@ -33,7 +33,7 @@ from fairlead.chat.view.screen import Screen
 from fairlead.chat.view.text import plain
 from fairlead.chat.view.theme import Theme
 from fairlead.chat.view.transcript import Transcript
-from fairlead.errors import CompactionCancelled, RunAborted
+from fairlead.errors import CompactionCancelled, ExtensionNotLoaded, RunAborted
 from fairlead.messages import ImageContent
 
 T = TypeVar("T")
@@ -158,6 +158,9 @@ class Chat:
             await self.agent.extensions.load_required()
             await self.agent.extensions.find_model()
             choice = await self.agent.choose_model()
+        except ExtensionNotLoaded as error:
+            self.warn(str(error))  # loading it in the background says the same
+            return
         finally:
             self.status.refresh()
         if choice.model is None:
@@ -231,6 +234,11 @@ class Chat:
         """Show a remark of the program above the editor."""
         self.transcript.note(plain(text), role)
         self.touch()
+
+    def warn(self, text: str) -> None:
+        """Show a warning, unless it was shown before."""
+        if not self.transcript.has_warned(plain(text)):
+            self.note(text, "warning")
 
     def show_lists(self, lists: Mapping[str, Mapping[str, str]]) -> None:
         """Show lists of names and explanations, by their titles."""
@@ -335,9 +343,7 @@ class Chat:
 
     def interrupt(self) -> None:
         """Ctrl+C: clear the editor, or stop the agent. Twice in a row, leave."""
-        if (
-            self._drawing.is_paused
-        ):  # the terminal sends the signal to each program that it belongs to, and it was meant for the other
+        if self._drawing.is_paused:  # the terminal sends the signal to each of its programs, and it was meant for the other
             return
         if self.editor.text:
             self.editor.take()

@@ -68,6 +68,12 @@ async def _chat(argv: Sequence[str], arguments: Arguments, profile: Profile, pro
         else:
             chat.note(text, "warning")
 
+    def warn(text: str) -> None:
+        if chat is None:
+            said.append(text)
+        else:
+            chat.warn(text)
+
     chat = None
     with Terminal(lambda line: loop.call_soon_threadsafe(show, line)) as terminal:
         terminal.ask_background()
@@ -76,7 +82,7 @@ async def _chat(argv: Sequence[str], arguments: Arguments, profile: Profile, pro
         screen.show(["> "], (0, 2))
         screen.flush()
         try:
-            chat = await _build(argv, arguments, profile, program, terminal, screen, said, show)
+            chat = await _build(argv, arguments, profile, program, terminal, screen, said, warn)
         except BaseException:
             screen.show([])
             screen.flush()

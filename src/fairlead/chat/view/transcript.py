@@ -100,6 +100,10 @@ class Transcript(OpenParts):
         """Show lists of names and explanations, by their titles."""
         self._add(explained(self._theme, lists))
 
+    def has_warned(self, text: str) -> bool:
+        """Whether this warning was shown."""
+        return text in self._warnings
+
     def has_said(self, error: str) -> bool:
         """Whether the last error that was shown includes this one."""
         return self._last_error is not None and error in self._last_error
@@ -325,10 +329,13 @@ class Transcript(OpenParts):
                 self._compacted(event)
             case events.ExtensionError(event="load"):
                 text = plain(f"The extension {event.extension_path} was not loaded: {event.error}")
-                if text not in self._warnings:
+                if not self.has_warned(text):
                     self.note(text, "warning")
             case events.ExtensionError():
-                self._add(remark(theme, f"{event.extension_path} ({event.event}): {event.error}", "warning", "▲"))
+                command = event.extension_path.removeprefix("command:")
+                is_command = command != event.extension_path
+                what = f"/{command} failed" if is_command else f"{event.extension_path} ({event.event})"
+                self._add(remark(theme, f"{what}: {event.error}", "warning", "▲"))
             case events.StreamRuleTriggered():
                 self._add(remark(theme, "The answer broke a rule and is asked for again.", "warning", "↻"))
             case events.AgentEnd() if not event.will_retry:
