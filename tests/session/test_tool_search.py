@@ -65,24 +65,26 @@ def test_words_are_split_at_capitals_and_are_singular() -> None:
     ]
 
 
-def names(toolbox: Toolbox) -> list[str]:
-    return toolbox.active
-
-
 def test_the_model_can_search_while_there_are_deferred_tools() -> None:
     toolbox = Toolbox(lambda: {"read": tool("read", exposure="direct")}, ["read"])
     toolbox.replace("mcp:a", [tool("a", exposure="codemode"), tool("b", exposure="direct")])
-    assert names(toolbox) == ["read", "b"]
+    assert toolbox.active == ["read", "b"]
     toolbox.replace("mcp:b", [tool("c")])
-    assert names(toolbox) == ["read", "b", "tool_search"] and "c" in toolbox
+    assert toolbox.active == ["read", "b", "tool_search"] and "c" in toolbox
     toolbox.replace("mcp:b", [])
-    assert names(toolbox) == ["read", "b"] and "tool_search" not in toolbox
+    assert toolbox.active == ["read", "b"] and "tool_search" not in toolbox
 
 
 def test_an_unwanted_search_is_not_offered() -> None:
     toolbox = Toolbox(dict[str, Tool], [])
     toolbox.replace("mcp:a", [tool("a")], searchable=False)
-    assert names(toolbox) == [] and "tool_search" not in toolbox
+    assert toolbox.active == [] and "tool_search" not in toolbox
+
+
+def test_tools_that_the_user_excludes_are_not_found() -> None:
+    toolbox = Toolbox(dict[str, Tool], [])
+    toolbox.replace("mcp:a", [tool("mcp__a__create"), tool("mcp__a__delete")], inactive=["mcp__a__delete"])
+    assert list(toolbox.to_be_found()) == ["mcp__a__create"]
 
 
 def test_an_owner_can_bring_another_search() -> None:

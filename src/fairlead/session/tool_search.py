@@ -66,12 +66,11 @@ async def _run(toolbox: Toolbox, arguments: dict[str, Any], context: ToolContext
     query = str(arguments["query"])
     if not query.strip():
         raise ToolError("query must not be empty")
-    active = toolbox.active
-    candidates = {name: tool for name, tool in toolbox.items() if tool.exposure != "direct" and name not in active}
+    candidates = toolbox.to_be_found()
     found = ranked(query, candidates.values())[: int(arguments.get("limit") or _USUAL_LIMIT)]
     if not found:
         return ToolResult.text("No matching tools found.", {"loaded": []})
-    toolbox.activate([*active, *found])
+    toolbox.activate([*toolbox.active, *found])
     lines = [f"- {name}: {(candidates[name].description.strip().splitlines() or [''])[0]}" for name in found]
     text = f"Loaded {len(found)} tool{'' if len(found) == 1 else 's'}. They are available from your next call:"
     return ToolResult.text("\n".join([text, *lines]), {"loaded": found})

@@ -23,6 +23,8 @@ class _Contents(Struct):
     active: list[str]
     #: The names that each owner has brought.
     brought: dict[str, frozenset[str]] = {}
+    #: Those of them that the model must not find.
+    barred: dict[str, frozenset[str]] = {}
     #: The tools that others stand in for.
     replaced: dict[str, Tool] = {}
     #: Increases whenever the tools or the names of the active ones change.
@@ -150,7 +152,8 @@ class Toolbox(Mapping[str, Tool]):
         A name that the owner had before stays active or not, as it was; a new one is active, unless `inactive` has it. A new
         one goes before those of owners that came later, so that the order is the same when one of them takes its time.
         With `instead`, a tool stands in for one that the session began with, which comes back when the owner removes it.
-        If there are deferred tools, the model gets `tool_search` to find them, unless they are not `searchable`.
+        If there are deferred tools, the model gets `tool_search` to find them, unless they are not `searchable`. It does not
+        find those that are `inactive`.
         Raises BadCommand if a name belongs to a tool that is not the owner's; then nothing has changed.
         """
         contents = self._contents
@@ -172,6 +175,7 @@ class Toolbox(Mapping[str, Tool]):
         contents.tools = others | brought
         contents.active = [name for name in contents.active if name in contents.tools]
         contents.brought[owner] = frozenset(brought)
+        contents.barred[owner] = frozenset(inactive)
         owners = list(contents.brought)
         later = frozenset[str]().union(*(contents.brought[other] for other in owners[owners.index(owner) + 1 :]))
         place = next((number for number, name in enumerate(contents.active) if name in later), len(contents.active))
@@ -180,6 +184,12 @@ class Toolbox(Mapping[str, Tool]):
         contents.version += 1
         if owner != TOOL_SEARCH:
             self._offer_search(searchable=searchable)
+
+    def to_be_found(self) -> dict[str, Tool]:
+        """Return the tools that the model can find with `tool_search`."""
+        contents = self._contents
+        others = frozenset(contents.active).union(*contents.barred.values())
+        return {name: tool for name, tool in contents.tools.items() if tool.exposure != "direct" and name not in others}
 
     def _offer_search(self, *, searchable: bool) -> None:
         """Give the model `tool_search` if there are tools to be found with it, and take it away if there are none."""
