@@ -11,7 +11,7 @@ from tests.support.stage import Stage, says
 
 #: An answer of 100 tokens; a compaction keeps it, and the short prompt before it.
 LONG = says("word " * 80)
-KEEP_LITTLE = {"compaction": {"keepRecentTokens": 101}}
+KEEP_LITTLE = {"compaction": {"keepRecentTokens": 101}, "retry": {"baseDelayMs": 10}}
 #: As much as leaves too little of the context.
 NEARLY_FULL = {"input": 190_000, "output": 500}
 TOO_LONG = {"status": 400, "error": "prompt is too long: 210000 tokens > 200000 maximum"}

@@ -146,7 +146,7 @@ def test_agents_in_several_threads_learn_and_redact_at_the_same_time() -> None:
 
     def work(thread: int) -> None:
         try:
-            for number in range(150):
+            for number in range(40):
                 secret = f"secret-{thread}-{number:06}"
                 secrets.learn(secret)
                 assert secret not in secrets.redacted(f"you sent {secret} to us")
