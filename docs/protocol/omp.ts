@@ -2034,6 +2034,8 @@ export interface Model {
   thinkingLevelMap?: Record<string, string | null>;
   /** How a compatible server differs from the original API; read by the adapter. */
   compat?: Record<string, unknown>;
+  /** null: not known, so the cache is not kept warm. */
+  promptCache?: PromptCache;
 }
 
 /** The choice of a model. */
@@ -2141,6 +2143,15 @@ export interface ProgressPayload {
   progress: SubagentActivity;
   sessionFile?: string;
   detached: boolean;
+}
+
+/**
+ * How many seconds a provider keeps the beginning of a request in its cache: usually, and if it is asked to keep
+ * it long.
+ */
+export interface PromptCache {
+  short?: number;
+  long?: number;
 }
 
 export interface PromptError {

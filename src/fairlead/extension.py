@@ -30,6 +30,7 @@ from fairlead.extend.extensions.events import (
     BeforeProviderHeaders,
     BeforeProviderRequest,
     Block,
+    CacheWarmingDecision,
     Cancel,
     Continue,
     EntryAppended,
@@ -61,6 +62,7 @@ from fairlead.extend.extensions.events import (
     Transform,
     Trust,
     UserBash,
+    Warming,
 )
 from fairlead.extend.extensions.values import State
 from fairlead.session.context.budget import ContextUsage
@@ -75,6 +77,7 @@ __all__ = [
     "BeforeProviderHeaders",
     "BeforeProviderRequest",
     "Block",
+    "CacheWarmingDecision",
     "Cancel",
     "CommandContext",
     "Context",
@@ -126,4 +129,5 @@ __all__ = [
     "Ui",
     "Usage",
     "UserBash",
+    "Warming",
 ]

@@ -25,6 +25,7 @@ EVERY: dict[str, Any] = {
     "followUpMode": "all",
     "interruptMode": "immediate",
     "enabledModels": ["other/*"],
+    "cacheWarming": "idle",
     "shellPath": "./evil",
     "shellCommandPrefix": "evil",
     "passKeys": ["*"],

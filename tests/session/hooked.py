@@ -14,7 +14,7 @@ from fairlead.core.model import Interceptor, ModelMessage
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import ToolResult
 from fairlead.session.additions import SlashCommand
-from fairlead.session.hooks import Cancelled, CompactionPlan, Heard, Opening, Summary, TreePlan
+from fairlead.session.hooks import Cancelled, CompactionPlan, Heard, Opening, Summary, TreePlan, WarmingAction, WarmingDecision
 from fairlead.session.host import BashDone
 
 Handler = Callable[..., Awaitable[Any]]
@@ -146,6 +146,9 @@ class TestHooks:
 
     async def user_bash(self, command: str, exclude_from_context: bool, cancel: CancelToken) -> BashDone | None:
         return await self._call("user_bash", None, command, exclude_from_context)
+
+    async def warming(self, decision: WarmingDecision) -> WarmingAction:
+        return await self._call("cache_warming_decision", decision.action, decision)
 
 
 class Waits:

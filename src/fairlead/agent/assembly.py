@@ -137,6 +137,7 @@ class Assembly:
             watch_run=self._watch_run,
             max_repeated_calls=settings.max_repeated_calls,
             retry=settings.retry,
+            cache_warming=settings.cache_warming,
             rules=self._rules() if options.rules else (),
             rule_settings=settings.stream_rules,
             todo=settings.todo,

@@ -23,6 +23,8 @@ ApprovalAction: TypeAlias = Literal["allow", "ask", "deny"]
 #: What happens to a project without a decision about trust.
 DefaultTrust: TypeAlias = Literal["ask", "always", "never"]
 SandboxMode: TypeAlias = Literal["off", "workspace"]
+#: When the prompt caches of providers are kept warm.
+WarmingMode: TypeAlias = Literal["off", "streaming", "idle"]
 
 
 #: The settings that belong together in a group, by the names of their fields in `Settings`.
@@ -200,6 +202,9 @@ class Settings(_Group, frozen=True):
     interrupt_mode: InterruptMode | None = None
     #: Patterns of the models that `cycle_model` goes through; None: all available ones.
     enabled_models: list[str] | None = None
+    #: Whether requests are repeated to keep the prompt cache of a provider warm: not at all (`off`), while a run is active
+    #: (`streaming`), or for half an hour after it, too (`idle`). Only for models whose `promptCache` is known.
+    cache_warming: WarmingMode = "streaming"
     #: The shell that runs commands; null: `bash` from `PATH`, else `/bin/sh`.
     shell_path: str | None = None
     #: A line that is put before every shell command.

@@ -27,7 +27,14 @@ GUARDING = ("approvals", "protectedPaths", "sandbox")
 FOR_ANY_PROJECT = GUARDING
 #: What no project may set, not even a trusted one: the programs that run here, who gets keys, whom to trust, and the time that
 #: extensions have, since those that watch over calls would otherwise not be loaded.
-NOT_FOR_PROJECTS = ("shellPath", "shellCommandPrefix", "passKeys", "defaultProjectTrust", "extensionTimeoutSeconds")
+NOT_FOR_PROJECTS = (
+    "shellPath",
+    "shellCommandPrefix",
+    "passKeys",
+    "defaultProjectTrust",
+    "extensionTimeoutSeconds",
+    "cacheWarming",
+)
 
 #: Lists of paths, which begin at the folder of the file they are in. A project adds to the user's.
 PATHS = ("skills", "prompts", "extensions")

@@ -39,6 +39,13 @@ class Price(Struct, rename="camel", frozen=True):
     cache_write: float = 0
 
 
+class PromptCache(Struct, omit_defaults=True, frozen=True):
+    """How many seconds a provider keeps the beginning of a request in its cache: usually, and if it is asked to keep it long."""
+
+    short: float | None = None
+    long: float | None = None
+
+
 class Model(Struct, rename="camel", omit_defaults=True, frozen=True):
     """A model as hosts see it. It holds no secret: keys and headers stay in `fairlead.models`."""
 
@@ -56,6 +63,8 @@ class Model(Struct, rename="camel", omit_defaults=True, frozen=True):
     thinking_level_map: dict[str, str | None] | None = None
     #: How a compatible server differs from the original API; read by the adapter.
     compat: dict[str, Any] | None = None
+    #: None: not known, so the cache is not kept warm.
+    prompt_cache: PromptCache | None = None
 
     @property
     def is_virtual(self) -> bool:

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from fairlead.config import files, json_files
-from fairlead.core.model import Model, Price
+from fairlead.core.model import Model, Price, PromptCache
 from fairlead.errors import ConfigError
 from fairlead.models.catalog import PROVIDERS
 
@@ -38,6 +38,10 @@ class PartialPrice(Struct, rename="camel", frozen=True):
         )
 
 
+#: The fields of a model that an entry replaces as they are.
+_CHANGEABLE = ("name", "api", "reasoning", "thinking_level_map", "input", "context_window", "max_tokens", "prompt_cache")
+
+
 class ModelChange(Struct, rename="camel", frozen=True):
     """What an entry says about a model. None means that it says nothing."""
 
@@ -51,15 +55,12 @@ class ModelChange(Struct, rename="camel", frozen=True):
     max_tokens: int | None = None
     cost: PartialPrice | None = None
     compat: dict[str, Any] | None = None
+    prompt_cache: PromptCache | None = None
     headers: dict[str, str] | None = None
 
     def apply_to(self, model: Model) -> Model:
         """Return `model` with these changes. Headers are not part of a model: see `ProviderEntry.headers_for`."""
-        values = {
-            name: value
-            for name in ("name", "api", "reasoning", "thinking_level_map", "input", "context_window", "max_tokens")
-            if (value := getattr(self, name)) is not None
-        }
+        values = {name: value for name in _CHANGEABLE if (value := getattr(self, name)) is not None}
         if self.base_url:
             values["base_url"] = self.base_url.rstrip("/")
         if self.cost is not None:

@@ -122,6 +122,21 @@ class Cancelled(Struct):
     reason: str = ""
 
 
+WarmingAction: TypeAlias = Literal["warm", "stop"]
+
+
+class WarmingDecision(Struct):
+    """A provider's prompt cache is about to expire, and the session has decided whether to renew it. Costs are in dollars."""
+
+    #: The price of renewing it.
+    warm_cost: float
+    #: What the next request would cost more without that.
+    miss_cost: float
+    #: How likely the next request comes in time.
+    continuation_probability: float
+    action: WarmingAction
+
+
 class CallHooks(Protocol):
     """The hooks around tool calls. The sessions of sub-agents ask them, too."""
 
@@ -261,6 +276,10 @@ class Hooks(CallHooks, Protocol):
 
     async def user_bash(self, command: str, exclude_from_context: bool, cancel: CancelToken) -> BashDone | None:
         """The outcome of a command of the host, if an extension ran it; None: run it. Raises ToolError if an extension fails."""
+        ...
+
+    async def warming(self, decision: WarmingDecision) -> WarmingAction:
+        """The hook `cache_warming_decision`: what to do instead. Raises nothing."""
         ...
 
     @property

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
-from fairlead.config.settings import CompactionSettings, RetrySettings, RuleSettings, TodoSettings
+from fairlead.config.settings import CompactionSettings, RetrySettings, RuleSettings, TodoSettings, WarmingMode
 from fairlead.core.events import AgentSettled, ExtensionError
 from fairlead.core.messages import Message
 from fairlead.core.model import Model, ModelStream, ThinkingLevel
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from fairlead.session.run.intake import Intake
     from fairlead.session.run.run import RunParts
     from fairlead.session.run.turns import Turns
+    from fairlead.session.run.warming import CacheWarmer
     from fairlead.session.subagents.subagents import Parent, SessionSubagents
     from fairlead.session.todos.keeper import TodoKeeper
 
@@ -96,6 +97,7 @@ class SessionOptions(Struct, kw_only=True):
     #: Returns the limits of a run that starts without its own, and watches it from then on; None: only those above apply.
     watch_run: Callable[[], RunLimits | None] | None = None
     retry: RetrySettings = RetrySettings()
+    cache_warming: WarmingMode = "off"
     #: The stream rules.
     rules: Sequence[Rule] = ()
     rule_settings: RuleSettings = RuleSettings()
@@ -171,6 +173,8 @@ class Parts:
             on_end=self.host.add_finished_commands,
         )
         self.usage = SessionUsage(self.current, self.selection)
+        #: Keeps a provider's cache warm, once the model has one that can be.
+        self._warmer: CacheWarmer | None = None
         self.todos = LazyTodos(self.current, self.toolbox, self._make_todo_keeper)
         self.rules = self._make_rules() if options.rules else None
         self.subagents = options.subagents
@@ -199,6 +203,8 @@ class Parts:
     async def close(self) -> None:
         """Stop everything, and let go of everything that is held."""
         self.run.stop_resumably()
+        if self._warmer is not None:
+            await self._warmer.close()
         await self.stopper.stop()
         await self.extensions.close()
         await self.toolbox.close()
@@ -243,7 +249,14 @@ class Parts:
             self.budget,
             self.rules,
             self.attempts,
+            None if self._options.cache_warming == "off" else self._make_warmer,
         )
+
+    def _make_warmer(self) -> CacheWarmer:
+        from fairlead.session.run.warming import CacheWarmer
+
+        self._warmer = CacheWarmer(self._options.cache_warming, self.current, self.selection, self.extensions, self._notify)
+        return self._warmer
 
     @cached_property
     def _run_parts(self) -> RunParts:
@@ -384,6 +397,8 @@ class Parts:
 
             note_run(self.current.conversation, "stopped")
         self.turns.system_prompt = None
+        if self._warmer is not None:
+            self._warmer.settled()
         self.host.add_finished_commands()
         self.current.flush()
         event = AgentSettled(aborted=self.run.cancel.fired)

@@ -235,6 +235,8 @@ export interface Model {
   thinkingLevelMap?: Record<string, string | null>;
   /** How a compatible server differs from the original API; read by the adapter. */
   compat?: Record<string, unknown>;
+  /** null: not known, so the cache is not kept warm. */
+  promptCache?: PromptCache;
 }
 
 /** The session uses another model from now on. */
@@ -299,6 +301,15 @@ export interface Prompt {
    * Without it the prompt is refused.
    */
   behavior?: "followUp" | "steer" | null;
+}
+
+/**
+ * How many seconds a provider keeps the beginning of a request in its cache: usually, and if it is asked to keep
+ * it long.
+ */
+export interface PromptCache {
+  short?: number;
+  long?: number;
 }
 
 /** The work on an accepted message has ended. */

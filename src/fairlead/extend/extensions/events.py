@@ -16,7 +16,17 @@ from fairlead.core import events as core
 from fairlead.core.messages import CustomMessage, ImageContent, Message, ModelMessage, Usage, UserBlock
 from fairlead.core.queues import Behavior
 from fairlead.core.runtime import CancelToken
-from fairlead.session.hooks import EVENT_NAMES, CompactionPlan, EndReason, InputSource, StartReason, Summary, TreePlan
+from fairlead.session.hooks import (
+    EVENT_NAMES,
+    CompactionPlan,
+    EndReason,
+    InputSource,
+    StartReason,
+    Summary,
+    TreePlan,
+    WarmingAction,
+    WarmingDecision,
+)
 
 __all__ = [
     "Amend",
@@ -33,6 +43,7 @@ __all__ = [
     "Summary",
     "Transform",
     "Trust",
+    "Warming",
 ]
 
 
@@ -123,6 +134,12 @@ class Ran(Struct, frozen=True):
     full_output_path: str | None = None
 
 
+class Warming(Struct, frozen=True):
+    """Result of `cache_warming_decision`: renew the cache (`warm`), or leave it alone until the next request (`stop`)."""
+
+    action: WarmingAction
+
+
 class Trust(Struct, frozen=True):
     """Result of `project_trust`: whether the project's code may run. With `remember`, the decision is saved for later runs."""
 
@@ -154,6 +171,7 @@ RESULTS: dict[str, tuple[type[Any], ...]] = {
     "message_end": (Revise,),
     "agent_before_settle": (Continue,),
     "user_bash": (Ran,),
+    "cache_warming_decision": (Warming,),
 }
 
 
@@ -345,8 +363,8 @@ class EntryAppended(Struct):
     entry: dict[str, Any]
 
 
-class CacheWarmingDecision(Struct):
-    """pi emits this event when it refreshes a provider's cache in the background. fairlead never does, so it never emits it."""
+#: The prompt cache of a provider is about to expire.
+CacheWarmingDecision: TypeAlias = WarmingDecision
 
 
 #: The events that `on` accepts, each with the class that its handlers get.

@@ -44,6 +44,8 @@ from fairlead.session.hooks import (
     StartReason,
     Summary,
     TreePlan,
+    WarmingAction,
+    WarmingDecision,
 )
 
 if TYPE_CHECKING:
@@ -298,6 +300,12 @@ class ExtensionHooks:
             if answer is not None:
                 return _bash_done(command, exclude_from_context, answer, self._session.host.now_ms())
         return None
+
+    async def warming(self, decision: WarmingDecision) -> WarmingAction:
+        action = decision.action
+        async for answer in self._ask_each("cache_warming_decision", decision):
+            action = answer.action
+        return action
 
     @property
     def interceptor(self) -> Interceptor | None:

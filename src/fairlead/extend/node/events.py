@@ -24,9 +24,6 @@ from fairlead.extend.node.results import decode
 if TYPE_CHECKING:
     from fairlead.session.session import Session
 
-#: The events of pi that fairlead never emits. A handler can be registered, and is never called.
-NEVER_EMITTED = frozenset(("cache_warming_decision",))
-
 
 class Events:
     """Converts the events of one session."""
@@ -278,6 +275,12 @@ _ENCODERS: dict[str, Callable[[Any], dict[str, Any]]] = {
     "thinking_level_select": lambda event: {"level": event.level, "previousLevel": event.previous},
     "ui_prompt_start": lambda event: {"reason": "ui_prompt", "kind": event.kind, "title": event.title},
     "ui_prompt_end": lambda event: {"reason": "ui_prompt", "kind": event.kind, "title": event.title},
+    "cache_warming_decision": lambda event: {
+        "warmCost": event.warm_cost,
+        "missCost": event.miss_cost,
+        "continuationProbability": event.continuation_probability,
+        "action": event.action,
+    },
     "entry_appended": lambda event: {"entry": event.entry},
     "queue_update": lambda event: {"steering": event.steering, "followUp": event.follow_up},
 }

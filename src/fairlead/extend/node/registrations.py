@@ -17,7 +17,7 @@ from fairlead.extend.extensions.values import converted, object_or_empty
 from fairlead.extend.mcp.config import OAuthSettings, ServerConfig, exposures
 from fairlead.extend.node.boundary import BOUNDARIES, Boundaries
 from fairlead.extend.node.bridge import BridgeLost, RemoteError
-from fairlead.extend.node.events import NEVER_EMITTED, cancel_token
+from fairlead.extend.node.events import cancel_token
 from fairlead.extend.node.requests import source_info
 from fairlead.extend.node.results import unusable_result
 from fairlead.extend.node.tools import remote_tool
@@ -93,7 +93,7 @@ class RemoteRegistrations:
 
     def _on(self, params: Params) -> None:
         name, number = params["event"], params["number"]
-        if name in NEVER_EMITTED or name not in EVENTS:
+        if name not in EVENTS:
             _log.info("An extension listens to the event %s, which is never emitted.", name)
             return
 

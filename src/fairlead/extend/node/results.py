@@ -175,4 +175,5 @@ _DECODERS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "tool_result": _decode_tool_result,
     "message_end": _decode_message,
     "user_bash": _decode_bash,
+    "cache_warming_decision": lambda result: None if result.get("action") is None else e.Warming(result["action"]),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from fairlead.core.queues import Queues
     from fairlead.session.rules.keeper import RuleKeeper
     from fairlead.session.run.state import Attempts
+    from fairlead.session.run.warming import CacheWarmer
 
 #: The part of a result that is kept from its beginning. The rest is its end, where errors and hints are.
 _FROM_BEGINNING = 0.6
@@ -46,6 +47,7 @@ class Turns:
         budget: ContextBudget,
         rules: RuleKeeper | None,
         attempts: Attempts,
+        make_warmer: Callable[[], CacheWarmer] | None = None,
     ) -> None:
         #: The system prompt of the present run, if an extension has replaced the usual one.
         self.system_prompt: str | None = None
@@ -61,6 +63,9 @@ class Turns:
         self._rules = rules
         self._attempts = attempts
         self._images: UnreadableImages | None = None
+        #: None: caches of providers are not kept warm.
+        self._make_warmer = make_warmer
+        self._warmer: CacheWarmer | None = None
 
     def limits(self, wanted: RunLimits | None) -> Limits:
         """What one run may not exceed: the limits of the session, or those that the caller wants."""
@@ -100,6 +105,9 @@ class Turns:
         self._budget.prepare(request, model)
         if system_prompt is None or (self._extensions.calls is not None and cancel.fired):  # the request is not what it should be
             stream = stopped(model, now_ms())
+        elif self._make_warmer is not None and model.prompt_cache is not None:
+            self._warmer = self._warmer or self._make_warmer()
+            stream = self._warmer.watch(model, request, stream)
         schedule = options.schedule_immediate if self._queues.interrupt == "immediate" else options.schedule
         longest = longest_tool_output(self._budget.window(model))
         if longest is not None:
