@@ -162,6 +162,8 @@ class ExtensionHooks:
         name, arguments = _split_command(text)
         command = self.engine.command(name)
         if command is not None:
+            if command.handler.owner.found.is_script:
+                arguments = text.partition(" ")[2]  # as they were typed
             await self.engine.run_command(command, arguments, on_wait)
 
     # Asking

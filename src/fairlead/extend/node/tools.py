@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec.structs import replace
 
 from fairlead.core.calls.nested import NestedResult
-from fairlead.core.messages import Usage, UserBlock
+from fairlead.core.messages import TextContent, Usage, UserBlock
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import Exposure, Tool, ToolContext, ToolResult, as_structured
 from fairlead.errors import ConfigError, ToolError
@@ -185,4 +185,11 @@ def _encoded(outcome: NestedResult) -> dict[str, Any]:
 async def _run(tool: Tool, arguments: dict[str, Any], call_id: str, report: Callable[[Any], None]) -> Any:
     cancel = CancelToken()
     context = ToolContext(call_id, cancel, lambda partial: report(tool_result(partial)))
-    return tool_result(await abortable(tool.run(tool.checked(arguments), context), cancel))
+    try:
+        return tool_result(await abortable(tool.run(tool.checked(arguments), context), cancel))
+    except ToolError as error:
+        if error.structured is None:
+            raise
+        # It did its work, and its result says that something failed: pi returns that.
+        failed = ToolResult([TextContent(str(error))], error.details or None, failed=True)
+        return tool_result(as_structured(failed, error.structured))

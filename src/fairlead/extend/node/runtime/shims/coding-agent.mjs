@@ -7,6 +7,7 @@ import { facts } from "./agent-facts.mjs";
 import { Component } from "./tui.mjs";
 import { theme } from "../theme.mjs";
 
+export * from "./diff.mjs";
 export * from "./tools.mjs";
 export * from "./truncate.mjs";
 export * from "./transcript.mjs";
@@ -115,7 +116,23 @@ export const getSelectListTheme = plainTheme;
 export const getSettingsListTheme = plainTheme;
 export const initTheme = () => {};
 export const highlightCode = (code) => code.split("\n");
-export const getLanguageFromPath = (file) => path.extname(file).slice(1) || undefined;
+
+/** The names of languages whose files do not end with them. */
+const LANGUAGES = {
+	...{ ts: "typescript", tsx: "typescript", js: "javascript", jsx: "javascript", mjs: "javascript", cjs: "javascript" },
+	...{ py: "python", rb: "ruby", rs: "rust", kt: "kotlin", h: "c", cc: "cpp", cxx: "cpp", hpp: "cpp", cs: "csharp", sh: "bash" },
+	...{ zsh: "bash", ps1: "powershell", htm: "html", yml: "yaml", md: "markdown", clj: "clojure", ex: "elixir", exs: "elixir" },
+	...{ erl: "erlang", hs: "haskell", ml: "ocaml", proto: "protobuf", tf: "hcl" },
+};
+const SAME_NAMES = new Set(
+	"bash c cmake cpp css dockerfile fish go graphql hcl html java json less lua makefile markdown perl php r sass scala scss sql swift toml vim xml yaml".split(" "),
+);
+
+export function getLanguageFromPath(file) {
+	const end = file.split(".").pop().toLowerCase();
+	return LANGUAGES[end] ?? (SAME_NAMES.has(end) ? end : undefined);
+}
+
 export const keyText = () => "";
 export const keyHint = (_key, description) => description;
 export const rawKeyHint = (key, description) => `${key} ${description}`;

@@ -4,6 +4,7 @@
 import path from "node:path";
 import { spawn } from "node:child_process";
 import { ask, askNow } from "../channel.mjs";
+import { generateDiffString, generateUnifiedPatch } from "./diff.mjs";
 import { truncateHead, truncateTail, formatSize, DEFAULT_MAX_BYTES } from "./truncate.mjs";
 
 const text = (content, details = undefined) => ({ content: [{ type: "text", text: content }], details });
@@ -58,7 +59,8 @@ const remote = {
 			after = after.replace(oldText, () => newText);
 		}
 		await operations.writeFile(file, after);
-		return text(`Successfully replaced ${edits.length} block(s) in ${name}.`, { diff: "", patch: "" });
+		const details = { ...generateDiffString(before, after), patch: generateUnifiedPatch(name, before, after) };
+		return text(`Successfully replaced ${edits.length} block(s) in ${name}.`, details);
 	},
 	async bash({ command, timeout }, cwd, operations, { signal, onUpdate, env }) {
 		const parts = [];
@@ -67,10 +69,16 @@ const remote = {
 			parts.push(Buffer.from(data));
 			onUpdate?.(text(output().content));
 		};
+		const began = performance.now();
 		const { exitCode } = await operations.exec(command, cwd, { onData, signal, timeout, env });
+		const seconds = Math.round((performance.now() - began) / 100) / 10;
 		const cut = output();
-		if (exitCode !== 0) throw new Error(`${cut.content}\n\nCommand exited with code ${exitCode}`.trim());
-		return text(cut.content || "(no output)", cut.truncated ? { truncation: cut } : undefined);
+		const details = cut.truncated ? { truncation: cut } : undefined;
+		if (exitCode === null) throw new Error(`${cut.content}\n\nCommand aborted`.trim());
+		const structuredContent = { output: cut.content, truncated: cut.truncated, exit_code: exitCode, wall_time_seconds: seconds };
+		const said = cut.content || "(no output)";
+		if (exitCode === 0) return { ...text(said, details), structuredContent };
+		return { ...text(`${said}\n\nCommand exited with code ${exitCode}`, details), structuredContent, isError: true };
 	},
 	async ls({ path: name = "." }, cwd, operations) {
 		const folder = absolute(cwd, name);
@@ -90,7 +98,11 @@ function execute(name, cwd, options) {
 	return async (toolCallId, args, signal, onUpdate) => {
 		if (options.operations && remote[name]) {
 			const hooked = hook(name, args, cwd, options);
-			return remote[name](hooked.args, hooked.cwd, options.operations, { signal, onUpdate, env: hooked.env });
+			const result = await remote[name](hooked.args, hooked.cwd, options.operations, { signal, onUpdate, env: hooked.env });
+			// The result of reading a text is this text, for tools that call others.
+			return name === "read" && result.content[0].type === "text" && result.content.length === 1
+				? { ...result, structuredContent: result.content[0].text }
+				: result;
 		}
 		const hooked = hook(name, args, cwd, options);
 		return ask("builtinTool", { name, toolCallId, args: hooked.args, cwd: hooked.cwd, env: hooked.env }, signal, onUpdate);
