@@ -14,7 +14,7 @@ from msgspec import Struct
 from fairlead.core import events as e
 from fairlead.core.events import CompactionReason, Event
 from fairlead.core.message_updates import BlockEnded, BlockStarted, MessageUpdate, TextDelta, ThinkingDelta, ToolArgumentsDelta
-from fairlead.core.messages import CustomMessage, ImageContent, Message, UserMessage
+from fairlead.core.messages import CustomMessage, ImageContent, Message, Usage, UserMessage
 from fairlead.core.model import Interceptor, ModelMessage
 from fairlead.core.queues import Behavior
 from fairlead.core.runtime import CancelToken
@@ -114,6 +114,8 @@ class Summary(Struct):
     text: str
     details: dict[str, Any] | None = None
     first_kept_entry_id: str | None = None
+    #: What model calls for it have used, which counts as usage of the session.
+    usage: Usage | None = None
 
 
 class Cancelled(Struct):

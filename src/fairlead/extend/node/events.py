@@ -20,6 +20,7 @@ from fairlead.core.tool import StructuredResult, ToolResult, as_structured
 from fairlead.extend.extensions import events as e
 from fairlead.extend.node.prompt import changed_prompt, prompt_options
 from fairlead.extend.node.results import decode
+from fairlead.session.history.entries import milliseconds
 
 if TYPE_CHECKING:
     from fairlead.session.session import Session
@@ -119,7 +120,7 @@ def _before_agent_start(event: Any) -> dict[str, Any]:
 
 
 def _before_compact(plan: Any) -> dict[str, Any]:
-    summarised = [entry["message"] for entry in plan.to_summarise if entry.get("type") == "message"]
+    summarised = [message for entry in plan.to_summarise if (message := _message_of(entry)) is not None]
     before = [entry["summary"] for entry in plan.branch if entry.get("type") == "compaction"]
     preparation: dict[str, Any] = {
         "firstKeptEntryId": plan.first_kept_entry_id,
@@ -128,8 +129,6 @@ def _before_compact(plan: Any) -> dict[str, Any]:
         "isSplitTurn": False,
         "tokensBefore": plan.tokens_before,
         "previousSummary": before[-1] if before else None,
-        "fileOps": {"read": [], "written": [], "edited": []},
-        "settings": {},
     }
     return {
         "preparation": preparation,
@@ -139,6 +138,25 @@ def _before_compact(plan: Any) -> dict[str, Any]:
         "willRetry": plan.reason == "overflow",
         "signal": None,
     }
+
+
+def _message_of(entry: dict[str, Any]) -> dict[str, Any] | None:
+    """Return what the model sees of an entry, as a message of pi; None if it sees nothing."""
+    match entry.get("type"):
+        case "message":
+            return entry["message"]
+        case "custom_message":
+            names = ("customType", "content", "display", "details")
+            return {"role": "custom", **{name: entry[name] for name in names if name in entry}, "timestamp": _time_of(entry)}
+        case "branch_summary":
+            fields = {"summary": entry["summary"], "fromId": entry["fromId"], "timestamp": _time_of(entry)}
+            return {"role": "branchSummary", **fields}
+        case _:
+            return None
+
+
+def _time_of(entry: dict[str, Any]) -> int:
+    return milliseconds(entry["timestamp"])
 
 
 def _before_tree(plan: Any) -> dict[str, Any]:

@@ -119,14 +119,18 @@ def _decode_compaction(result: dict[str, Any]) -> Any:
     written = result.get("compaction")
     if not written:
         return None
-    return e.Summary(written.get("summary", ""), written.get("details"), written.get("firstKeptEntryId"))
+    usage = converted(Usage | None, written.get("usage"), "usage")
+    return e.Summary(written.get("summary", ""), written.get("details"), written.get("firstKeptEntryId"), usage)
 
 
 def _decode_tree(result: dict[str, Any]) -> Any:
     if result.get("cancel"):
         return e.Cancel()
     written = result.get("summary")
-    return e.Summary(written.get("summary", ""), written.get("details")) if written else None
+    if not written:
+        return None
+    usage = converted(Usage | None, written.get("usage"), "usage")
+    return e.Summary(written.get("summary", ""), written.get("details"), usage=usage)
 
 
 def _decode_bash(result: dict[str, Any]) -> Any:

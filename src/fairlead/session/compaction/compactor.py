@@ -410,4 +410,5 @@ def _given_summary(log: Log, planned: Plan, answer: Summary | Cancelled | None) 
         tokens_before=planned.tokens_before,
         details=FileLists(planned.read_files, planned.modified_files) if answer.details is None else answer.details,
         estimated_tokens_after=stays + estimate(CompactionSummaryMessage(answer.text, 0, 0)),
+        usage=answer.usage,
     )

@@ -326,7 +326,7 @@ class Moves:
                 else:
                     assert written is not None
                     details = UNSET if written.details is None else written.details
-                    entry = log.branch_summary(before, written.text, details=details, from_hook=True)
+                    entry = log.branch_summary(before, written.text, details=details, usage=written.usage, from_hook=True)
             except SessionError:
                 conversation.move(before)
                 raise

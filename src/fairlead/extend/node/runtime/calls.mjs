@@ -2,6 +2,7 @@
 
 import { askNow, notify } from "./channel.mjs";
 import { watched } from "./changes.mjs";
+import { preparedFor } from "./shims/transcript.mjs";
 import { listedTools, registered } from "./api.mjs";
 import { createCommandContext, createContext, createToolContext, dropSignal, signalOf } from "./context.mjs";
 
@@ -20,6 +21,7 @@ export async function handle({ number, event, signal }, call) {
 	const given = { signal: signalOf(signal), systemPrompt: event.systemPrompt === undefined ? undefined : () => event.systemPrompt };
 	if (given.signal && "signal" in event) event.signal = given.signal;
 	const ctx = createContext(call, given);
+	if (type === "session_before_compact") Object.assign(event.preparation, preparedFor(event.preparation.messagesToSummarize));
 	// Only when it is read: it is the whole conversation.
 	if ("outcome" in event) {
 		const { entries } = event;

@@ -1,5 +1,7 @@
 // Turns the messages of a session into messages for a model, and into text.
 
+import { askNow } from "../channel.mjs";
+
 const block = (text) => [{ type: "text", text }];
 
 /** A shell command of the user, as a model sees it. */
@@ -105,6 +107,16 @@ export function getLastAssistantUsage(entries) {
 }
 
 export const getLatestCompactionEntry = (entries) => entries.findLast((entry) => entry.type === "compaction") ?? null;
+
+/** What pi says about a compaction beside the messages: the files that they are about, and the settings. */
+export function preparedFor(messages) {
+	const fileOps = { read: new Set(), written: new Set(), edited: new Set() };
+	const kinds = { read: "read", write: "written", edit: "edited" };
+	for (const { name, arguments: given } of messages.flatMap((message) => (message.role === "assistant" ? message.content : []))) {
+		if (kinds[name] && typeof given?.path === "string") fileOps[kinds[name]].add(given.path);
+	}
+	return { fileOps, settings: { ...DEFAULT_COMPACTION_SETTINGS, ...askNow("settings").compaction } };
+}
 
 export const DEFAULT_COMPACTION_SETTINGS = { enabled: true, reserveTokens: 16384, keepRecentTokens: 20000 };
 export const shouldCompact = (tokens, window, settings) => settings.enabled && tokens > window - settings.reserveTokens;
