@@ -133,8 +133,8 @@ class Jobs:
         await self._queues.run(insert)
         return (await self._results_of([job.id]))[0]
 
-    async def events(self, id: str, *, after: int = 0) -> AsyncGenerator[JobEvent]:
-        """Yield the events of a job after a number, and new ones as they come, until the job has ended.
+    async def events(self, id: str, *, after: int | None = 0) -> AsyncGenerator[JobEvent]:
+        """Yield the events of a job after a number, and new ones as they come, until the job has ended. None: only new ones.
 
         It works from any process. A reader that lost its connection continues after the last number that it got. If the database
         goes away meanwhile, this waits until it is back.
@@ -143,6 +143,8 @@ class Jobs:
             JobNotFound: No job has this id.
         """
         await self._known([id])
+        if after is None:
+            after = await self._events.last_number(id)
         async for event in self._events.follow(id, after):
             yield event
 

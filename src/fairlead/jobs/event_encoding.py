@@ -32,14 +32,15 @@ class EventEncoder:
 
     def __init__(self) -> None:
         self._pieces: list[str] = []
-        self._kind = ""
+        #: The kind, the entry before the message and the block of the pieces, and where the message stands after them.
+        self._kind, self._entry, self._block, self._offset = "", 0, 0, 0
 
     def encode(self, event: Event) -> bytes | None:
         """Return an event as JSON. None if listeners do not get it, or if it is kept until `pending` is called."""
         if isinstance(event, TextDelta):
-            return self._keep("text", event.text)
+            return self._keep("text", event)
         if isinstance(event, ThinkingDelta):
-            return self._keep("thinking", event.thinking)
+            return self._keep("thinking", event)
         fields = _fields(event)
         return None if fields is None else _encode(fields)
 
@@ -48,12 +49,15 @@ class EventEncoder:
         if not self._pieces:
             return None
         pieces, self._pieces = self._pieces, []
-        return _encode({"type": self._kind, "text": "".join(pieces)})
+        place = {"entry": self._entry, "block": self._block, "offset": self._offset}
+        return _encode({"type": self._kind, "text": "".join(pieces), **place})
 
-    def _keep(self, kind: str, text: str) -> bytes | None:
-        ready = self.pending() if kind != self._kind else None
-        self._kind = kind
-        self._pieces.append(text)
+    def _keep(self, kind: str, event: TextDelta | ThinkingDelta) -> bytes | None:
+        piece, is_next = event.event, event.offset - len(event.event.delta) == self._offset
+        is_same = is_next and (kind, event.entry, piece.index) == (self._kind, self._entry, self._block)
+        ready = None if is_same else self.pending()
+        self._kind, self._entry, self._block, self._offset = kind, event.entry, piece.index, event.offset
+        self._pieces.append(piece.delta)
         return ready
 
 

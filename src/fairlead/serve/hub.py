@@ -26,7 +26,8 @@ from fairlead.serve.opening import Parked, make_agent, new_conversation, open_se
 from fairlead.serve.refusals import Refusal, bad_request, no_session, outside_root, stopping
 from fairlead.serve.session import HubSession
 from fairlead.serve.spaces import Space
-from fairlead.serve.watched import Key, WatchedSession, WatchedSessions, run_by_workers
+from fairlead.serve.watched import Key, WatchedSession, run_by_workers
+from fairlead.serve.watching import WatchedSessions
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.sessions import ConversationStore
 

@@ -20,7 +20,8 @@ from fairlead.serve.feed import RingBounds
 from fairlead.serve.opening import Parked
 from fairlead.serve.refusals import Refusal
 from fairlead.serve.session import HubSession
-from fairlead.serve.watched import Key, WatchedSessions
+from fairlead.serve.watched import Key
+from fairlead.serve.watching import WatchedSessions
 
 #: How many evicted sessions are remembered. Of the others, only what their files hold is kept.
 MOST_PARKED = 10_000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import AsyncGenerator
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
@@ -12,7 +13,7 @@ from msgspec import Struct
 
 from fairlead.errors import SessionNotFound
 from fairlead.protocol.http import objects as o
-from fairlead.protocol.http.fleet import JobResult
+from fairlead.protocol.http.fleet import JobEvent, JobResult
 from fairlead.serve.refusals import bad_request
 from fairlead.session.history.paths import iso
 from fairlead.stores import SessionStore
@@ -31,6 +32,10 @@ class FleetJobs(Protocol):
 
     async def prompt(self, session: str, prompt: str, *, id: str | None = None) -> JobResult:
         """Send a prompt to a session. With the same id it is sent once."""
+        ...
+
+    def events(self, id: str, *, after: int | None = 0) -> AsyncGenerator[JobEvent]:
+        """Yield the events of a job after a number until it has ended. None: only new ones."""
         ...
 
     async def cancel(self, *ids: str) -> list[JobResult]:

@@ -1,7 +1,8 @@
 """A session of a fleet that this server does not own: it reads the session, and follows what its owner writes.
 
 No agent is open, and no lease is taken. What the owner has written since the last look becomes events: whole messages, and the
-beginning and the end of runs. Sessions that jobs belong to take prompts too, which workers run.
+beginning and the end of runs. Sessions that jobs belong to take prompts too, which workers run. The events of a job have the
+pieces of answers, so that clients get these as they arrive.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -17,30 +17,30 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from fairlead.core.messages import AssistantMessage, Message
+from fairlead.core.messages import AssistantMessage, Message, Usage
 from fairlead.core.model import THINKING_LEVELS, ThinkingLevel
-from fairlead.errors import FairleadError, NothingToResume, SessionError, SessionNotFound
+from fairlead.errors import NothingToResume, SessionError
 from fairlead.protocol.http import events as shown
 from fairlead.protocol.http import objects as o
+from fairlead.protocol.http.fleet import ENDED
 from fairlead.protocol.pi import frames
-from fairlead.serve.feed import Feed, RingBounds
+from fairlead.serve.arriving import ArrivingAnswer
+from fairlead.serve.feed import Feed
 from fairlead.serve.notes import REMEMBERED_RESULTS, noted_approval, noted_results
-from fairlead.serve.refusals import Refusal, bad_request, no_session, outside_root
+from fairlead.serve.refusals import Refusal, bad_request
 from fairlead.serve.trees import tree_of
 from fairlead.session.context.budget import totals
 from fairlead.session.history.call_log import find_interruption
-from fairlead.session.history.entries import NotAnEntry, decode_line
+from fairlead.session.history.entries import NotAnEntry, decode_line, encode_message, role_of
 from fairlead.session.history.log import Log
 from fairlead.session.history.paths import iso
 from fairlead.session.history.reading import read_header
 from fairlead.wire.pi.encode import encode
-from fairlead.wire.pi.updates import whole_answer
 
 if TYPE_CHECKING:
     from fairlead.models.registry import Registry
-    from fairlead.protocol.http.fleet import JobResult
+    from fairlead.protocol.http.fleet import JobEvent, JobResult
     from fairlead.serve.saved import Fleet
-    from fairlead.serve.spaces import Space
     from fairlead.session.history.entries import Entry, Header
     from fairlead.stores import StoredLines
 
@@ -49,10 +49,6 @@ _log = logging.getLogger("fairlead.serve")
 #: The user and the id of a session.
 Key: TypeAlias = tuple[str, str]
 
-#: Seconds between two looks at the sessions that clients listen to.
-_INTERVAL = 0.25
-#: Seconds for which a session is kept in memory that no client reads.
-_IDLE_SECONDS = 10.0
 #: How many entries are read at a time.
 _PAGE = 5000
 _RESULTS: dict[str, Literal["completed", "error", "aborted"]] = {
@@ -101,6 +97,13 @@ class WatchedSession:
         self._jobs: list[JobResult] = []
         self._owner: o.SessionOwner | None = None
         self._view: _View | None = None
+        #: The answer that is arriving, and the number of the entry with the last one that has arrived.
+        self._arriving: ArrivingAnswer | None = None
+        self._last_answer = 0
+        #: The job whose events are followed, and the number of the last one.
+        self._followed: tuple[str, int] = ("", 0)
+        #: The open jobs that were seen before workers began with them, so that clients can have all their pieces.
+        self._seen_early: set[str] = set()
         self._refreshing = asyncio.Lock()
 
     # Following
@@ -117,6 +120,9 @@ class WatchedSession:
                     break
             owner = o.SessionOwner(name=page.owner, until=iso(int(page.expires_at * 1000))) if page.owner else None
             had_owner, self._owner = self._owner is not None, owner
+            known = None if self._view is None else {job.id for job in self._jobs}
+            early = {job.id for job in jobs if not job.attempts or (known is not None and job.id not in known)}
+            self._seen_early = {job.id for job in jobs if not job.has_ended} & (self._seen_early | early)
             if self._view is None or has_news or jobs != self._jobs or had_owner != (owner is not None):
                 self._jobs = jobs
                 self._show(self._viewed(self._records))
@@ -145,6 +151,8 @@ class WatchedSession:
                 if not isinstance(error, NotAnEntry):
                     self._gaps.append(len(self._records))
                 continue
+            if role_of(entry) == "assistant":
+                self._last_answer = number
             if entry.id not in self._ids:  # otherwise a copy
                 self._ids.add(entry.id)
                 self._records.append((entry, line))
@@ -175,11 +183,14 @@ class WatchedSession:
             self.feed.publish(encode(frames.AgentStart())[:-1])
         for message in new:
             self._send_message(message)
+        is_over = has_run and not view.is_running
+        if self._arriving is not None and (is_over or self._arriving.entry < self._last_answer):
+            self._arriving, is_longer = None, False
         if not is_longer:
             self._send(shown.BranchChanged(leaf_id=view.log.leaf))
         if view.name != before.name and view.name is not None:
             self.feed.publish(encode(frames.SessionInfoChanged(view.name))[:-1])
-        if has_run and not view.is_running:
+        if is_over:
             self.feed.publish(encode(frames.AgentSettled(False))[:-1])
         known = {result.id for result in before.results}
         for result in view.results:
@@ -190,13 +201,60 @@ class WatchedSession:
         if not isinstance(message, AssistantMessage):
             self.feed.publish(encode(frames.MessageStart(message))[:-1])
         else:
-            self.feed.publish(encode(frames.MessageStart(replace(message, content=[])))[:-1])
-            for update in whole_answer(message):
+            arriving, self._arriving = self._arriving or self._begin(replace(message, content=[]), 0), None
+            for update in arriving.finish(message):
                 self.feed.publish(update)
         self.feed.publish(encode(frames.MessageEnd(message))[:-1])
 
+    def _begin(self, shell: AssistantMessage, entry: int) -> ArrivingAnswer:
+        self.feed.publish(encode(frames.MessageStart(shell))[:-1])
+        return ArrivingAnswer(shell, entry)
+
     def _send(self, event: shown.ServeEvent) -> None:
         self.feed.publish(msgspec.json.encode(event))
+
+    # Following a worker
+
+    @property
+    def open_job(self) -> JobResult | None:
+        """The job that workers run, or run next."""
+        return next((job for job in self._jobs if not job.has_ended), None)
+
+    async def follow(self, job: JobResult) -> None:
+        """Publish the pieces of answers while workers run a job, until it has ended. Raises FairleadError."""
+        id, number = self._followed
+        # If the job ran already when it was seen first, the answer that is arriving comes as a whole.
+        after = number if id == job.id else 0 if job.id in self._seen_early else None
+        async for event in self._fleet.jobs.events(job.id, after=after):
+            self._followed = job.id, event.number
+            if event.type in ("text", "thinking"):
+                await self._take_piece(event)
+            elif event.type == "message" or event.type in ENDED:
+                await self.refresh()
+
+    async def _take_piece(self, event: JobEvent) -> None:
+        text, entry, offset = event.data["text"], event.data.get("entry"), event.data.get("offset", 0)
+        if entry is None:  # of a worker that does not tell
+            return
+        if entry > self._last:
+            await self.refresh()  # what came before it
+        if entry < self._last_answer:
+            return  # the whole message was there earlier
+        if offset == len(text):
+            if self._arriving is not None:  # its worker died, and another one asks the model again
+                self._arriving = None
+                self._send(shown.BranchChanged(leaf_id=self._shown.log.leaf))
+            self._arriving = self._begin(self._shell(), entry)
+        if self._arriving is not None and self._arriving.entry == entry:
+            for update in self._arriving.add(event.type, event.data["block"], text, offset):
+                self.feed.publish(update)
+
+    def _shell(self) -> AssistantMessage:
+        """Return an answer without content."""
+        choice = self._shown.log.model()
+        provider, id = ("", "") if choice is None else (choice.provider, choice.id)
+        model = self._registry.find(provider, id)
+        return AssistantMessage([], "" if model is None else model.api, provider, id, Usage(), "stop", int(time.time() * 1000))
 
     # Looking: after the first `refresh`
 
@@ -253,7 +311,8 @@ class WatchedSession:
             msgspec.json.encode(self.state()),
             b",".join(view.messages[skipped:]),
             skipped,
-            b'"openMessage":null,"runningTools":[],"questions":[],"todos":[],"subagents":[]',
+            b'"openMessage":%b,"runningTools":[],"questions":[],"todos":[],"subagents":[]'
+            % (b"null" if self._arriving is None else bytes(encode_message(self._arriving.message()))),
             msgspec.json.encode(view.results),
             self.feed.last,
         )
@@ -286,72 +345,6 @@ class WatchedSession:
         jobs = await self._fleet.jobs.list(session=self.id)
         await self._fleet.jobs.cancel(*(job.id for job in jobs if not job.has_ended))
         await self.refresh()
-
-
-class WatchedSessions:
-    """The sessions of a fleet that clients read and this server does not hold. `ring` bounds their feeds."""
-
-    def __init__(self, spaces: Mapping[str, Space], ring: RingBounds) -> None:
-        self._spaces = spaces
-        self._ring = ring
-        self._sessions: dict[Key, WatchedSession] = {}
-
-    def get(self, key: Key) -> WatchedSession | None:
-        return self._sessions.get(key)
-
-    def add(self, key: Key, feed: Feed, known: int | None = None) -> WatchedSession:
-        """Watch a session from now on. `known` is the number of the last entry that the events in its feed cover."""
-        space = self._spaces[key[0]]
-        assert space.fleet is not None
-        session = self._sessions[key] = WatchedSession(space.fleet, key[1], feed, space.common.shared.registry, known)
-        return session
-
-    def taken(self, key: Key) -> None:
-        """Stop watching a session that this server holds. Its feed continues."""
-        self._sessions.pop(key, None)
-
-    def forget(self, key: Key) -> None:
-        """Stop watching a session, and end all listeners."""
-        session = self._sessions.pop(key, None)
-        if session is not None:
-            session.feed.close()
-
-    async def find(self, key: Key) -> WatchedSession:
-        """Return a session, up to date with what its owner has written. Raises Refusal and FairleadError."""
-        session = self._sessions.get(key) or self.add(key, Feed(self._ring))
-        try:
-            await session.refresh()
-        except SessionNotFound:
-            self.forget(key)
-            raise no_session(key[1]) from None
-        if not self._spaces[key[0]].admits(session.cwd):
-            raise outside_root()
-        return session
-
-    async def keep_up_to_date(self) -> None:
-        """Follow the sessions that clients listen to, until the task is cancelled."""
-        while True:
-            await asyncio.sleep(_INTERVAL)
-            for key, session in list(self._sessions.items()):
-                if session.feed.listeners:
-                    await self._follow(key, session)
-                elif not session.uses and time.monotonic() - session.last_used > _IDLE_SECONDS:
-                    self.forget(key)
-
-    async def _follow(self, key: Key, session: WatchedSession) -> None:
-        try:
-            await session.refresh()
-        except SessionNotFound:
-            self.forget(key)
-        except FairleadError as error:
-            _log.info("Session %s cannot be read at the moment: %s", key[1], error)
-        except Exception:
-            _log.exception("A bug in fairlead: session %s cannot be followed.", key[1])
-
-    def close(self) -> None:
-        """End all listeners."""
-        for key in list(self._sessions):
-            self.forget(key)
 
 
 def run_by_workers() -> Refusal:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from fairlead.config.settings import OutputSettings
 from fairlead.core.events import QueueUpdate
-from fairlead.core.messages import AssistantBlock, AssistantMessage, TextContent, ThinkingContent, ToolCall, Usage
+from fairlead.core.messages import AssistantBlock, TextContent, ThinkingContent, ToolCall, Usage
 from fairlead.core.model import BlockDelta, BlockEnd, BlockStart
 from fairlead.core.partial_message import PartialMessage, preview_arguments
 from fairlead.protocol.pi.frames import RpcChunk
@@ -123,7 +123,7 @@ class _Growing:
             self._head = b'{"type":"toolCall","id":%s,"name":%s,"arguments":' % (_json(block.id), _json(block.name))
             self._tail = b"}"
         #: How an update with a delta of this block begins.
-        self.delta_head = _update_head(b"%s_delta" % self.kind, index, b',"delta":')
+        self.delta_head = update_head(b"%s_delta" % self.kind, index, b',"delta":')
 
     def add(self, delta: str, escaped: bytes) -> None:
         if self.raw is None:
@@ -220,15 +220,15 @@ class Updates:
         if isinstance(event, BlockStart):
             growing = self._growing[event.index] = _Growing(event.index, event.block)
             self._fresh[event.index] = True
-            head = (_update_head(b"%s_start" % growing.kind, event.index, _start_fields(event.block)),)
+            head = (update_head(b"%s_start" % growing.kind, event.index, start_fields(event.block)),)
         else:
             growing = self._growing.pop(event.index)
-            name, value = _end_field(event.block)
+            name, value = end_field(event.block)
             # What is too large to be repeated is not kept as JSON.
             is_small = len(value) <= self.pacing.largest
             self._done[event.index] = msgspec.json.encode(event.block) if is_small else event.block
             self._done_size += len(value)
-            head = (_update_head(b"%s_end" % growing.kind, event.index, name), value)
+            head = (update_head(b"%s_end" % growing.kind, event.index, name), value)
         self._send(head, self._loop.time())
 
     def flush(self) -> None:
@@ -384,32 +384,19 @@ class QueueUpdates:
             self._flush_in_time()
 
 
-def whole_answer(message: AssistantMessage) -> list[bytes]:
-    """Return the `message_update` frames of an answer that is complete, in delta form and without line ends."""
-    usage = msgspec.json.encode(message.usage)
-    frames: list[bytes] = []
-    for index, block in enumerate(message.content):
-        kind = _Growing(index, block).kind
-        parts = [(b"start", _start_fields(block)), (b"end", b"".join(_end_field(block)))]
-        if not isinstance(block, ToolCall):
-            text = block.text if isinstance(block, TextContent) else block.thinking
-            parts.insert(1, (b"delta", b',"delta":' + _json(text)))
-        for part, fields in parts:
-            frames.append(_update_head(b"%s_%s" % (kind, part), index, fields) + b'},"usage":%s}' % usage)
-    return frames
-
-
-def _update_head(kind: bytes, index: int, fields: bytes) -> bytes:
+def update_head(kind: bytes, index: int, fields: bytes) -> bytes:
+    """Return how a `message_update` frame begins, up to the fields of its event."""
     return b'{"type":"message_update","assistantMessageEvent":{"type":"%s","contentIndex":%d%s' % (kind, index, fields)
 
 
-def _start_fields(block: AssistantBlock) -> bytes:
+def start_fields(block: AssistantBlock) -> bytes:
+    """Return the fields of the event that starts a block."""
     if isinstance(block, ToolCall):
         return b',"id":%s,"toolName":%s' % (_json(block.id), _json(block.name))
     return b""
 
 
-def _end_field(block: AssistantBlock) -> tuple[bytes, bytes]:
+def end_field(block: AssistantBlock) -> tuple[bytes, bytes]:
     """Return the field of an end that has the block's content: its name, and its value as JSON."""
     if isinstance(block, ToolCall):
         return b',"toolCall":', msgspec.json.encode(block)
