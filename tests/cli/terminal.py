@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import termios
 from collections.abc import Callable
 
 from tests.cli.command import PATIENCE, Command
@@ -12,8 +13,9 @@ from tests.cli.command import PATIENCE, Command
 class Terminal:
     """`fairlead` on a terminal of its own. `shown` is everything that it has written there, with the escape sequences."""
 
-    def __init__(self, fairlead: Command, *arguments: str, stdout: int | None = None) -> None:
+    def __init__(self, fairlead: Command, *arguments: str, stdout: int | None = None, columns: int = 80) -> None:
         self._ours, theirs = os.openpty()
+        termios.tcsetwinsize(theirs, (24, columns))
         self.process = subprocess.Popen(
             fairlead.argv(*arguments),
             cwd=fairlead.around.cwd,

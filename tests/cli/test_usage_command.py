@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.cli.command import Command
+from tests.cli.terminal import Terminal
 
 
 def write_session(command: Command, id: str, cwd: str, entries: list[dict[str, Any]], day: date) -> Path:
@@ -83,6 +84,15 @@ def test_a_table_has_bars_and_a_total(fairlead: Command) -> None:
     only = usage(fairlead, "--by", "project").stdout
     assert "/code/fork" in only and "anthropic" not in only
     assert usage(fairlead, "--by", "project", encoding="ascii").stdout.count("#" * 24) == 1
+
+
+def test_a_table_fits_into_a_narrow_terminal_and_shows_the_ends_of_folders(fairlead: Command) -> None:
+    write_session(fairlead, "one", "/home/someone/code/clients/the-app", [call("a", TODAY, 0.5)], TODAY)
+    terminal = Terminal(fairlead, "usage", "--by", "project", columns=50)
+    code, shown = terminal.finish()
+    table, _ = shown.replace("\r", "").split("\n\n")
+    assert code == 0 and "█" not in table and "/the-app  " in table
+    assert all(len(line) <= 50 for line in table.splitlines())
 
 
 def test_days_before_a_date_are_left_out(fairlead: Command) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 #: The width of a table that does not go to a terminal.
 _WIDTH_OF_FILES = 160
@@ -18,11 +18,7 @@ def width_of(text: str) -> int:
     if text.isascii():
         return len(text)
     return sum(
-        0
-        if unicodedata.combining(char) or char in "\u200b\u200d\ufe0f"
-        else 2
-        if unicodedata.east_asian_width(char) in "WF"
-        else 1
+        0 if unicodedata.combining(char) or char in _ZERO_WIDTH else 2 if unicodedata.east_asian_width(char) in "WF" else 1
         for char in text
     )
 
@@ -37,14 +33,32 @@ def clip(text: str, cells: int) -> str:
     return f"{kept.rstrip()}…"
 
 
-def table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, right: str = "", flexible: int | None = None) -> str:
+def end_of(text: str, cells: int) -> str:
+    """Return the end of a text in at most this many cells, with `…` for what is left out: it says most about a path."""
+    if width_of(text) <= cells:
+        return text
+    kept = text[-cells:]
+    while kept and width_of(kept) > cells - 1:
+        kept = kept[1:]
+    return f"…{kept}"
+
+
+def table(
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    right: str = "",
+    flexible: int | None = None,
+    shortened: Callable[[str, int], str] = clip,
+) -> str:
     """Return a table as lines of text.
 
     Args:
         heads: The names of the columns.
         rows: The cells, in the order of `heads`.
         right: The names of the columns that are aligned to the right, with spaces between them.
-        flexible: The index of the column that is clipped if the table is wider than the terminal.
+        flexible: The index of the column that is shortened if the table is wider than the terminal.
+        shortened: Returns a text of that column in at most so many cells.
     """
     columns = range(len(heads))
     widths = [max(width_of(row[column]) for row in (heads, *rows)) for column in columns]
@@ -54,7 +68,7 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, right: str = "
     right_columns = [name in right.split() for name in heads]
     lines: list[str] = []
     for row in (heads, *rows):
-        cells = [clip(row[column], widths[column]) for column in columns]
+        cells = [(shortened if column == flexible else clip)(row[column], widths[column]) for column in columns]
         padded = [
             f"{' ' * (widths[column] - width_of(cell))}{cell}"
             if right_columns[column]

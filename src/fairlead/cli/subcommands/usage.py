@@ -16,7 +16,7 @@ from fairlead.cli.session_choice import SessionPlaces
 from fairlead.cli.subcommands.sessions import dollars
 from fairlead.cli.subcommands.subcommand import Subcommand
 from fairlead.cli.subcommands.table import find
-from fairlead.cli.subcommands.tables import table, terminal_width
+from fairlead.cli.subcommands.tables import clip, end_of, table, terminal_width
 from fairlead.core.lenient import visible
 from fairlead.export.contents import count, tokens
 from fairlead.export.usage import Totals, UsageReport, usage_report
@@ -24,6 +24,8 @@ from fairlead.wire.dialects import Program
 
 #: How many rows a table has unless it is the only one.
 _ROWS = 14
+#: A terminal with fewer columns has no room for bars.
+_NARROW = 64
 _AGO = re.compile(r"([0-9]{1,5})([dw]?)")
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
@@ -110,7 +112,9 @@ def _table(report: UsageReport, head: str, rows: list[tuple[str, Totals]], limit
         ]
         for name, totals in shown
     ]
-    text = table([head, "COST", "IN", "OUT", "CACHED", "CALLS", ""], cells, right="COST IN OUT CACHED CALLS", flexible=0)
+    heads = [head, "COST", "IN", "OUT", "CACHED", "CALLS", ""]
+    shortened = end_of if head == "PROJECT" else clip
+    text = table(heads, cells, right="COST IN OUT CACHED CALLS", flexible=0, shortened=shortened)
     if len(shown) < len(rows):
         left = len(rows) - len(shown)
         text += f"\n{left:,} {'earlier days' if newest_last else 'more'}; --by {head.lower()} shows all of them."
@@ -118,8 +122,11 @@ def _table(report: UsageReport, head: str, rows: list[tuple[str, Totals]], limit
 
 
 def _bar(share: float) -> str:
-    """Return a bar of eighths of a cell, or of `#` where the output cannot show them."""
-    width = 24 if terminal_width() >= 90 else 10
+    """Return a bar of eighths of a cell, or of `#` where the output cannot show them; nothing in a narrow terminal."""
+    columns = terminal_width()
+    if columns < _NARROW:
+        return ""
+    width = 24 if columns >= 90 else 10
     if not (sys.stdout.encoding or "").lower().startswith("utf"):
         return "#" * max(1, round(share * width))
     whole, part = divmod(max(1, round(share * width * 8)), 8)
