@@ -77,3 +77,25 @@ def test_a_line_that_was_lost_with_the_cursor_in_it_is_painted_over_when_it_come
     screen.show(["a3"], None, 0)
     screen.flush()
     assert terminal.visible == ["a3"]
+
+
+def test_a_final_line_among_copies_that_come_back_is_not_cut_in_a_narrower_terminal() -> None:
+    terminal = Terminal(40, 6)
+    screen = Screen(terminal.write, terminal.size, reflows=True)
+    screen.show(["a1", "b1", "c1", "> "], (3, 2))
+    screen.flush()
+    # A lower terminal moves two lines into its scrollback.
+    terminal.rows = 2
+    terminal.write("\x1b[H\x1b[2Jc1\r\n> ")
+    screen.cursor_is_in(1)
+    screen.commit(["one two three four five six seven"])
+    screen.show(["> "], (0, 2))
+    screen.flush()
+    # A higher and narrower one brings them back.
+    terminal.columns, terminal.rows = 20, 6
+    terminal.write("\x1b[H\x1b[2J" + "\r\n".join(["a1", "b1", "one two three four f", "ive six seven", "> "]))
+    screen.cursor_is_in(4)
+    screen.show(["> "], (0, 2))
+    screen.flush()
+    assert terminal.visible == ["one two three four", "five six seven", ">"]
+    assert terminal.cursor == (2, 2)

@@ -63,7 +63,7 @@ class Leftovers:
             rows -= height
 
     def back(self, rows: int, columns: int, region: Sequence[str]) -> tuple[int, list[str]]:
-        """Forget the copies that are on the screen again.
+        """Forget the copies that are on the screen again, and the lines after them.
 
         Args:
             rows: How many rows of the screen are above the live region.
@@ -71,7 +71,7 @@ class Leftovers:
             region: The lines of the live region.
 
         Returns:
-            How many rows above the region have to be painted over, and the lines that belong there.
+            How many rows above the region have to be painted over, and the lines that have to be committed there again.
         """
         used, first, first_rows = 0, len(self._lines), 0
         following = without_styles(region[0]) if region else ""
@@ -93,7 +93,6 @@ class Leftovers:
                 first, first_rows = index, used
         again = [line.text for line in self._lines[first:] if not line.is_copy]
         del self._lines[first:]
-        self.committed(again)
         return first_rows, again
 
 

@@ -128,15 +128,15 @@ class Screen:
             return
         old: Sequence[str | None] = self._shown
         row = self._at[0]
-        # A final line is never cut: it may have been wrapped for a terminal that was wider then.
-        committed = [_prepared(part, columns) for line in self._committed for part in _whole(line, columns - 1)]
-        self._committed = []
         again: list[str] = []
         if resized:
             row, count, again = self._after_resize(columns)
             old = [None] * count
+        # A final line is never cut: it may have been wrapped for a terminal that was wider then.
+        final = (*again, *self._committed)
+        committed = [_prepared(part, columns) for line in final for part in _whole(line, columns - 1)]
+        self._committed = []
         self._leftovers.committed(committed)
-        committed = again + committed
         frame = _Frame(row)
         frame.paint(old, committed + live, erase_below=resized or not self._shown)
         at = cursor if cursor is not None else (self._parked_row(len(live)), 0)
