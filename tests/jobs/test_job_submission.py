@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import sqlite3
@@ -14,7 +15,7 @@ from tests.support.fleet import Fleet
 
 from fairlead.errors import ConfigError, DatabaseUnavailable, JobConflict, JobError, JobNotFound
 from fairlead.jobs import Job, JobLimits, Jobs
-from fairlead.jobs.database import Database, DatabaseUrl
+from fairlead.jobs.database import Database, DatabaseUrl, shown
 
 
 async def test_submitting_the_same_job_again_changes_nothing(fleet: Fleet) -> None:
@@ -57,11 +58,32 @@ async def test_two_jobs_of_one_call_cannot_have_the_same_id(fleet: Fleet) -> Non
         ({"workdir": None, "repo": "~no-such-user/x", "commit": "c"}, "repo: this machine does not know"),
         ({"key": "a b"}, "key: expected"),
         ({"session": "a/b"}, "session: expected"),
+        ({"workdir": ""}, "workdir: it is empty. Give a value, or leave it out"),
+        ({"workdir": None, "repo": "", "commit": "c"}, "repo: it is empty"),
+        ({"model": ""}, "model: it is empty"),
+        ({"container": ""}, "container: it is empty"),
     ],
 )
 def test_a_job_with_an_invalid_field_is_refused(fields: dict[str, Any], problem: str) -> None:
     with pytest.raises(JobError, match=problem):
         msgspec.convert({"id": "a", "prompt": "p", "workdir": "/w", **fields}, Job).checked()
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"id": 5}, r"Expected `str`, got `int` - at `\$.id`"),
+        ({"priority": 501}, "Expected `int` <= 500"),
+        ({"labels": {"a": 1}}, "Expected `str`, got `int`"),
+        ({"limits": JobLimits(turns=-1)}, r"Expected `int` >= 1 - at `\$.limits.turns`"),
+        ({"prompt": "\ud800"}, "surrogates not allowed"),
+        ({"workdir": Path("/w")}, "PosixPath is unsupported"),
+    ],
+)
+def test_python_is_told_of_a_field_with_a_wrong_type(fields: dict[str, Any], problem: str) -> None:
+    with pytest.raises(JobError, match=rf"^The job .* cannot be submitted: .*{problem}"):
+        given: dict[str, Any] = {"id": "a", "prompt": "p", "workdir": "/w", **fields}
+        Job(**given).checked()
 
 
 def test_paths_become_absolute() -> None:
@@ -77,8 +99,15 @@ def task(**fields: Any) -> str:
 @pytest.mark.parametrize(
     ("lines", "problem"),
     [
-        ([task(), "{"], "tasks.jsonl, line 2: "),
-        ([task(), "", task(id="b", colour="red")], "line 3: Object contains unknown field `colour`"),
+        ([task(), "{"], "tasks.jsonl, line 2: the JSON is not complete. Write each task on one line. Nothing was submitted."),
+        (
+            [task(), "", task(id="b", colour="red")],
+            r"line 3: Object contains unknown field `colour`\. The fields are id, prompt, .*",
+        ),
+        (
+            [task(limits={"minutes": 1})],
+            r"unknown field `minutes` - at `\$.limits`\. The fields are turns, seconds, cost, tokens\.",
+        ),
         ([task(), task()], "line 2: line 1 has the id 'a' too"),
         ([task(id="a b")], "line 1: id: expected"),
         ([task(limits={"turns": 0})], r"line 1: Expected `int` >= 1 - at `\$.limits.turns`\. Nothing was submitted\."),
@@ -92,6 +121,11 @@ def test_a_bad_line_is_named_and_nothing_is_submitted(fleet: Fleet, lines: list[
     assert done.returncode == 1 and done.stdout == ""
     assert re.search(problem, done.stderr), done.stderr
     assert fleet.run("jobs", "list", "--json").stdout == ""
+
+
+def test_a_file_of_tasks_may_begin_with_a_byte_order_mark(fleet: Fleet) -> None:
+    (fleet.root / "tasks.jsonl").write_text("\ufeff" + task(), encoding="utf-8")
+    assert fleet.run("jobs", "submit", "tasks.jsonl").stdout == "Submitted 1 job.\n"
 
 
 def test_a_file_of_tasks_has_the_fields_of_a_job(fleet: Fleet) -> None:
@@ -151,9 +185,49 @@ async def test_a_database_that_does_not_answer_is_named_without_its_password(mon
 async def test_a_file_that_is_no_database_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "jobs.db").write_text("not a database at all, but long enough to look at" * 100)
     jobs = Jobs(f"sqlite:///{tmp_path / 'jobs.db'}")
-    with pytest.raises(ConfigError, match="cannot be used as a database"):
+    with pytest.raises(ConfigError, match=r"cannot be used as a database: file is not a database\. Give another file\.$"):
         await jobs.open()
     await jobs.close()
+
+
+async def test_nothing_advises_to_remove_a_file_that_cannot_be_opened(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"unable to open .*\. Check that the file and its directory can be written, or give"):
+        await Jobs(f"sqlite:///{tmp_path}").open()
+
+
+async def test_a_full_disk_is_named_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def connect(*_: object, **__: object) -> None:
+        raise sqlite3.OperationalError("disk I/O error")  # what SQLite says if there is no space for its shared memory
+
+    database = Database(DatabaseUrl(f"sqlite:///{tmp_path}/jobs.db"), patience=0.2)
+    with monkeypatch.context() as patch:
+        patch.setattr("sqlite3.connect", connect)
+        with pytest.raises(DatabaseUnavailable, match=r"disk I/O error\. Check that its disk has space"):
+            await database.create_tables()
+    await database.create_tables()
+    await database.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "text"),
+    [
+        ("postgresql://u:se@cr:et@h/d", "postgresql://u:***@h/d"),
+        ("postgresql://u@h/d?a=b&password=secret&c=d", "postgresql://u@h/d?a=b&password=***&c=d"),
+        ("postgresql://u@h/d?password=secret", "postgresql://u@h/d?password=***"),
+        ("postgresql://u@h:1/d", "postgresql://u@h:1/d"),
+    ],
+)
+def test_no_form_of_an_address_shows_its_password(url: str, text: str) -> None:
+    assert shown(url) == text
+
+
+async def test_closing_does_not_wait_for_a_database_that_is_away() -> None:
+    database = Database(DatabaseUrl("postgresql://user@127.0.0.1:1/none"), patience=None)
+    waiting = asyncio.create_task(database.rows("SELECT 1"))
+    await asyncio.sleep(0.3)
+    await asyncio.wait_for(database.close(), 10)
+    with pytest.raises(DatabaseUnavailable):
+        await waiting
 
 
 async def test_a_database_that_permits_no_tables_is_an_error(tmp_path: Path) -> None:

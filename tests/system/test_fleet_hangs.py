@@ -137,6 +137,25 @@ async def test_jobs_survive_postgres_being_away_for_longer_than_a_lease(postgres
     assert sorted(lines_of(fleet.workdir / "ran")) == [str(n) for n in range(4)]
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_worker_stops_while_postgres_is_away_and_its_job_continues(
+    number: signal.Signals, postgres_fleet: Fleet, server: PostgresServer
+) -> None:
+    fleet = postgres_fleet
+    worker = fleet.start_worker()
+    async with Jobs(fleet.url) as jobs:
+        await jobs.submit(fleet.job("a", HELD))
+        await until_begun(fleet)
+        await asyncio.to_thread(server.stop)
+        try:
+            worker.process.send_signal(number)
+            assert await asyncio.to_thread(worker.process.wait, 20) == 0
+        finally:
+            await asyncio.to_thread(server.start)
+        fleet.start_worker()
+        assert (await ended(jobs, "a"))["a"].status == "done"
+
+
 async def test_readers_wait_for_postgres_longer_than_a_command_does(
     postgres_fleet: Fleet, server: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

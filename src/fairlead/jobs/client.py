@@ -10,14 +10,14 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
 from fairlead.errors import DatabaseUnavailable, JobConflict, JobError, JobNotFound
-from fairlead.jobs.database import Database, DatabaseUrl
+from fairlead.jobs.database import Database, DatabaseUrl, closed
 from fairlead.jobs.dbos_queue import KeyLimits, Queues, enqueue, migrate
 from fairlead.jobs.event_log import EventReader
 from fairlead.jobs.records import JobRecord, Records, add_event, record_of
 from fairlead.jobs.schema import JOB_COLUMNS
 from fairlead.jobs.session_order import must_wait, release_waiting, transaction_of
 from fairlead.jobs.sessions import read_transcript
-from fairlead.jobs.task import Job, is_id
+from fairlead.jobs.task import LONGEST_ID, Job, check_key, is_id
 from fairlead.protocol.http.fleet import JobEvent, JobResult
 from fairlead.stores import SessionStore, open_store
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 #: How many seconds a client tries to reach a database that does not answer.
 PATIENCE = 10.0
+#: The longest id of a session that gets prompts: the id of a prompt is longer by a hash.
+LONGEST_SESSION = LONGEST_ID - 17
 
 
 class Jobs:
@@ -46,7 +48,7 @@ class Jobs:
         self._events = EventReader(self._database)
         self._queues = Queues(self._url)
         self._store: SessionStore | None = None
-        self._is_ready = False
+        self._is_ready = self._is_closed = False
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -56,13 +58,21 @@ class Jobs:
         await self.close()
 
     async def open(self) -> None:
-        """Connect, and create the tables if there are none. Raises DatabaseUnavailable and ConfigError."""
+        """Connect, and create the tables if there are none.
+
+        Raises DatabaseUnavailable, ConfigError, and JobError if it was closed.
+        """
+        if self._is_closed:
+            raise closed(self._url)
         if not self._is_ready:
             await self._database.create_tables()
             self._is_ready = True
 
     async def close(self) -> None:
-        """Close the connections. Jobs continue."""
+        """Close the connections. Jobs continue. Closing it again does nothing."""
+        if self._is_closed:
+            return
+        self._is_closed = True
         self._events.close()
         if self._store is not None:
             await self._store.close()
@@ -102,6 +112,9 @@ class Jobs:
         A prompt with an `id` may be sent again if it is not known whether it arrived: it runs once. Its job has the label
         `prompt` with the id. Raises JobConflict if the id was used for another prompt.
         """
+        if not is_id(session) or len(session) > LONGEST_SESSION:
+            what = f"at most {LONGEST_SESSION} letters, digits, dots, hyphens and underscores, without two dots in a row"
+            raise JobError(f"session: expected {what}, got {session!r}.")
         earlier = await self.records(session=session)
         if earlier and not fields.keys() & {"workdir", "repo"}:
             first = earlier[0].job
@@ -260,7 +273,14 @@ class Jobs:
             key: The name of the key, as jobs give it.
             concurrency: How many jobs may run at the same time.
             rate: How many jobs may start within `period` seconds.
+
+        Raises:
+            JobError: The key cannot have this name, or a limit is not a number over 0.
         """
+        check_key(key)
+        for name, value, kinds in (("concurrency", concurrency, int), ("rate", rate, int), ("period", period, int | float)):
+            if value is not None and (not isinstance(value, kinds) or value <= 0):
+                raise JobError(f"{name}: expected a number over 0, got {value!r}.")
         await self.open()
         await self._prepare_queues({key: KeyLimits(concurrency=concurrency, rate=rate, period=period)})
 

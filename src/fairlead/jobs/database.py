@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fairlead.errors import ConfigError, DatabaseUnavailable, FairleadError
+from fairlead.errors import ConfigError, DatabaseUnavailable, FairleadError, JobError
 from fairlead.jobs.schema import TABLES
 from fairlead.stores.sqlite import use_wal
 
@@ -24,7 +25,7 @@ T = TypeVar("T")
 Row = tuple[Any, ...]
 
 _POSTGRES = re.compile(r"postgres(?:ql)?(?:\+psycopg)?://")
-_PASSWORD = re.compile(r"(?<=://)([^:/@]*):[^@/]*@")
+_PASSWORD = re.compile(r"(?<=://)([^:/@?]*):[^/?]*@|(?<=[?&]password=)[^&]*")
 #: Seconds until a statement gives up waiting for a lock that another process holds.
 _BUSY_SECONDS = 30
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
@@ -59,7 +60,7 @@ class DatabaseUrl:
 
 def shown(url: str) -> str:
     """Return an address without its password."""
-    return _PASSWORD.sub(r"\1:***@", url)
+    return _PASSWORD.sub(lambda found: "***" if found[1] is None else f"{found[1]}:***@", url)
 
 
 class Transaction:
@@ -111,6 +112,7 @@ class Database:
         self._patience = patience
         self._thread = ThreadPoolExecutor(1, "fairlead-jobs")
         self._connection: Any = None
+        self._closed = threading.Event()
         #: The current time in seconds as an expression of SQL, by the clock of the database.
         self.now = NOW_SQLITE if url.file is not None else NOW_POSTGRES
         #: When the database last answered after it had not, on the monotonic clock; None if it does not answer.
@@ -131,7 +133,10 @@ class Database:
 
         Raises:
             DatabaseUnavailable: The database cannot be reached.
+            JobError: The connection was closed.
         """
+        if self._closed.is_set():
+            raise closed(self.url)
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._do, work, is_one_statement)
 
     async def rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
@@ -159,10 +164,12 @@ class Database:
         except FairleadError:
             raise
         except Exception as error:
-            raise ConfigError(f"The database {shown(str(self.url))} cannot be used: {_first_line(error)}.") from error
+            problem = f"The database {shown(str(self.url))} cannot be used: {_first_line(error)}."
+            raise ConfigError(f"{problem} Check its address, and that its user may create tables.") from error
 
     async def close(self) -> None:
-        """Close the connection. What still waits for it is dropped."""
+        """Close the connection. What still waits for it is dropped, and fails."""
+        self._closed.set()
         with suppress(RuntimeError):
             await asyncio.get_running_loop().run_in_executor(self._thread, self._disconnect)
         self._thread.shutdown(wait=False, cancel_futures=True)
@@ -185,7 +192,8 @@ class Database:
                 self._disconnect()
                 if self._patience is not None and time.monotonic() - began + pause > self._patience:
                     raise unavailable(self.url, error) from error
-            time.sleep(pause)
+                if self._closed.wait(pause):
+                    raise unavailable(self.url, error) from error
             pause = min(pause * 2, _LONGEST_PAUSE)
 
     def _attempt_on_postgres(self, work: Callable[[Transaction], T], is_one_statement: bool) -> T:
@@ -208,7 +216,7 @@ class Database:
     def _is_passing(self, error: Exception) -> bool:
         """Whether an error is about the connection, a lock, or a disk that is full, so that another attempt may work."""
         if isinstance(error, sqlite3.OperationalError):
-            return any(word in str(error) for word in ("locked", "busy", "disk is full", "disk I/O"))
+            return _is_passing_on_sqlite(error)
         if not self.is_postgres:
             return False
         import psycopg
@@ -218,21 +226,15 @@ class Database:
     def _raise_refusal(self, error: Exception) -> None:
         """Raise ConfigError if the server refused the connection."""
         if self._connection is None and self.is_postgres and _is_refused(error):
-            raise ConfigError(f"The database {shown(str(self.url))} refuses the connection: {_first_line(error)}.") from error
+            problem = f"The database {shown(str(self.url))} refuses the connection: {_first_line(error)}."
+            raise ConfigError(f"{problem} Check the user, the password and the name of the database.") from error
 
     def _connect(self) -> Any:
         file = self.url.file
         if file is not None:
             return connect_sqlite(file)
-        psycopg = import_psycopg()
-        connection = psycopg.connect(
-            self.url.postgres,
-            autocommit=True,
-            connect_timeout=5,
-            application_name="fairlead",
-            # A process that is stopped in a transaction must not keep its locks.
-            options="-c idle_in_transaction_session_timeout=5000 -c lock_timeout=5000",
-        )
+        # A process that is stopped in a transaction must not keep its locks.
+        connection = connect_postgres(self.url, options="-c idle_in_transaction_session_timeout=5000 -c lock_timeout=5000")
         connection.prepare_threshold = 2
         return connection
 
@@ -250,10 +252,17 @@ def connect_sqlite(file: Path) -> sqlite3.Connection:
         connection = sqlite3.connect(file, timeout=_BUSY_SECONDS, isolation_level="IMMEDIATE", check_same_thread=False)
         prepare_sqlite(connection)
     except (sqlite3.DatabaseError, OSError) as error:
-        if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
+        if isinstance(error, sqlite3.OperationalError) and _is_passing_on_sqlite(error):
             raise
-        raise ConfigError(f"{file} cannot be used as a database: {error}. Give another file, or remove this one.") from error
+        what_to_do = "Check that the file and its directory can be written, or give another file."
+        if isinstance(error, sqlite3.DatabaseError) and error.sqlite_errorcode == sqlite3.SQLITE_NOTADB:
+            what_to_do = "Give another file."
+        raise ConfigError(f"{file} cannot be used as a database: {error}. {what_to_do}") from error
     return connection
+
+
+def _is_passing_on_sqlite(error: sqlite3.OperationalError) -> bool:
+    return any(word in str(error) for word in ("locked", "busy", "disk is full", "disk I/O"))
 
 
 def prepare_sqlite(connection: sqlite3.Connection) -> None:
@@ -265,6 +274,14 @@ def prepare_sqlite(connection: sqlite3.Connection) -> None:
     use_wal(connection, patience=_BUSY_SECONDS)
     connection.execute("PRAGMA foreign_keys=ON")
     connection.execute("PRAGMA synchronous=NORMAL")
+
+
+def connect_postgres(url: DatabaseUrl, **options: str) -> Any:
+    """Connect to Postgres. A server that has gone without a word is noticed within seconds. Raises ConfigError and psycopg's."""
+    psycopg = import_psycopg()
+    from fairlead.stores.postgres import CONNECTION
+
+    return psycopg.connect(url.postgres, autocommit=True, **CONNECTION, **options)
 
 
 def import_psycopg() -> Any:
@@ -285,9 +302,19 @@ def missing_extra(package: str) -> ConfigError:
 
 def unavailable(url: DatabaseUrl, error: BaseException) -> DatabaseUnavailable:
     """Return the error for a database that does not answer."""
+    if url.file is not None:
+        return DatabaseUnavailable(
+            f"The database {url.file} cannot be used now: {_first_line(error)}. Check that its disk has space, and that no other"
+            " program keeps it locked."
+        )
     return DatabaseUnavailable(
         f"The database {shown(str(url))} cannot be reached: {_first_line(error)}. Check that it runs, and its address."
     )
+
+
+def closed(url: DatabaseUrl) -> JobError:
+    """Return the error for a connection that was closed."""
+    return JobError(f"The connection to the jobs in {shown(str(url))} was closed. Make another Jobs to go on.")
 
 
 def _is_refused(error: Exception) -> bool:

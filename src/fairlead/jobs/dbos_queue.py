@@ -6,7 +6,7 @@ Everything here uses the public interface of DBOS 3.3. docs/decisions/034 says w
 from __future__ import annotations
 
 import asyncio
-import time
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -55,6 +55,7 @@ class Queues:
         self._client: DBOSClient | None = None
         self._engine: Engine | None = None
         self._known: set[str] = set()
+        self._closed = threading.Event()
 
     async def run(self, work: Callable[[DBOSClient, Engine], T]) -> T:
         """Run a function with the client of DBOS, in a thread."""
@@ -67,7 +68,7 @@ class Queues:
             assert self._client is not None
             return work(self._client, self._engine)
 
-        return await asyncio.to_thread(_patiently, run, self._url)
+        return await asyncio.to_thread(_patiently, run, self._url, self._closed)
 
     async def register(self, keys: Mapping[str, KeyLimits | None], *, sessions: int | None = None) -> None:
         """Create the queue of jobs without a key and those of keys, or change their limits.
@@ -122,6 +123,8 @@ class Queues:
         return await self.run(claimed)
 
     def close(self) -> None:
+        """Close the connections. What is being tried again fails."""
+        self._closed.set()
         if self._client is not None:
             self._client.destroy()
         if self._engine is not None:
@@ -129,17 +132,19 @@ class Queues:
         self._client = self._engine = None
 
 
-def _patiently(work: Callable[[], T], url: DatabaseUrl) -> T:
-    """Do something again while connections break or others are faster, for a few seconds. Raises DatabaseUnavailable."""
+def _patiently(work: Callable[[], T], url: DatabaseUrl, stop: threading.Event) -> T:
+    """Do something again while connections break or others are faster, for a few seconds or until `stop` is set.
+
+    Raises DatabaseUnavailable.
+    """
     from sqlalchemy.exc import IntegrityError, InterfaceError, OperationalError, ProgrammingError
 
     for pause in (0.0, 0.2, 0.5, 1.0, 2.0, 3.0, None):
         try:
             return work()
         except (OperationalError, InterfaceError, ProgrammingError, IntegrityError) as error:
-            if pause is None:
+            if pause is None or stop.wait(pause):
                 raise unavailable(url, error.orig or error) from error
-            time.sleep(pause)
     raise AssertionError("the last round returns or raises")
 
 
@@ -194,12 +199,14 @@ def make_engine(url: DatabaseUrl) -> Engine:
     import sqlalchemy.event
 
     if url.file is None:
+        from fairlead.stores.postgres import CONNECTION
+
         options = "-c idle_in_transaction_session_timeout=5000"
         return sqlalchemy.create_engine(
             url.sqlalchemy,
             pool_size=6,
             max_overflow=4,
-            connect_args={"connect_timeout": 5, "application_name": APPLICATION, "options": options},
+            connect_args={**CONNECTION, "application_name": APPLICATION, "options": options},
         )
     engine = sqlalchemy.create_engine(url.sqlalchemy, pool_size=6, max_overflow=4)
 
@@ -226,5 +233,5 @@ def migrate(url: DatabaseUrl) -> None:
     dbos = import_dbos()
     logger = logging.getLogger("dbos")
     logger.setLevel(logging.CRITICAL)
-    _patiently(lambda: dbos.DBOS.migrate(url.sqlalchemy), url)
+    _patiently(lambda: dbos.DBOS.migrate(url.sqlalchemy), url, threading.Event())
     logger.setLevel(logging.ERROR)

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from fairlead.errors import DatabaseUnavailable
-from fairlead.jobs.database import CHANNEL, Database, DatabaseUrl, connect_sqlite, import_psycopg
+from fairlead.jobs.database import CHANNEL, Database, DatabaseUrl, connect_postgres, connect_sqlite
 from fairlead.protocol.http.fleet import ENDED, JobEvent
 
 #: How often a reader of a SQLite file looks whether it has changed, and how often any reader looks anyway.
@@ -46,17 +46,20 @@ class EventReader:
         """Yield the events of a job after a number, and new ones as they come, until the job has ended."""
         changes = self.changes()
         signal = changes.subscribe(job)
+        # A reader that gives the number of the last event, or a higher one, gets no event that reports the end.
+        may_have_ended = after > 0
         try:
-            if after > 0 and await self._has_ended(job, after):
-                return
             while True:
                 signal.clear()
                 events: list[JobEvent] = []
                 with suppress(DatabaseUnavailable):
+                    if may_have_ended and await self._has_ended(job, after):
+                        return
                     events = await self.read(job, after)
                 for event in events:
                     after = event.number
                     yield event
+                    may_have_ended = False
                 if events and events[-1].type in ENDED:
                     with suppress(DatabaseUnavailable):
                         if not await self.read(job, after):
@@ -68,12 +71,10 @@ class EventReader:
         finally:
             changes.unsubscribe(job, signal)
 
-    async def _has_ended(self, job: str, last: int) -> bool:
-        """Whether a job ended with the event of a number."""
-        with suppress(DatabaseUnavailable):
-            events = await self.read(job, last - 1)
-            return [event.number for event in events] == [last] and events[0].type in ENDED
-        return False
+    async def _has_ended(self, job: str, after: int) -> bool:
+        """Whether a job has ended, with an event of this number or before."""
+        events = await self.read(job, max(0, await self.last_number(job) - 1))
+        return bool(events) and events[-1].number <= after and events[-1].type in ENDED
 
     def changes(self) -> Changes:
         """Return what announces new events in this process."""
@@ -146,8 +147,7 @@ class Changes:
             connection.close()
 
     def _watch_postgres(self) -> None:
-        psycopg = import_psycopg()
-        with psycopg.connect(self._url.postgres, autocommit=True, connect_timeout=5, application_name="fairlead") as connection:
+        with connect_postgres(self._url) as connection:
             connection.execute(f"LISTEN {CHANNEL}")
             self._loop.call_soon_threadsafe(self._tell, "")
             while not self._closed.is_set():

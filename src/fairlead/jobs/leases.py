@@ -69,6 +69,11 @@ class Leases:
         """Remove the lease of a worker whose jobs have been put back."""
         await self._database.run("DELETE FROM fairlead_workers WHERE id = ?", (worker,))
 
+    async def most_sessions(self) -> int:
+        """Return how many jobs the largest worker process runs at the same time; 0 if there is none."""
+        rows = await self._database.rows(f"SELECT MAX(sessions) FROM fairlead_workers WHERE expires_at > {self._database.now}")
+        return rows[0][0] or 0
+
     async def all(self) -> list[WorkerRow]:
         """Return all leases."""
         expired = f"CASE WHEN expires_at < {self._database.now} THEN 1 ELSE 0 END"

@@ -101,6 +101,9 @@ class JobRun:
             is_owner = False
         except RunAborted as aborted:
             error = self._over_limit or str(aborted)
+        except LimitReached as reached:
+            self._progress.seconds = self._seconds()
+            error = self._limit_reached() or str(reached)
         except FairleadError as failure:
             error = str(failure)
         except Exception as failure:
@@ -190,13 +193,18 @@ class JobRun:
         store = self._store = TakeoverStore(around.store, self._record, self._note_lease, self._check_owner)
         self._agent = agent = make_agent(self._job, placement, around.options, store, around.worker, hooks)
         await open_session(agent)
+        # An earlier prompt, or an attempt of another worker, may have worked in a directory that is still there.
+        agent.session.host.workspace.cwd = placement.cwd
         if self._is_stopped:
             raise RunAborted
         if agent.session.model is None:
             await agent.choose_model()
         limits = self._limits_left()
         prompts, before = prompts_of(agent), self._record.prompts_before
-        has_begun = before is not None and prompts > before and not await self._around.records.has_later_prompt(self._record)
+        # The session may be older than the job: one of a front end, for example.
+        is_first = self._record.attempts == self._record.generation == 1
+        has_begun = before is not None and prompts > before and not is_first
+        has_begun = has_begun and not await self._around.records.has_later_prompt(self._record)
         if not has_begun and prompts != before:
             await self._around.records.save_prompts_before(self._record, prompts)
         return await run_or_resume(agent, self._job, has_begun=has_begun, limits=limits, is_restored=placement.is_restored)
@@ -224,15 +232,23 @@ class JobRun:
         return self._seconds_before + time.monotonic() - self._began
 
     def _raise_if_over_limit(self) -> None:
+        problem = self._limit_reached()
+        if problem is not None:
+            raise LimitReached(problem)
+
+    def _limit_reached(self) -> str | None:
+        """Say which limit the job has reached; None if it has reached none."""
         limits, used = self._job.limits, self._progress
-        for name, limit, amount in (
-            ("turns", limits.turns, used.turns),
-            ("seconds", limits.seconds, used.seconds),
-            ("dollars", limits.cost, used.cost - self._record.cost_before),
-            ("tokens", limits.tokens, used.tokens),
+        for limit, amount, text in (
+            (limits.turns, used.turns, "used {0:g} turns, and its limit is {1:g}"),
+            (limits.seconds, used.seconds, "used {0:.1f} seconds, and its limit is {1:g}"),
+            (limits.cost, used.cost - self._record.cost_before, "cost ${0:.4g}, and its limit is ${1:g}"),
+            (limits.tokens, used.tokens, "used {0:g} tokens, and its limit is {1:g}"),
         ):
             if limit is not None and amount >= limit:
-                raise LimitReached(f"The job has used all of its {limit:g} {name}.")
+                has_used = text.format(amount, limit)
+                return f"The job has {has_used}. `fairlead jobs retry {self._record.id}` lets it go on, and use as much again."
+        return None
 
     def _limits_left(self) -> dict[str, Any]:
         limits, used = self._job.limits, self._progress
@@ -273,7 +289,7 @@ class JobRun:
         self._progress.cost += usage.cost.total
         most = self._job.limits.tokens
         if most is not None and self._progress.tokens >= most and self._over_limit is None and message.stop_reason == "toolUse":
-            self._over_limit = f"The job has used {self._progress.tokens} tokens, and its limit is {most}."
+            self._over_limit = self._limit_reached()
             assert self._agent is not None
             self._aborting = asyncio.get_running_loop().create_task(self._agent.session.abort())
 

@@ -21,7 +21,7 @@ from fairlead.errors import ConfigError
 from fairlead.jobs.client import migrate_once
 from fairlead.jobs.database import Database, DatabaseUrl
 from fairlead.jobs.dbos_queue import KeyLimits, Queues
-from fairlead.jobs.leases import LEASE_SECONDS, new_worker_id
+from fairlead.jobs.leases import LEASE_SECONDS, Leases, new_worker_id
 from fairlead.jobs.leftovers import MARKER, WORKER_MODULE, end_orphans, end_processes_of
 from fairlead.jobs.recovery import Recovery
 from fairlead.jobs.worker import WorkerSettings
@@ -34,6 +34,8 @@ _SWEEP_SECONDS, _CLAIMS_SECONDS = 0.5, 10.0
 _SILENT_SECONDS = LEASE_SECONDS
 #: How long to wait before a worker process that ended is started again, if it had hardly run.
 _RESTART_SECONDS = 1.0
+#: How long a worker that stops tries to put its jobs back. After that, another one does it when the lease has expired.
+_PUT_BACK_SECONDS = 5.0
 
 
 class SupervisorOptions(Struct, kw_only=True):
@@ -81,9 +83,12 @@ class Supervisor:
         self._database = Database(self._url, patience=None)
         self._queues = Queues(self._url)
         self._recovery = Recovery(self._database, self._queues)
+        self._leases = Leases(self._database)
         self._on_ready = on_ready
         self._children: set[Child] = set()
         self._is_stopping = asyncio.Event()
+        #: What last went wrong in the recovery, and when that was logged.
+        self._problem = ("", 0.0)
 
     async def run(self) -> int:
         """Work until SIGTERM or SIGINT. Returns the exit code. Raises ConfigError and DatabaseUnavailable at the start."""
@@ -95,7 +100,8 @@ class Supervisor:
         await asyncio.to_thread(migrate_once, self._url)
         count = min(options.processes or os.cpu_count() or 1, options.sessions)
         shares = [options.sessions // count + (index < options.sessions % count) for index in range(count)]
-        await self._queues.register(options.keys, sessions=max(shares))
+        # A limit per process is a property of a queue, for all workers. A small one must not slow the others down.
+        await self._queues.register(options.keys, sessions=max(*shares, await self._leases.most_sessions()))
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._is_stopping.set)
@@ -176,25 +182,37 @@ class Supervisor:
         claims = time.monotonic()
         await asyncio.to_thread(end_orphans)
         while True:
-            await self._patiently(self._recovery.sweep)
-            await self._patiently(self._recovery.sweep_waiting)
+            await self._try(self._recovery.sweep)
+            await self._try(self._recovery.sweep_waiting)
             if time.monotonic() - claims > _CLAIMS_SECONDS:
                 claims = time.monotonic()
                 await asyncio.to_thread(end_orphans)
-                await self._patiently(self._recovery.sweep_claims)
-                await self._patiently(lambda: self._recovery.sweep_worktrees(self._options.data))
-                await self._patiently(lambda: self._recovery.sweep_containers(self._options.data))
+                await self._try(self._recovery.sweep_claims)
+                await self._try(lambda: self._recovery.sweep_worktrees(self._options.data))
+                await self._try(lambda: self._recovery.sweep_containers(self._options.data))
             await asyncio.sleep(_SWEEP_SECONDS)
 
     async def _patiently(self, work: Callable[[], Any]) -> None:
-        """Do something in the database until it works."""
+        """Do something until it works."""
         while True:
-            try:
-                await work()
+            if await self._try(work):
                 return
-            except Exception as error:
-                log.warning("the database does not answer: %s", error)
-                await asyncio.sleep(0.5)
+            await asyncio.sleep(_SWEEP_SECONDS)
+
+    async def _try(self, work: Callable[[], Any]) -> bool:
+        """Do something, and log why it does not work, the same reason once a minute. Returns whether it worked.
+
+        What does not work is tried again later, and must not keep the rest from being done.
+        """
+        try:
+            await work()
+        except Exception as error:
+            now = time.monotonic()
+            if str(error) != self._problem[0] or now > self._problem[1] + 60:
+                self._problem = (str(error), now)
+                log.warning("jobs of workers that are gone cannot be recovered now: %s", error)
+            return False
+        return True
 
     async def _stop(self) -> None:
         """End the worker processes, and put their jobs back. Running jobs are continued by other workers."""
@@ -209,7 +227,12 @@ class Supervisor:
                 with suppress(ProcessLookupError):
                     child.process.kill()
                 await child.process.wait()
-            try:
-                await asyncio.wait_for(self._recovery.recover(child.worker, died=False), 5)
-            except Exception as error:  # another worker does it when the lease has expired
-                log.warning("the jobs of worker %s cannot be put back now: %s", child.worker, error)
+        try:
+            async with asyncio.timeout(_PUT_BACK_SECONDS):
+                for child in children:
+                    await self._recovery.recover(child.worker, died=False)
+                if most := await self._leases.most_sessions():
+                    await self._queues.register({}, sessions=most)
+        except Exception as error:
+            reason = "the database does not answer" if isinstance(error, TimeoutError) else error
+            log.warning("running jobs of this worker continue elsewhere when its lease has expired: %s", reason)

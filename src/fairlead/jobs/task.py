@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -32,24 +33,34 @@ class Job(fleet.Job, frozen=True):
         Raises:
             JobError: A field has a value that cannot be used.
         """
+        try:
+            job = msgspec.json.decode(self.contents(), type=Job)  # Python checks no types
+        except (msgspec.MsgspecError, TypeError, ValueError) as error:
+            raise JobError(f"The job {self.id!r} cannot be submitted: {str(error).rstrip('.')}.") from None
+        job._check_names()
+        job._check_workspace()
+        base = Path.cwd() if folder is None else folder
+        changes: dict[str, Any] = {}
+        if job.workdir is not None:
+            changes["workdir"] = _absolute("workdir", job.workdir, base)
+        if job.repo is not None and is_local(job.repo):
+            changes["repo"] = _absolute("repo", job.repo, base)
+        return msgspec.structs.replace(job, **changes)
+
+    def _check_names(self) -> None:
         for name, value in (("id", self.id), ("session", self.session)):
             if value is not None and not is_id(value):
                 raise JobError(
                     f"{name}: expected at most {LONGEST_ID} letters, digits, dots, hyphens and underscores, without two dots in a"
                     f" row, got {value!r}."
                 )
-        if self.key is not None and not _KEY.fullmatch(self.key):
-            raise JobError(f"key: expected at most 64 letters, digits, dots, hyphens and underscores, got {self.key!r}.")
+        if self.key is not None:
+            check_key(self.key)
         if not self.prompt.strip():
             raise JobError("prompt: it is empty. Say what the agent has to do.")
-        self._check_workspace()
-        base = Path.cwd() if folder is None else folder
-        changes: dict[str, Any] = {}
-        if self.workdir is not None:
-            changes["workdir"] = _absolute("workdir", self.workdir, base)
-        if self.repo is not None and is_local(self.repo):
-            changes["repo"] = _absolute("repo", self.repo, base)
-        return msgspec.structs.replace(self, **changes)
+        for name in ("workdir", "repo", "commit", "model", "container"):
+            if getattr(self, name) == "":
+                raise JobError(f"{name}: it is empty. Give a value, or leave it out.")
 
     def _check_workspace(self) -> None:
         if self.workdir is not None and self.repo is not None:
@@ -71,6 +82,12 @@ class Job(fleet.Job, frozen=True):
 def is_id(text: str) -> bool:
     """Whether a text can be the id of a job or a session."""
     return len(text) <= LONGEST_ID and bool(_ID.fullmatch(text)) and ".." not in text and not text.endswith(".lock")
+
+
+def check_key(name: str) -> None:
+    """Raise JobError if a text cannot be the name of a key."""
+    if not _KEY.fullmatch(name):
+        raise JobError(f"key: expected at most 64 letters, digits, dots, hyphens and underscores, got {name!r}.")
 
 
 def _absolute(field: str, path: str, base: Path) -> str:
@@ -105,10 +122,10 @@ def read_tasks(lines: Iterable[bytes], name: str, folder: Path) -> list[Job]:
         if not line.strip():
             continue
         try:
-            job = msgspec.json.decode(line, type=Job).checked(folder)
+            # Some editors begin a file with a byte order mark.
+            job = msgspec.json.decode(line.removeprefix(BOM_UTF8) if number == 1 else line, type=Job).checked(folder)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, JobError) as error:
-            reason = str(error).rstrip(".")
-            raise JobError(f"{name}, line {number}: {reason}. Nothing was submitted.") from None
+            raise JobError(f"{name}, line {number}: {_reason(error)}. Nothing was submitted.") from None
         if job.id in seen:
             raise JobError(f"{name}, line {number}: line {seen[job.id]} has the id {job.id!r} too. Nothing was submitted.")
         seen[job.id] = number
@@ -116,3 +133,14 @@ def read_tasks(lines: Iterable[bytes], name: str, folder: Path) -> list[Job]:
     if not jobs:
         raise JobError(f"{name} has no tasks. Write one object of JSON per line.")
     return jobs
+
+
+def _reason(error: Exception) -> str:
+    """Return why a line is not a task, without a full stop."""
+    reason = str(error).rstrip(".")
+    if "truncated" in reason:
+        return "the JSON is not complete. Write each task on one line"
+    if "unknown field" in reason:
+        fields = fleet.JobLimits.__struct_fields__ if "$.limits" in reason else Job.__struct_fields__
+        return f"{reason}. The fields are {', '.join(fields)}"
+    return reason

@@ -41,7 +41,7 @@ T = TypeVar("T")
 #: Keeps two processes from creating the tables at the same time; any number that is not used for another purpose.
 _CREATING = 0x6661_6972_6C65
 #: Notice a server that has gone without a word.
-_CONNECTION: dict[str, Any] = {
+CONNECTION: dict[str, Any] = {
     "connect_timeout": 5,
     "keepalives_idle": 5,
     "keepalives_interval": 2,
@@ -277,7 +277,7 @@ class PostgresStore:
 
             command = install_command("postgres")
             raise ConfigError(f"Sessions in Postgres need psycopg ({error}). This installs it: {command}") from error
-        options: dict[str, Any] = {**_CONNECTION, **conninfo_to_dict(self._url)}
+        options: dict[str, Any] = {**CONNECTION, **conninfo_to_dict(self._url)}
         db: Db = psycopg.connect(autocommit=True, **options)
         try:
             row = db.execute("SELECT to_regclass('fairlead_sessions'), to_regclass('fairlead_entries')").fetchone()
