@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from pathlib import Path
 
 import pytest
-from tests.support.fleet import Fleet, git, make_repository
+from tests.support.fleet import Fleet, git, lines_of, make_repository, wait_until
 
 from fairlead.errors import WorkspaceError
-from fairlead.jobs import Jobs
+from fairlead.jobs import JobResult, Jobs
 from fairlead.jobs.workspaces.repository import RepositoryWorkspace
 
 
 async def begun(tmp_path: Path, repo: Path, commit: str = "main", name: str = "job") -> tuple[RepositoryWorkspace, Path]:
     workspace = RepositoryWorkspace(str(repo), commit, name, tmp_path / "data")
     return workspace, (await workspace.prepare(None)).cwd
+
+
+async def ended(jobs: Jobs) -> JobResult:
+    (result,) = [each async for each in jobs.results(["a"], timeout=60)]
+    return result
 
 
 async def patch_of(workspace: RepositoryWorkspace) -> str:
@@ -100,14 +106,14 @@ async def test_a_job_whose_files_cannot_be_saved_fails_and_keeps_them(fleet: Fle
     command = f"{spoil}; echo good > good.txt; echo bad > x.bad; pwd > {fleet.root}/place"
     async with Jobs(fleet.url) as jobs:
         await jobs.submit(fleet.job("a", command, repo=str(repo), commit=commit))
-        (result,) = [each async for each in jobs.results(["a"], timeout=60)]
+        result = await ended(jobs)
         assert result.status == "failed" and result.answer == "done after 1 commands"
         assert result.error is not None and "There is no patch" in result.error and "external filter" in result.error
         place = Path((fleet.root / "place").read_text().strip())
         assert place.is_dir() and str(place) in result.error
         git(place, "config", "filter.bad.clean", "cat")
         await jobs.retry("a")
-        (result,) = [each async for each in jobs.results(["a"], timeout=60)]
+        result = await ended(jobs)
         assert result.status == "done"
         patch = await jobs.patch("a")
         assert patch is not None and "+bad" in patch and "+good" in patch
@@ -178,3 +184,27 @@ async def test_a_repository_that_has_disappeared_is_named(tmp_path: Path) -> Non
         await begun(tmp_path, repo, "f" * 40, "a hash that the mirror does not have")
     _, cwd = await begun(tmp_path, repo, commit, "known")
     assert (cwd / "readme.txt").read_text() == "one\n"
+
+
+async def test_jobs_of_two_databases_with_one_id_and_repository_do_not_meet(fleet: Fleet) -> None:
+    repo = fleet.root / "repo"
+    commit = make_repository(repo)
+    begun, go = fleet.root / "begun", fleet.root / "go"
+    held = ("echo first > first.txt", f"touch {begun}; while [ ! -e {go} ]; do sleep 0.05; done; ls > {fleet.root}/seen")
+    other = f"sqlite:///{fleet.root}/other.db"
+    fleet.start_worker()
+    fleet.start_worker("--db", other)
+    async with Jobs(fleet.url) as jobs, Jobs(other) as others:
+        await jobs.submit(fleet.job("a", *held, repo=str(repo), commit=commit))
+        await asyncio.to_thread(wait_until, begun.exists)
+        await others.submit(fleet.job("a", "echo second > second.txt", repo=str(repo), commit=commit))
+        second = await ended(others)
+        go.touch()
+        first = await ended(jobs)
+        patches = (await jobs.patch("a"), await others.patch("a"))
+    assert lines_of(fleet.root / "seen") == ["first.txt", "readme.txt"]
+    assert ["+first" in (patch or "") for patch in patches] == [True, False]
+    assert ["+second" in (patch or "") for patch in patches] == [False, True]
+    # Another machine finds the snapshots of both.
+    refs = git(repo, "for-each-ref", "--format=%(objectname)", "refs/fairlead/jobs").split()
+    assert sorted(refs) == sorted(each.snapshot or "" for each in (first, second))

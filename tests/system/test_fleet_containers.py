@@ -98,7 +98,7 @@ async def test_commands_run_in_a_container_with_the_files_of_the_job(fleet: Flee
         assert {result.status for result in results.values()} == {"done"}, results
         assert "b/copy" in (await jobs.patch("repo") or "")
     assert lines_of(fleet.workdir / "where") == ["/in-container", str(fleet.workdir)]
-    wait_until(lambda: "fairlead-here" not in containers(podman) and "fairlead-repo" not in containers(podman))
+    wait_until(lambda: "-here" not in containers(podman) and "-repo" not in containers(podman))
 
 
 async def test_cancelling_a_job_ends_its_container(fleet: Fleet, podman: Path) -> None:
@@ -107,4 +107,4 @@ async def test_cancelling_a_job_ends_its_container(fleet: Fleet, podman: Path) -
         await jobs.submit(fleet.job("held", "touch begun; sleep 600", container=IMAGE))
         wait_until(lambda: (fleet.workdir / "begun").exists())
         await jobs.cancel("held")
-        wait_until(lambda: "fairlead-held" not in containers(podman), 20)
+        wait_until(lambda: "-held" not in containers(podman), 20)

@@ -7,6 +7,7 @@ away, the thread connects again, and runs what was interrupted again.
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import sqlite3
 import threading
@@ -158,6 +159,9 @@ class Database:
                 transaction.run("SELECT pg_advisory_xact_lock(4711)")
             for table in TABLES:
                 transaction.run(table.format(real=real, serial=serial))
+            if not transaction.rows("SELECT 1 FROM fairlead_fleet"):  # on SQLite, another process may do the same now
+                insert = "INSERT INTO fairlead_fleet (id) SELECT ? WHERE NOT EXISTS (SELECT 1 FROM fairlead_fleet)"
+                transaction.run(insert, (os.urandom(6).hex(),))
 
         try:
             await self.do(create)
@@ -166,6 +170,10 @@ class Database:
         except Exception as error:
             problem = f"The database {shown(str(self.url))} cannot be used: {_first_line(error)}."
             raise ConfigError(f"{problem} Check its address, and that its user may create tables.") from error
+
+    async def fleet(self) -> str:
+        """Return the id of the database. It keeps the files of jobs apart from those of jobs in other databases."""
+        return (await self.rows("SELECT id FROM fairlead_fleet"))[0][0]
 
     async def close(self) -> None:
         """Close the connection. What still waits for it is dropped, and fails."""

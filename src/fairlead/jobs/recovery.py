@@ -66,25 +66,25 @@ class Recovery:
                 count = await self.recover(lease.id, died=True)
                 log.warning("worker %s is gone; %d of its jobs are queued again", lease.id, count)
 
-    async def sweep_worktrees(self, data: Path) -> None:
+    async def sweep_worktrees(self, data: Path, fleet: str = "") -> None:
         """Remove worktrees on this machine whose jobs have ended: their workers died before they could."""
         names = await asyncio.to_thread(lambda: [path.name for path in (data / "worktrees").glob("*/*") if path.is_dir()])
         for records in (await self._records.of_sessions(names)).values() if names else ():
             if all(record.has_ended for record in records) and records[-1].worker is None:
-                await self._collect(records, data)
+                await self._collect(records, data, fleet)
 
-    async def sweep_containers(self, data: Path) -> None:
+    async def sweep_containers(self, data: Path, fleet: str = "") -> None:
         """Remove containers on this machine whose jobs have ended: their workers died before they could."""
-        names = await asyncio.to_thread(lambda: [path.name for path in (data / "containers").glob("*")])
+        names = await asyncio.to_thread(lambda: [path.name for path in (data / "containers" / fleet).glob("*")])
         for records in (await self._records.of_sessions(names)).values() if names else ():
             last = records[-1]
             if all(record.has_ended for record in records) and last.worker is None and last.job.container is not None:
                 from fairlead.jobs.workspaces import workspace_of
 
                 with suppress(WorkspaceError, OSError):
-                    await workspace_of(last.job, data).release(has_ended=False)
+                    await workspace_of(last.job, data, fleet).release(has_ended=False)
 
-    async def _collect(self, records: Sequence[JobRecord], data: Path) -> None:
+    async def _collect(self, records: Sequence[JobRecord], data: Path, fleet: str) -> None:
         from fairlead.jobs.workspaces.repository import RepositoryWorkspace
 
         last, job = records[-1], records[-1].job
@@ -97,7 +97,9 @@ class Recovery:
             return [(each.id, each.epoch) for each in now] == [(each.id, each.epoch) for each in records]
 
         try:
-            patch = await RepositoryWorkspace(job.repo, job.commit, last.session, data).collect(snapshot, last.turns, is_over)
+            patch = await RepositoryWorkspace(job.repo, job.commit, last.session, data, fleet).collect(
+                snapshot, last.turns, is_over
+            )
         except (WorkspaceError, OSError) as problem:
             log.warning("job %s: its worktree stays on this machine: %s", last.id, problem)
             self._stuck[last.session] = last.epoch

@@ -41,6 +41,7 @@ class JobSurroundings:
         data: Path,
         options: Mapping[str, Any],
         is_current: Callable[[], bool],
+        fleet: str = "",
     ) -> None:
         self.records = records
         self.writer = writer
@@ -48,6 +49,8 @@ class JobSurroundings:
         self.worker = worker
         self.data = data
         self.options = options
+        #: The id of the database.
+        self.fleet = fleet
         #: Whether the worker's lease is current. Without it, entries wait, and so no tool starts.
         self.is_current = is_current
 
@@ -59,7 +62,7 @@ class JobRun:
         self._record = record
         self._job = record.job
         self._around = surroundings
-        self._workspace: Workspace = workspace_of(self._job, surroundings.data)
+        self._workspace: Workspace = workspace_of(self._job, surroundings.data, surroundings.fleet)
         self._progress = Progress(
             turns=record.turns,
             tokens=record.tokens,
@@ -183,7 +186,7 @@ class JobRun:
     async def _work(self) -> str:
         self._raise_if_over_limit()
         if self._record.attempts == self._record.generation == 1 and self._job.session is None:
-            # A job of another database had the same name, and its worker died.
+            # A job of a copy of this database, or of one that was restored, had the same name, and its worker died.
             await self._workspace.release(has_ended=True)
         placement = await self._workspace.prepare(await self._snapshot_to_start_from())
         # Only repositories have snapshots, and without a hook the agent need not prepare for extensions.

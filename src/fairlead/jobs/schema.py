@@ -53,6 +53,7 @@ TABLES = (
         sessions BIGINT NOT NULL,
         expires_at {real} NOT NULL
     )""",
+    "CREATE TABLE IF NOT EXISTS fairlead_fleet (id TEXT NOT NULL)",
 )
 
 #: The columns of `fairlead_jobs` that a `JobRecord` has, in its order.

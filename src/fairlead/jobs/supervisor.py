@@ -85,6 +85,8 @@ class Supervisor:
         self._recovery = Recovery(self._database, self._queues)
         self._leases = Leases(self._database)
         self._on_ready = on_ready
+        #: The id of the database.
+        self._fleet = ""
         self._children: set[Child] = set()
         self._is_stopping = asyncio.Event()
         #: What last went wrong in the recovery, and when that was logged.
@@ -96,6 +98,7 @@ class Supervisor:
         _check_writable(options.data)
         first = Database(self._url, patience=10.0)  # a wrong address is an error at once
         await first.create_tables()
+        self._fleet = await first.fleet()
         await first.close()
         await asyncio.to_thread(migrate_once, self._url)
         count = min(options.processes or os.cpu_count() or 1, options.sessions)
@@ -141,6 +144,7 @@ class Supervisor:
             worker=worker,
             sessions=sessions,
             data=str(options.data),
+            fleet=self._fleet,
             options=dict(options.agent),
             log_level=options.log_level,
         )
@@ -188,8 +192,8 @@ class Supervisor:
                 claims = time.monotonic()
                 await asyncio.to_thread(end_orphans)
                 await self._try(self._recovery.sweep_claims)
-                await self._try(lambda: self._recovery.sweep_worktrees(self._options.data))
-                await self._try(lambda: self._recovery.sweep_containers(self._options.data))
+                await self._try(lambda: self._recovery.sweep_worktrees(self._options.data, self._fleet))
+                await self._try(lambda: self._recovery.sweep_containers(self._options.data, self._fleet))
             await asyncio.sleep(_SWEEP_SECONDS)
 
     async def _patiently(self, work: Callable[[], Any]) -> None:

@@ -53,6 +53,8 @@ class WorkerSettings(Struct, kw_only=True):
     sessions: int
     #: The directory of mirrors and worktrees.
     data: str
+    #: The id of the database.
+    fleet: str = ""
     #: Options of `Agent` that apply to all jobs.
     options: dict[str, Any] = {}
     log_level: str = "WARNING"
@@ -78,6 +80,7 @@ class Worker:
             Path(settings.data),
             settings.options,
             self._is_current,
+            settings.fleet,
         )
         self._places = asyncio.Semaphore(settings.sessions)
         self._running: dict[str, JobRun] = {}

@@ -75,21 +75,22 @@ class FolderWorkspace:
         pass
 
 
-def workspace_of(job: Job, data: Path) -> Workspace:
+def workspace_of(job: Job, data: Path, fleet: str = "") -> Workspace:
     """Return the place that a job works in.
 
     Args:
         job: The job.
         data: The directory in which the worker keeps mirrors and worktrees.
+        fleet: The id of the database. Jobs of different databases may have the same ids.
     """
     if job.repo is not None and job.commit is not None:
         from fairlead.jobs.workspaces.repository import RepositoryWorkspace
 
-        inner: Workspace = RepositoryWorkspace(job.repo, job.commit, job.session_id, data)
+        inner: Workspace = RepositoryWorkspace(job.repo, job.commit, job.session_id, data, fleet)
     else:
         inner = FolderWorkspace(Path(job.workdir or "."))
     if job.container is None:
         return inner
     from fairlead.jobs.workspaces.container import ContainerWorkspace
 
-    return ContainerWorkspace(inner, job.container, job.session_id, data)
+    return ContainerWorkspace(inner, job.container, job.session_id, data, fleet)

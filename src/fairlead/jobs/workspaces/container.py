@@ -31,13 +31,14 @@ class ContainerWorkspace:
         image: The image of the container. It needs sh and sleep; commands use bash if it has one.
         name: What the container is called: the session of the job.
         data: The directory of the worker.
+        fleet: The id of the database.
     """
 
-    def __init__(self, inner: Workspace, image: str, name: str, data: Path) -> None:
+    def __init__(self, inner: Workspace, image: str, name: str, data: Path, fleet: str = "") -> None:
         self._inner = inner
         self._image = image
-        self._container = f"fairlead-{name}"
-        self._scripts = data / "containers" / name
+        self._container = f"fairlead-{fleet}-{name}" if fleet else f"fairlead-{name}"
+        self._scripts = data / "containers" / fleet / name
         self._runtime: str | None = None
 
     async def prepare(self, snapshot: str | None) -> Placement:

@@ -57,20 +57,21 @@ class RepositoryWorkspace:
         commit: The commit that the job starts from.
         name: What the worktree and the snapshots are called: the session of the job.
         data: The directory of mirrors and worktrees.
+        fleet: The id of the database. Its jobs share mirrors with those of other databases, and nothing else.
     """
 
-    def __init__(self, repo: str, commit: str, name: str, data: Path) -> None:
+    def __init__(self, repo: str, commit: str, name: str, data: Path, fleet: str = "") -> None:
         self._repo = repo
         self._commit = commit
-        self._ref = f"{REFS}/{name}"
-        digest = hashlib.sha256(repo.encode()).hexdigest()[:16]
-        self._mirror = data / "mirrors" / f"{digest}.git"
-        self._worktree = data / "worktrees" / digest / name
+        self._ref = f"{REFS}/{fleet}/{name}" if fleet else f"{REFS}/{name}"
+        self._mirror = data / "mirrors" / f"{_digest(repo)}.git"
+        folder = data / "worktrees" / _digest(fleet + repo)
+        self._worktree = folder / name
         #: The snapshot that the worktree came from or went to last. A worktree without it is from an older attempt.
-        self._marker = data / "worktrees" / digest / f"{name}.snapshot"
-        self._index = data / "worktrees" / digest / f"{name}.index"
+        self._marker = folder / f"{name}.snapshot"
+        self._index = folder / f"{name}.index"
         #: Says which attempt uses the worktree. An earlier one must not remove it.
-        self._user = data / "worktrees" / digest / f"{name}.user"
+        self._user = folder / f"{name}.user"
         self._token = os.urandom(8).hex()
         self._is_prepared = False
         #: The first line of the message of a snapshot begins with this.
@@ -361,6 +362,10 @@ class RepositoryWorkspace:
         if code:
             raise WorkspaceError(f"git {words[0]} failed for {self._repo}: {reason_of(errors)}")
         return output
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _is_text(data: bytes) -> bool:
