@@ -186,3 +186,21 @@ async def test_an_own_stream_gets_the_options_of_a_call(tmp_path: Path) -> None:
     async with served(tmp_path, body) as (agent, _):
         await agent.ask("/ask")
     assert notes(tmp_path) == [[{"q": 1, "mine": 1}, "other"], "stop"]
+
+
+async def test_a_provider_of_the_user_is_changed_and_keeps_its_models(tmp_path: Path) -> None:
+    body = """
+  pi.registerProvider("fake", { headers: { "x-team": "mine" } });
+  pi.registerCommand("more", { handler: async (_args, ctx) => {
+    note(ctx.modelRegistry.getAvailable().filter((each) => each.provider === "fake").map((each) => each.id));
+    pi.unregisterProvider("fake");
+    note(ctx.modelRegistry.find("fake", "m")?.id ?? null);
+  } });
+"""
+    async with served(tmp_path, body, {"text": "Hello."}, {"text": "Hello."}) as (agent, server):
+        await agent.ask("hi")
+        assert server.requests[0].headers["x-team"] == "mine"
+        await agent.ask("/more")
+        await agent.ask("hi")
+        assert "x-team" not in server.requests[1].headers
+    assert notes(tmp_path) == [["m"], "m"]

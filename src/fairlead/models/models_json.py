@@ -6,7 +6,7 @@ they stand for.
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, Self, TypeVar, cast
 
 import msgspec
 from msgspec import Struct
@@ -126,6 +126,13 @@ class ProviderEntry(Struct, rename="camel", frozen=True):
         given = [self.headers, *(each.headers for each in self.models or () if each.id == model_id)]
         given.append(override.headers if override else None)
         return {name: value for headers in given if headers for name, value in headers.items()}
+
+    def changed(self, news: Self) -> Self:
+        """Return the entry with everything that `news` mentions. Headers are added to those that it has."""
+        values = {name: value for name in self.__struct_fields__ if (value := getattr(news, name)) is not None}
+        if self.headers and news.headers:
+            values["headers"] = {**self.headers, **news.headers}
+        return msgspec.structs.replace(self, **values)
 
     def _overridden(self, model: Model) -> Model:
         change = (self.model_overrides or {}).get(model.id)

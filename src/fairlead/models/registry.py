@@ -209,7 +209,7 @@ class Registry:
         stream: Callable[[Model], ModelStream] | None = None,
         login: AddedLogin | None = None,
     ) -> None:
-        """Add a provider, replacing what models.json says about it.
+        """Add a provider, or change one. What `entry` does not mention stays as models.json says it.
 
         With `stream`, its models are asked through that. With `login`, the user can log in there.
         """
@@ -326,7 +326,8 @@ class Registry:
                 is_own = self.home.peer is None and path == self.home.models_path
                 for name, entry in read_models_json(path, self.warnings, checks_keys=is_own).items():
                     entries.setdefault(name, entry)
-            self._entries = entries | self.added.providers
+            added = {name: entries.get(name, ProviderEntry()).changed(entry) for name, entry in self.added.providers.items()}
+            self._entries = entries | added
         return self._entries
 
     def entry(self, provider: str) -> ProviderEntry:
