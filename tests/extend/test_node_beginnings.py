@@ -82,6 +82,20 @@ async def test_a_python_extension_sees_the_custom_message_that_starts_a_run(tmp_
         assert it.notes("seen") == [["", "task"], ["hi", None]]
 
 
+async def test_text_is_appended_to_the_system_prompt(tmp_path: Path) -> None:
+    body = """
+  pi.on("before_agent_start", (event) => {
+    event.systemPromptOptions.appendSystemPrompt += "Be brief.";
+    note(event.systemPromptOptions.hiddenTools);
+  });
+"""
+    async with scripted(tmp_path, body) as it:
+        await it.agent.ask("hi")
+        assert it.model.requests[0].system_prompt.endswith("\n\nBe brief.")
+        assert it.errors == []
+    assert notes(tmp_path) == [[]]
+
+
 async def test_names_have_one_line_and_can_be_removed(tmp_path: Path) -> None:
     body = """
   pi.on("session_info_changed", (event) => note(event.name ?? null));

@@ -21,6 +21,8 @@ def prompt_options(session: Session) -> dict[str, Any]:
         "toolGuidelines": {name: list(tool.guidelines) for name, tool in tools.items() if tool.guidelines},
         "promptGuidelines": [],
         "sections": {},
+        # What is appended already is part of the prompt. An extension may add to this.
+        "appendSystemPrompt": "",
         "contextFiles": files,
         "skills": [{"name": skill.name, "description": skill.description} for skill in additions.skills()],
     }
