@@ -192,6 +192,21 @@ def test_a_host_whose_server_was_stopped_for_too_long_opens_its_session_again(
     assert lines_of(fleet.workdir / "out") == ["one", "two", "three"]
 
 
+def test_a_server_that_stops_hands_the_sessions_of_its_hosts_back(fleet: Fleet, servers: Servers, connect: Connect) -> None:
+    first, second = servers
+    host = pi(connect, fleet, first)
+    host.command("prompt", message=json.dumps([HELD]))
+    wait_until(lambda: lines_of(fleet.workdir / "begun"))
+    session = host.command("get_state")["data"]["sessionId"]
+    first.process.terminate()
+    assert first.process.wait(20) == 143
+    state = second.snapshot(session)["session"]
+    assert state.get("owner") is None and state["interrupted"]
+    (fleet.workdir / "go").touch()
+    assert second.call("POST", f"/v1/sessions/{session}/resume")[0] == 202
+    second.settled(session, 4)
+
+
 def test_hosts_cannot_open_sessions_of_jobs_or_outside_the_root(fleet: Fleet, connect: Connect) -> None:
     (fleet.workdir / "inner").mkdir()
     with FrontEnd(fleet, "--model", MODEL) as server, FrontEnd(fleet, "--root", str(fleet.workdir / "inner")) as bounded:
@@ -212,6 +227,12 @@ def test_hosts_cannot_open_sessions_of_jobs_or_outside_the_root(fleet: Fleet, co
         assert session in server.listed()
         host = pi(connect, fleet, server)
         assert "Workers run" in host.command("switch_session", sessionPath="chat")["error"]
+        folder: dict[str, Any] = {"cwd": str(fleet.workdir), "mcpServers": []}
+        assert "Workers run" in str(acp(connect, server).call("session/load", sessionId="chat", **folder)["error"])
+        assert "Workers run" in str(connect(server, "/ws?dialect=opal").call("session/start", session_id="chat")["error"])
+        for name in ("", "a/b", "a\0b", "ä" * 200):
+            assert "error" in acp(connect, server).call("session/load", sessionId=name, **folder)
+            assert not host.command("switch_session", sessionPath=name)["success"]
 
 
 def test_a_session_that_began_at_a_strict_server_stays_strict_for_hosts_of_a_lenient_one(fleet: Fleet, connect: Connect) -> None:

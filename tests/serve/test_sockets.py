@@ -117,6 +117,21 @@ async def test_a_host_comes_back_to_its_session(tmp_path: Path) -> None:
             assert refused.value.response.status_code == status
 
 
+async def test_a_host_that_comes_back_resumes_the_run(tmp_path: Path) -> None:
+    turns = [{"text": "unfinished " * 50, "holdAfter": 3, "chunk": 50}, {"text": "finished"}]
+    async with web(tmp_path, turns) as at:
+        async with at.socket("/ws?dialect=pi") as socket:
+            await request(socket, type="prompt", message="hi")
+            await until_message(socket, type="message_update")
+            session = (await request(socket, type="get_state"))["data"]["sessionId"]
+        async with asyncio.timeout(20):
+            reply = await at.call("GET", f"/v1/sessions/{session}")
+            while reply.status == 409:  # the first host has not released it yet
+                reply = await at.call("GET", f"/v1/sessions/{session}")
+        assert reply.json["session"]["interrupted"]
+        assert (await at.call("POST", f"/v1/sessions/{session}/resume")).status == 202
+
+
 async def test_the_end_of_the_server_closes_the_connection(tmp_path: Path) -> None:
     turn = {"text": "unfinished " * 50, "holdAfter": 3, "chunk": 50}
     async with web(tmp_path, [turn]) as at, at.socket("/ws?dialect=pi") as socket:

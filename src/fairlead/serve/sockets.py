@@ -169,7 +169,7 @@ class SocketHosts:
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            server.cancel()
+            server.cancel(resumable=True)
             server.host_left()
             waits[0].cancel()
             with suppress(TimeoutError):
