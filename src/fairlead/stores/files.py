@@ -14,9 +14,11 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -229,7 +231,7 @@ class FileStore:
         except (SessionError, OSError):  # it is something else, or was deleted meanwhile
             return None
         owner = next((owner for owner, expires_at in [newest_lease(path)] if expires_at > time.time()), "")
-        return StoredSession(id, header, len(lines), status.st_ctime, status.st_mtime, owner)
+        return StoredSession(id, header, len(lines), _created_at(header, status), status.st_mtime, owner)
 
     # Leases
 
@@ -393,3 +395,14 @@ def _open_locked(path: Path) -> tuple[int, bool]:
             os.close(handle)
             raise
         os.close(handle)
+
+
+class _Header(Struct):
+    timestamp: datetime
+
+
+def _created_at(header: bytes, status: os.stat_result) -> float:
+    """Return when a session was created, as its header says: the file itself only says when it changed."""
+    with suppress(msgspec.DecodeError, UnicodeDecodeError, OverflowError):
+        return msgspec.json.decode(header, type=_Header).timestamp.timestamp()
+    return min(status.st_ctime, status.st_mtime)

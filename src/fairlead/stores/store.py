@@ -75,7 +75,7 @@ class SessionStore(Protocol):
     async def create(self, id: str, header: bytes, *, owner: str, lease_seconds: float, lines: Sequence[bytes] = ()) -> Lease:
         """Create a session with a header and its first entries, and give its lease to `owner`.
 
-        Raises SessionExists if there is a session with this id.
+        Raises SessionExists if there is a session with this id, and ValueError if a line is empty or contains a line end.
         """
         ...
 

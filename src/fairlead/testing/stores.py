@@ -33,7 +33,7 @@ Check: TypeAlias = Callable[[MakeStore], Coroutine[Any, Any, None]]
 
 #: Seconds of a lease that stays valid during a check, and of one that the check waits for.
 _LONG, _SHORT = 60.0, 0.05
-_HEADER = b'{"type":"session","version":3,"id":"check"}'
+_HEADER = b'{"type":"session","version":3,"id":"check","timestamp":"2026-01-31T12:00:00.000Z"}'
 #: How long a check waits for a lease to expire.
 _PATIENCE = 10.0
 
@@ -74,6 +74,10 @@ async def creates_a_session_with_entries(make: MakeStore) -> None:
         assert lease.last == 2, lease
         assert await store.append(lease, [b"3"], after=2) == 3
         assert await _lines(store, lease.id) == [b"1", b"2", b"3"]
+        for bad in ([b"1", b"two\nlines"], [b""]):
+            id = _id()
+            await _raises(ValueError, store.create(id, _HEADER, owner="a", lease_seconds=_LONG, lines=bad))
+            await _raises(SessionNotFound, store.read(id))
 
 
 async def refuses_a_second_session_with_the_same_id(make: MakeStore) -> None:
@@ -140,6 +144,16 @@ async def lists_sessions_in_the_order_of_their_ids(make: MakeStore) -> None:
         assert [session.id for session in page] == ids[2:4], page
 
 
+async def lists_when_sessions_were_created_and_changed(make: MakeStore) -> None:
+    async with _store(make) as store:
+        lease = await _created(store, [b"1"])
+        (before,) = [session for session in await store.list() if session.id == lease.id]
+        await asyncio.sleep(0.05)
+        await store.append(lease, [b"2"])
+        (after,) = [session for session in await store.list() if session.id == lease.id]
+        assert after.changed_at > before.changed_at and after.created_at == before.created_at, (before, after)
+
+
 async def forks_sessions(make: MakeStore) -> None:
     async with _store(make) as store:
         lease = await _created(store, [b"1", b"2", b"3"])
@@ -155,6 +169,8 @@ async def forks_sessions(make: MakeStore) -> None:
         assert copy.last == 2
         assert await store.append(copy, [b"x"], after=2) == 3
         assert await _lines(store, lease.id) == [b"1", b"2", b"3"]
+        await store.append(lease, [b"4"])
+        assert await _lines(store, whole) == [b"1", b"2", b"3"], "what is appended later is not in the copy"
 
 
 async def deletes_sessions_that_are_not_in_use(make: MakeStore) -> None:
@@ -205,6 +221,11 @@ async def gives_an_expired_lease_to_the_next_owner(make: MakeStore) -> None:
         await _raises(SessionLost, first.renew(lease))
         assert await second.append(taken, [b"2"], after=1) == 2
         assert await _lines(first, lease.id) == [b"1", b"2"]
+        assert (taken.id, taken.owner, taken.seconds) == (lease.id, "b", _LONG), taken
+        assert abs((await second.read(lease.id)).expires_at - taken.expires_at) < 1, "the owner knows when its lease expires"
+        await second.release(taken)
+        short = await second.open(lease.id, owner="b", lease_seconds=_SHORT)
+        await _reopened(first, short.id)  # also a lease of an old session expires
 
 
 async def refuses_an_expired_lease_that_no_other_owner_has_taken(make: MakeStore) -> None:
@@ -229,6 +250,7 @@ async def keeps_a_lease_that_is_renewed(make: MakeStore) -> None:
             lease = renewed
             await _raises(SessionInUse, second.open(lease.id, owner="b", lease_seconds=_LONG))
         assert await first.append(lease, [b"1"]) == 1
+        assert (await first.renew(lease)).last == 1
 
 
 async def gives_a_lease_to_one_of_many_owners(make: MakeStore) -> None:
@@ -261,6 +283,8 @@ async def recognises_an_append_that_is_repeated(make: MakeStore) -> None:
         for _ in range(3):
             assert await store.append(lease, [b"2", b"3"], after=1) == 3
         await _raises(SessionLost, store.append(lease, [b"other"], after=1))
+        await _raises(SessionLost, store.append(lease, [b"2"], after=1))  # only the first of the entries that follow
+        await _raises(SessionLost, store.append(lease, [b"2", b"3", b"4"], after=1))
         await _raises(SessionLost, store.append(lease, [b"5"], after=4))
         assert await _lines(store, lease.id) == [b"1", b"2", b"3"]
 
@@ -388,6 +412,7 @@ STORE_CHECKS: tuple[Check, ...] = (
     reads_from_a_cursor,
     knows_which_sessions_do_not_exist,
     lists_sessions_in_the_order_of_their_ids,
+    lists_when_sessions_were_created_and_changed,
     forks_sessions,
     deletes_sessions_that_are_not_in_use,
     lets_one_owner_write,
