@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 from pathlib import Path
 
@@ -10,7 +11,10 @@ import pytest
 from tests.support.fleet import Fleet, git, lines_of, make_repository, wait_until
 
 from fairlead.errors import WorkspaceError
-from fairlead.jobs import JobResult, Jobs
+from fairlead.jobs import Job, JobResult, Jobs
+from fairlead.jobs.database import Database, DatabaseUrl
+from fairlead.jobs.dbos_queue import Queues
+from fairlead.jobs.recovery import Recovery
 from fairlead.jobs.workspaces.repository import RepositoryWorkspace
 
 
@@ -208,3 +212,19 @@ async def test_jobs_of_two_databases_with_one_id_and_repository_do_not_meet(flee
     # Another machine finds the snapshots of both.
     refs = git(repo, "for-each-ref", "--format=%(objectname)", "refs/fairlead/jobs").split()
     assert sorted(refs) == sorted(each.snapshot or "" for each in (first, second))
+
+
+async def test_a_directory_with_a_strange_name_does_not_keep_worktrees_from_being_removed(tmp_path: Path) -> None:
+    url, data = f"sqlite:///{tmp_path}/jobs.db", tmp_path / "data"
+    repo = tmp_path / "repo"
+    commit = make_repository(repo)
+    database = Database(DatabaseUrl(url), patience=5)
+    async with Jobs(url) as jobs:
+        await jobs.submit(Job(id="a", prompt="p", repo=str(repo), commit=commit))
+        left = (await RepositoryWorkspace(str(repo), commit, "a", data).prepare(None)).cwd
+        for name in (b"\xff", b"a b"):
+            (left.parent / os.fsdecode(name)).mkdir()
+        await jobs.cancel("a")
+        await Recovery(database, Queues(DatabaseUrl(url))).sweep_worktrees(data)
+    await database.close()
+    assert not left.exists() and len(list(left.parent.iterdir())) >= 2

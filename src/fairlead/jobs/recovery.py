@@ -16,6 +16,7 @@ from fairlead.jobs.leases import LEASE_SECONDS, Leases
 from fairlead.jobs.leftovers import end_processes_of
 from fairlead.jobs.records import JobRecord, Records
 from fairlead.jobs.session_order import release_waiting
+from fairlead.jobs.task import is_id
 
 log = logging.getLogger("fairlead.jobs")
 
@@ -68,14 +69,14 @@ class Recovery:
 
     async def sweep_worktrees(self, data: Path, fleet: str = "") -> None:
         """Remove worktrees on this machine whose jobs have ended: their workers died before they could."""
-        names = await asyncio.to_thread(lambda: [path.name for path in (data / "worktrees").glob("*/*") if path.is_dir()])
+        names = await asyncio.to_thread(lambda: _sessions_in(data / "worktrees", "*/*"))
         for records in (await self._records.of_sessions(names)).values() if names else ():
             if all(record.has_ended for record in records) and records[-1].worker is None:
                 await self._collect(records, data, fleet)
 
     async def sweep_containers(self, data: Path, fleet: str = "") -> None:
         """Remove containers on this machine whose jobs have ended: their workers died before they could."""
-        names = await asyncio.to_thread(lambda: [path.name for path in (data / "containers" / fleet).glob("*")])
+        names = await asyncio.to_thread(lambda: _sessions_in(data / "containers" / fleet, "*"))
         for records in (await self._records.of_sessions(names)).values() if names else ():
             last = records[-1]
             if all(record.has_ended for record in records) and last.worker is None and last.job.container is not None:
@@ -120,3 +121,8 @@ class Recovery:
         for worker in missing & self._without_lease:
             await self.recover(worker, died=False)
         self._without_lease = missing
+
+
+def _sessions_in(folder: Path, pattern: str) -> list[str]:
+    """Return the names of directories that can be those of sessions. A database does not take every name."""
+    return [path.name for path in folder.glob(pattern) if is_id(path.name) and path.is_dir()]

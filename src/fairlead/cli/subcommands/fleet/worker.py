@@ -50,7 +50,8 @@ def worker(words: Sequence[str], program: Program) -> int:
     )
 
     def announce() -> None:
-        say(f"Running at most {sessions} jobs at a time. Ctrl-C stops this worker; other workers continue its jobs.")
+        jobs = "1 job" if sessions == 1 else f"{sessions} jobs"
+        say(f"Running at most {jobs} at a time. Ctrl-C stops this worker; other workers continue its jobs.")
         sys.stdout.flush()
 
     async def serve() -> int:
