@@ -12,7 +12,7 @@ from tests.serve.scene import USER, of_type, scene, until
 from fairlead.protocol.http import objects as o
 from fairlead.serve import garbage
 from fairlead.serve.garbage import Collector
-from fairlead.serve.session import HubSession
+from fairlead.serve.sessions.session import HubSession
 
 
 async def test_open_sessions_are_skipped_and_closed_ones_are_collected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,9 +14,9 @@ from tests.serve.scene import USER, Mirror, of_type, scene, snapshot, text_of, u
 
 from fairlead.errors import BusyError
 from fairlead.protocol.http import objects as o
-from fairlead.serve.feed import GRACE, TOO_SLOW, Feed, RingBounds
-from fairlead.serve.open_sessions import HubLimits
 from fairlead.serve.refusals import Refusal
+from fairlead.serve.sessions.feed import GRACE, TOO_SLOW, Feed, RingBounds
+from fairlead.serve.sessions.open_sessions import HubLimits
 
 LONG = "word " * 400
 

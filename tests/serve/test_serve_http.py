@@ -13,8 +13,8 @@ from tests.serve.web import next_message, web
 from websockets.exceptions import ConnectionClosed
 
 from fairlead.protocol.http.operations import OPERATIONS
-from fairlead.serve.feed import RingBounds
-from fairlead.serve.open_sessions import HubLimits
+from fairlead.serve.sessions.feed import RingBounds
+from fairlead.serve.sessions.open_sessions import HubLimits
 
 LONG = "word " * 400
 WRITE: dict[str, Any] = {"toolCalls": [{"name": "write", "arguments": {"path": "made.txt", "content": "made"}}]}

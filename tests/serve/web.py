@@ -17,7 +17,7 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from fairlead.serve.access import OWNER, Access, digest
 from fairlead.serve.server import Binding, Server, ServerOptions, bind
-from fairlead.serve.spaces import make_spaces
+from fairlead.serve.sessions.spaces import make_spaces
 from fairlead.testing import ProviderServer
 
 TOKEN = "a-token-for-the-tests-0123456789abcdef"

@@ -24,9 +24,9 @@ from fairlead.protocol.http import objects as o
 from fairlead.protocol.http.operations import OPERATIONS, Operation
 from fairlead.serve.access import CODE_SECONDS, COOKIE_SECONDS, Access
 from fairlead.serve.guard import client_address, cookie_value, refuse, too_many_failures
-from fairlead.serve.hub import Hub
 from fairlead.serve.metrics import Metrics
 from fairlead.serve.refusals import Refusal, bad_request, refusal_for
+from fairlead.serve.sessions.hub import Hub
 from fairlead.serve.streams import EventStream, send_over_websocket
 
 _log = logging.getLogger("fairlead.serve")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from fairlead.config.memory import trim_heap
 
 if TYPE_CHECKING:
-    from fairlead.serve.hub import Hub
+    from fairlead.serve.sessions.hub import Hub
 
 #: How many allocations cause a collection of young objects, and how many of those one of older objects, and so on.
 THRESHOLDS = (10_000, 20, 20)

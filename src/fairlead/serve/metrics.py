@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from fairlead.serve.access import Access
-from fairlead.serve.hub import Hub
+from fairlead.serve.sessions.hub import Hub
 
 
 class Metrics:

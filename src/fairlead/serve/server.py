@@ -28,13 +28,13 @@ from fairlead.serve.api import Api, Refused
 from fairlead.serve.connections import HttpConnection, WebSocketConnection, allow_connections
 from fairlead.serve.garbage import keep_pauses_short
 from fairlead.serve.guard import Guard, Hosts, host_name
-from fairlead.serve.hub import Hub
 from fairlead.serve.metrics import Metrics
-from fairlead.serve.open_sessions import HubLimits
 from fairlead.serve.pages import page_routes
 from fairlead.serve.refusals import Refusal
+from fairlead.serve.sessions.hub import Hub
+from fairlead.serve.sessions.open_sessions import HubLimits
+from fairlead.serve.sessions.spaces import Space
 from fairlead.serve.sockets import SocketHosts
-from fairlead.serve.spaces import Space
 
 _log = logging.getLogger("fairlead.serve")
 

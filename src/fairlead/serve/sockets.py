@@ -18,11 +18,11 @@ from fairlead.agent.options import AgentOptions
 from fairlead.config.settings import OutputSettings
 from fairlead.errors import FairleadError
 from fairlead.serve.guard import refuse
-from fairlead.serve.host_store import ApprovalNotes, HostStore
-from fairlead.serve.hub import Hub
 from fairlead.serve.metrics import Metrics
 from fairlead.serve.refusals import Refusal, bad_request, refusal_for, stopping
-from fairlead.serve.spaces import Space
+from fairlead.serve.sessions.host_store import ApprovalNotes, HostStore
+from fairlead.serve.sessions.hub import Hub
+from fairlead.serve.sessions.spaces import Space
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.sessions import ConversationStore
 from fairlead.wire.connection import Connection, Listener

@@ -9,8 +9,8 @@ from contextlib import suppress
 import msgspec
 
 from fairlead.protocol.http.events import Resync
-from fairlead.serve.feed import Ended, Listener
 from fairlead.serve.guard import Receive, Scope, Send
+from fairlead.serve.sessions.feed import Ended, Listener
 
 #: Seconds without an event after which a comment shows that the connection still works.
 HEARTBEAT = 15.0

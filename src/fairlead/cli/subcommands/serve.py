@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from fairlead.jobs import Jobs
     from fairlead.jobs.http_routes import FleetRoutes
     from fairlead.serve.access import Access
-    from fairlead.serve.saved import Fleet
     from fairlead.serve.server import Binding, ServerOptions
+    from fairlead.serve.sessions.saved import Fleet
     from fairlead.wire.dialects import Program
     from fairlead.wire.pi.profile import Profile
 
@@ -116,8 +116,8 @@ def _enter(root: str | None, cwd: str | None) -> Path | None:
 
 
 def _server_options(command: Subcommand, options: Options) -> ServerOptions:
-    from fairlead.serve.open_sessions import HubLimits
     from fairlead.serve.server import ServerOptions
+    from fairlead.serve.sessions.open_sessions import HubLimits
 
     def number(name: str, default: int, most: int = 10**9) -> int:
         text = options.text(name)
@@ -160,7 +160,7 @@ async def _serve(
     from fairlead.cli.build import agent_options, log_choices
     from fairlead.serve.access import OWNER, Access
     from fairlead.serve.server import Server, bind
-    from fairlead.serve.spaces import make_spaces
+    from fairlead.serve.sessions.spaces import make_spaces
 
     access = Access(tokens)
 
@@ -210,7 +210,7 @@ def _fleet(jobs: Jobs, binding: Binding) -> Fleet:
     """Return the fleet, in which this server has a name that no other process has."""
     import socket
 
-    from fairlead.serve.saved import Fleet
+    from fairlead.serve.sessions.saved import Fleet
 
     name = f"fairlead-serve/{socket.gethostname()}:{binding.port}/{os.getpid()}/{os.urandom(3).hex()}"
     return Fleet(jobs.session_store, jobs, name)

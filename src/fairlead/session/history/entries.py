@@ -26,7 +26,7 @@ VERSION = 3
 QUEUE = "fairlead.queue"
 #: The types of the custom entries for the progress of tool calls and of runs: see `fairlead.session.history.call_log`.
 CALLS, RUN = "fairlead.calls", "fairlead.run"
-#: The types of the custom entries for the approval mode and for accepted requests: see `fairlead.serve.notes`.
+#: The types of the custom entries for the approval mode and for accepted requests: see `fairlead.serve.sessions.notes`.
 APPROVAL, REQUEST = "fairlead.approval", "fairlead.request"
 #: The types of custom entries that are notes about their parent. No entry follows one, and hosts do not see them.
 NOTES = (CALLS, RUN, APPROVAL, REQUEST)

@@ -16,12 +16,12 @@ import msgspec
 from msgspec import Struct
 
 from fairlead.protocol.http.events import BranchChanged
-from fairlead.serve.feed import RingBounds
-from fairlead.serve.opening import Parked
 from fairlead.serve.refusals import Refusal
-from fairlead.serve.session import HubSession
-from fairlead.serve.watched import Key
-from fairlead.serve.watching import WatchedSessions
+from fairlead.serve.sessions.feed import RingBounds
+from fairlead.serve.sessions.opening import Parked
+from fairlead.serve.sessions.session import HubSession
+from fairlead.serve.sessions.watched import Key
+from fairlead.serve.sessions.watching import WatchedSessions
 
 #: How many evicted sessions are remembered. Of the others, only what their files hold is kept.
 MOST_PARKED = 10_000

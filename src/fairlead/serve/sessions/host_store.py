@@ -16,11 +16,11 @@ from fairlead.agent import Agent
 from fairlead.core import events
 from fairlead.errors import SessionInUse
 from fairlead.protocol.http import objects as o
-from fairlead.serve.notes import has_noted_approval, note_approval, noted_approval
-from fairlead.serve.opening import TAKE_INTERVAL
 from fairlead.serve.refusals import Refusal, outside_root
-from fairlead.serve.saved import Fleet
-from fairlead.serve.watched import run_by_workers
+from fairlead.serve.sessions.notes import has_noted_approval, note_approval, noted_approval
+from fairlead.serve.sessions.opening import TAKE_INTERVAL
+from fairlead.serve.sessions.saved import Fleet
+from fairlead.serve.sessions.watched import run_by_workers
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.paths import is_subagent_id
 from fairlead.session.history.reading import read_header

@@ -17,11 +17,11 @@ from fairlead.errors import BadCommand
 from fairlead.protocol.http import events as shown
 from fairlead.protocol.http import objects as o
 from fairlead.protocol.pi.frames import ToolResult
-from fairlead.serve.feed import Feed
-from fairlead.serve.notes import REMEMBERED_RESULTS, note_approval, noted_results
-from fairlead.serve.questions import OpenQuestions, SharedUi
-from fairlead.serve.submissions import Submissions
-from fairlead.serve.trees import tree_of
+from fairlead.serve.sessions.feed import Feed
+from fairlead.serve.sessions.notes import REMEMBERED_RESULTS, note_approval, noted_results
+from fairlead.serve.sessions.questions import OpenQuestions, SharedUi
+from fairlead.serve.sessions.submissions import Submissions
+from fairlead.serve.sessions.trees import tree_of
 from fairlead.session.history.entries import MessageEntry, role_of
 from fairlead.session.todos.todos import TodoPhase
 from fairlead.wire.pi.encode import EventFrames

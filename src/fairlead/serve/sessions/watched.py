@@ -24,11 +24,11 @@ from fairlead.protocol.http import events as shown
 from fairlead.protocol.http import objects as o
 from fairlead.protocol.http.fleet import ENDED
 from fairlead.protocol.pi import frames
-from fairlead.serve.arriving import ArrivingAnswer
-from fairlead.serve.feed import Feed
-from fairlead.serve.notes import REMEMBERED_RESULTS, noted_approval, noted_results
 from fairlead.serve.refusals import Refusal, bad_request
-from fairlead.serve.trees import tree_of
+from fairlead.serve.sessions.arriving import ArrivingAnswer
+from fairlead.serve.sessions.feed import Feed
+from fairlead.serve.sessions.notes import REMEMBERED_RESULTS, noted_approval, noted_results
+from fairlead.serve.sessions.trees import tree_of
 from fairlead.session.context.budget import totals
 from fairlead.session.history.call_log import find_interruption
 from fairlead.session.history.entries import NotAnEntry, decode_line, encode_message, role_of
@@ -40,7 +40,7 @@ from fairlead.wire.pi.encode import encode
 if TYPE_CHECKING:
     from fairlead.models.registry import Registry
     from fairlead.protocol.http.fleet import JobEvent, JobResult
-    from fairlead.serve.saved import Fleet
+    from fairlead.serve.sessions.saved import Fleet
     from fairlead.session.history.entries import Entry, Header
     from fairlead.stores import StoredLines
 

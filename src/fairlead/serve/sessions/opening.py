@@ -16,9 +16,9 @@ from fairlead.agent.options import ASK, TASK, TODO_WRITE
 from fairlead.core.model import Model, ThinkingLevel
 from fairlead.errors import SessionInUse
 from fairlead.protocol.http import objects as o
-from fairlead.serve.notes import noted_approval
-from fairlead.serve.spaces import Space
-from fairlead.serve.submissions import Requests
+from fairlead.serve.sessions.notes import noted_approval
+from fairlead.serve.sessions.spaces import Space
+from fairlead.serve.sessions.submissions import Requests
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.paths import new_session_id
 from fairlead.session.history.sessions import ConversationStore

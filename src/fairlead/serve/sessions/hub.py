@@ -20,14 +20,14 @@ from msgspec.structs import replace
 from fairlead.core.model import Model
 from fairlead.errors import EntryNotFound
 from fairlead.protocol.http import objects as o
-from fairlead.serve.feed import Feed
-from fairlead.serve.open_sessions import RING_PART, HubLimits, OpenSessions
-from fairlead.serve.opening import Parked, make_agent, new_conversation, open_session, restore, restore_approval
 from fairlead.serve.refusals import Refusal, bad_request, no_session, outside_root, stopping
-from fairlead.serve.session import HubSession
-from fairlead.serve.spaces import Space
-from fairlead.serve.watched import Key, WatchedSession, run_by_workers
-from fairlead.serve.watching import WatchedSessions
+from fairlead.serve.sessions.feed import Feed
+from fairlead.serve.sessions.open_sessions import RING_PART, HubLimits, OpenSessions
+from fairlead.serve.sessions.opening import Parked, make_agent, new_conversation, open_session, restore, restore_approval
+from fairlead.serve.sessions.session import HubSession
+from fairlead.serve.sessions.spaces import Space
+from fairlead.serve.sessions.watched import Key, WatchedSession, run_by_workers
+from fairlead.serve.sessions.watching import WatchedSessions
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.sessions import ConversationStore
 

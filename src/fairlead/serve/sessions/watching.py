@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from fairlead.errors import FairleadError, SessionNotFound
-from fairlead.serve.feed import Feed, RingBounds
 from fairlead.serve.refusals import no_session, outside_root
-from fairlead.serve.watched import Key, WatchedSession
+from fairlead.serve.sessions.feed import Feed, RingBounds
+from fairlead.serve.sessions.watched import Key, WatchedSession
 
 if TYPE_CHECKING:
     from fairlead.protocol.http.fleet import JobResult
-    from fairlead.serve.spaces import Space
+    from fairlead.serve.sessions.spaces import Space
 
 _log = logging.getLogger("fairlead.serve")
 

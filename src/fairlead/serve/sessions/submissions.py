@@ -14,8 +14,8 @@ from msgspec import Struct
 from fairlead.core.messages import UserMessage
 from fairlead.protocol.http import events as shown
 from fairlead.protocol.http import objects as o
-from fairlead.serve.notes import note_refusal, note_request, noted_requests
 from fairlead.serve.refusals import Refusal
+from fairlead.serve.sessions.notes import note_refusal, note_request, noted_requests
 from fairlead.session.session import Session
 from fairlead.wire.prompts import AcceptedPrompts
 

@@ -14,7 +14,7 @@ from fairlead.agent.options import AgentOptions, Confinement
 from fairlead.config.home import Home
 from fairlead.serve.access import OWNER
 from fairlead.serve.refusals import Refusal, bad_request
-from fairlead.serve.saved import Fleet, SavedSessions, SessionFiles, StoredSessions
+from fairlead.serve.sessions.saved import Fleet, SavedSessions, SessionFiles, StoredSessions
 from fairlead.stores import SessionStore
 from fairlead.wire.acp.store import SessionStore as SessionFolders
 from fairlead.wire.many_sessions import Common, common_parts
