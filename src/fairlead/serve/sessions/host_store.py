@@ -94,7 +94,7 @@ class HostStore:
 
     def _shows(self, line: bytes) -> bool:
         header = read_header(line)
-        return header is None or self._admits(Path(header.cwd))
+        return header is not None and self._admits(Path(header.cwd))
 
     async def _when_free(self, call: Callable[[], Awaitable[T]]) -> T:
         """Call the store when a session is free. Raises SessionInUse if it is not free in time."""
