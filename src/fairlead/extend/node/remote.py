@@ -134,8 +134,10 @@ class RemoteExtensions:
             await self._bridge.close()
 
     def _stop_listening(self) -> None:
-        self.quiet.close()
-        self.events.close()
+        """Stop listening to the session, if that has not happened: an end that took too long is tried again."""
+        for part in (self.quiet, self.events):
+            part.close()
+            part.close = lambda: None
 
     def forget(self, extension: Extension) -> None:
         """Have the process forget an extension that is about to be loaded again."""
