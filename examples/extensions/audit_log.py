@@ -36,7 +36,3 @@ def setup(fl: Fairlead) -> None:
     @fl.on("ui_prompt_end")
     def answered(event: UiPromptEnd) -> None:
         record("answered", kind=event.kind, title=event.title)
-
-    @fl.on("cache_warming_decision")
-    def never() -> None:
-        record("cache warming")  # pi emits this event; fairlead does not

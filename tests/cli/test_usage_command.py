@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.cli.command import Command
 from tests.cli.terminal import Terminal
 
@@ -40,6 +42,14 @@ def usage(command: Command, *words: str, encoding: str = "utf-8") -> subprocess.
 
 
 TODAY = datetime.now(UTC).date()
+
+
+@pytest.fixture(autouse=True)
+def today(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let TODAY be right also if the tests began yesterday."""
+    monkeypatch.setattr(sys.modules[__name__], "TODAY", datetime.now(UTC).date())
+
+
 OLD = TODAY - timedelta(days=40)
 
 

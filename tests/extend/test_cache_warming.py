@@ -15,7 +15,7 @@ from tests.extend.extended import notes, script
 from tests.models.asking import a_model, a_request, serving
 
 from fairlead import Agent
-from fairlead.core.model import PromptCache
+from fairlead.core.messages import PromptCache
 from fairlead.session.run.warming import cache_lifetime, decision, delay
 from fairlead.testing import ProviderServer
 
@@ -28,7 +28,11 @@ DEAR = {"input": 1, "output": 0, "cacheRead": 0.1, "cacheWrite": 10}
 
 @asynccontextmanager
 async def warmed(
-    root: Path, body: str | None, *turns: dict[str, Any], mode: str = "streaming", cost: dict[str, float] = DEAR
+    root: Path,
+    body: str | Path | None,
+    *turns: dict[str, Any],
+    mode: str = "streaming",
+    cost: dict[str, float] = DEAR,
 ) -> AsyncGenerator[tuple[Agent, ProviderServer]]:
     """An agent whose model has a cache that is soon renewed."""
     async with serving(*turns) as server:
@@ -38,10 +42,11 @@ async def warmed(
         provider = {"baseUrl": server.url, "api": "anthropic-messages", "apiKey": "sk", "models": [described]}
         (home / "models.json").write_text(json.dumps({"providers": {"fake": provider}}))
         (home / "settings.json").write_text(json.dumps({"cacheWarming": mode}))
-        if body is not None:
+        if isinstance(body, str):
             (root / "one.ts").write_text(script(root, body))
+            body = root / "one.ts"
         env = {**os.environ, "FAIRLEAD_HOME": str(home), "HOME": str(root)}
-        extensions = [] if body is None else [root / "one.ts"]
+        extensions = [] if body is None else [body]
         async with Agent(model="fake/m", cwd=root, env=env, extensions=extensions) as agent, asyncio.timeout(30):
             yield agent, server
 
@@ -133,3 +138,12 @@ def test_a_cache_is_renewed_shortly_before_it_expires_and_only_if_that_saves_mon
     assert decision(model, 100_000, is_idle=False).action == "warm"
     assert decision(model, 100_000, is_idle=True).action == "stop"
     assert decision(model, 0, is_idle=False).action == "stop"
+
+
+async def test_the_example_stops_when_its_budget_is_spent(tmp_path: Path) -> None:
+    example = Path(__file__).parents[2].joinpath("examples", "extensions", "warm_cache_limit").with_suffix(".py")
+    six_cents = {**DEAR, "cacheRead": 0.6}
+    again = {"text": "x", "usage": USAGE}
+    async with warmed(tmp_path, example, waiting(), *[again] * 20, cost=six_cents) as (agent, _):
+        await agent.ask("hi")
+        assert len(refreshes(agent)) == 1

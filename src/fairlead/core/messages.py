@@ -108,6 +108,13 @@ class Cost(Struct, rename="camel"):
     total_from_provider: bool | UnsetType = UNSET
 
 
+class PromptCache(Struct, omit_defaults=True, frozen=True):
+    """How many seconds a provider keeps the beginning of a request in its cache: usually, and if it is asked to keep it long."""
+
+    short: float | None = None
+    long: float | None = None
+
+
 class Usage(Struct, rename="camel"):
     """The tokens of one model call, and their cost."""
 

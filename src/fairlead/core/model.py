@@ -12,6 +12,7 @@ from fairlead.core.messages import (
     AssistantMessage,
     Cost,
     ModelMessage,
+    PromptCache,
     Usage,
     reported_count,
 )
@@ -37,13 +38,6 @@ class Price(Struct, rename="camel", frozen=True):
     output: float = 0
     cache_read: float = 0
     cache_write: float = 0
-
-
-class PromptCache(Struct, omit_defaults=True, frozen=True):
-    """How many seconds a provider keeps the beginning of a request in its cache: usually, and if it is asked to keep it long."""
-
-    short: float | None = None
-    long: float | None = None
 
 
 class Model(Struct, rename="camel", omit_defaults=True, frozen=True):

@@ -12,7 +12,8 @@ import msgspec
 from msgspec import Struct
 
 from fairlead.config import files, json_files
-from fairlead.core.model import Model, Price, PromptCache
+from fairlead.core.messages import PromptCache
+from fairlead.core.model import Model, Price
 from fairlead.errors import ConfigError
 from fairlead.models.catalog import PROVIDERS
 
