@@ -11,6 +11,7 @@ from io import BytesIO
 from pathlib import Path
 
 import pytest
+from tests.support.debian import need
 from tests.support.fleet import Fleet, fleet_in, lines_of, make_repository, wait_until
 
 from fairlead.jobs import JobResult, Jobs
@@ -27,18 +28,15 @@ SETTINGS = '[containers]\ndefault_ulimits = []\n[engine]\ncgroup_manager = "cgro
 @pytest.fixture(scope="module")
 def podman(tmp_path_factory: pytest.TempPathFactory) -> Generator[Path]:
     """A directory with a `podman` that starts containers on this machine."""
-    for program, package in (("podman", "podman"), ("busybox", "busybox-static")):
-        if shutil.which(program) is None and os.geteuid() == 0 and shutil.which("apt-get"):
-            subprocess.run(["apt-get", "install", "-y", package], capture_output=True, check=False, timeout=300)
-        if shutil.which(program) is None:
-            pytest.fail(f"This test needs {program}: install the package {package} (apt install {package}).")
-    real = shutil.which("podman")
-    assert real is not None
+    real = need("podman", "podman")
+    need("busybox", "busybox-static")
     subprocess.run([real, "import", "-", IMAGE], input=root_directory(), capture_output=True, check=True, timeout=120)
     folder = tmp_path_factory.mktemp("podman")
     (folder / "containers.conf").write_text(SETTINGS)
     problem = ""
     for before, after in FLAGS:
+        if "runc" in before:
+            need("runc", "runc")
         (folder / "podman").write_text(
             f"#!/bin/sh\nexport CONTAINERS_CONF={folder}/containers.conf\n"
             f'if [ "$1" = run ]; then shift; set -- run --network none {after} "$@"; fi\nexec {real} {before} "$@"\n'
