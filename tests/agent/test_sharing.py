@@ -8,6 +8,8 @@ import weakref
 from pathlib import Path
 from typing import Any
 
+from tests.models.raw_server import until
+
 from fairlead import Agent
 from fairlead.models.http.pool import join_pool, shared_tls
 from fairlead.testing import ProviderServer
@@ -25,8 +27,7 @@ def answers(count: int) -> list[dict[str, Any]]:
 async def ask(agent: Agent) -> None:
     """Ask, and wait until the connection is free again: the end of a response may arrive after the answer."""
     await agent.ask("hi")
-    while not agent._http.idle_connections:  # pyright: ignore[reportPrivateUsage]  # noqa: ASYNC110
-        await asyncio.sleep(0)
+    await until(lambda: agent._http.idle_connections > 0)  # pyright: ignore[reportPrivateUsage]
 
 
 async def test_agents_share_connections_until_the_last_one_closes(tmp_path: Path) -> None:

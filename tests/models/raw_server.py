@@ -90,6 +90,6 @@ def saying_nothing() -> Talk:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Let the loop run until something is so; the test's time limit bounds it."""
+    """Let the loop run until a condition holds; the test's time limit bounds it."""
     while not condition():  # noqa: ASYNC110
-        await asyncio.sleep(0)
+        await asyncio.sleep(0.001)  # a server in another thread needs the interpreter too

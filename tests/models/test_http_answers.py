@@ -14,7 +14,7 @@ from fairlead.core.runtime import CancelToken
 from fairlead.errors import ProviderError
 from fairlead.models.http.client import Http
 from fairlead.models.http.connection import HttpConnection
-from fairlead.models.http.exchange import receive_head
+from fairlead.models.http.heads import receive_head
 from fairlead.testing import ProviderServer
 
 

@@ -54,12 +54,15 @@ async def test_a_connection_whose_answer_was_not_read_to_the_end_is_not_used_aga
         await http.close()
 
 
-async def test_when_the_rest_is_noise_the_connection_is_kept_once_it_has_come() -> None:
+@pytest.mark.parametrize("is_cancelled", [False, True], ids=["", "although its run has ended"])
+async def test_when_the_rest_is_noise_the_connection_is_kept_once_it_has_come(is_cancelled: bool) -> None:
     async with ProviderServer([{"raw": ["first", "second"], "holdAfter": 1}]) as server:
-        http = Http(env={})
-        async with http.stream(post(f"{server.url}/messages"), CancelToken()) as response:
+        http, cancel = Http(env={}), CancelToken()
+        async with http.stream(post(f"{server.url}/messages"), cancel) as response:
             assert await anext(aiter(response.chunks())) == b"first"
             response.rest_is_noise = True
+        if is_cancelled:
+            cancel.fire()
         server.release()
         await until(lambda: http.idle_connections == 1)
         await fetch(http, f"{server.url}/messages")

@@ -184,7 +184,7 @@ def failing_proxy(talk: Talk, user: str = "") -> ProviderError:
 
 def test_a_proxy_that_wants_credentials_says_so_without_showing_those_given() -> None:
     error = failing_proxy(Proxying("right:right").talk, "wrong:secret@")
-    assert "wants a user and a password" in str(error)
+    assert "requires a user and a password" in str(error)
     assert "secret" not in str(error)
     assert not error.transient
 
@@ -200,6 +200,13 @@ def test_a_proxy_that_hangs_up_says_so() -> None:
         await reader.readuntil(b"\r\n\r\n")
 
     assert "ended the connection to 127.0.0.1:9 without an answer" in str(failing_proxy(talk))
+
+
+async def test_a_proxy_that_does_not_run_is_named_as_a_proxy() -> None:
+    http = Http(env={"HTTP_PROXY": "http://127.0.0.1:9"})
+    with pytest.raises(ProviderError, match=r"refused by the proxy 127\.0\.0\.1:9, .* NO_PROXY=models\.test does without it"):
+        await fetch(http, "http://models.test/v1")
+    await http.close()
 
 
 async def test_an_abort_does_not_wait_for_a_proxy() -> None:

@@ -19,16 +19,8 @@ from fairlead.core.runtime import CancelToken
 from fairlead.core.secrets import learn_headers, redacted
 from fairlead.errors import ProviderError
 from fairlead.models.http.connection import READ_INTERVAL, ConnectionLost, HttpConnection, IdleTimeout, explain, open_connection
-from fairlead.models.http.exchange import (
-    Exchange,
-    HttpRequest,
-    HttpResponse,
-    HttpRoute,
-    HttpTap,
-    NotHttp,
-    RequestAborted,
-    receive_head,
-)
+from fairlead.models.http.exchange import Exchange, HttpRequest, HttpResponse, HttpRoute, HttpTap, RequestAborted
+from fairlead.models.http.heads import NotHttp, receive_head
 from fairlead.models.http.proxy import proxy_for
 
 if TYPE_CHECKING:
@@ -257,6 +249,12 @@ class Http:
         except BaseException as error:
             if connection is not None:
                 connection.abort()
+            if isinstance(error, ConnectionRefusedError) and route.proxy is not None:
+                text = (
+                    f"Connection error: connection refused by the proxy {where.host}:{where.port}, which the environment names."
+                    f" Is it running? NO_PROXY={route.host} does without it."
+                )
+                raise ProviderError(text, transient=True) from error
             if isinstance(error, (OSError, UnicodeError, ConnectionLost)) and not isinstance(error, TimeoutError):
                 raise explain(error, where.host, where.port) from error
             raise
@@ -323,7 +321,9 @@ class Http:
                 raise error.explained(proxy) from None
             raise ProviderError(f"{proxy} ended the connection to {target} without an answer.", transient=True) from None
         if answer.status_code == 407:
-            raise ProviderError(f"{proxy} wants a user and a password: give them in its URL, as in http://user:password@host.")
+            raise ProviderError(
+                f"{proxy} requires a user and a password. Put them into its URL, as in http://user:password@host."
+            )
         if not 200 <= answer.status_code < 300:
             reason = answer.reason.decode("latin1")
             raise ProviderError(
@@ -344,6 +344,7 @@ class Http:
 
     def _part_with(self, exchange: Exchange, response: HttpResponse) -> None:
         if response.rest_is_noise and not response.body.complete and exchange.keep_alive:
+            exchange.outlive_request()
             task = asyncio.get_running_loop().create_task(self._linger(exchange, response))
             lingering = self._pool.lingering
             lingering.add(task)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol, TypeAlias
@@ -12,26 +11,18 @@ from msgspec import Struct
 
 import fairlead
 from fairlead.core.runtime import CancelToken
-from fairlead.core.secrets import learn_headers, learn_url, redacted
+from fairlead.core.secrets import learn_headers, learn_url
 from fairlead.errors import ProviderError
 from fairlead.models.http.connection import ConnectionLost, HttpConnection, IdleTimeout
 from fairlead.models.http.framing import Body, BodyUntilClose, ChunkedBody, FixedBody, MalformedBody
+from fairlead.models.http.heads import IN_NAMES, IN_VALUES, LONGEST_HEAD, Head, NotHttp, head_end, plain_head, receive_head
 from fairlead.models.http.proxy import Proxy
 
 if TYPE_CHECKING:
     import h11
 
-#: The most bytes of a response's head.
-_LONGEST_HEAD = 65536
 #: Bytes of a body that is not joined with the head of its request.
 _LARGE_BODY = 1 << 20
-#: The most interim responses (1xx) before the final one.
-_MOST_INTERIM = 100
-#: Compiled when it is first used: a process answers its first command before that.
-_SWITCH = rb"HTTP/1\.\d 101\b"
-#: What the name of a header consists of, and what its value and a reason may consist of.
-_IN_NAMES = b"-!#$%&'*+.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-_IN_VALUES = b"\t" + bytes(range(0x20, 0x7F)) + bytes(range(0x80, 0x100))
 #: Headers that say where a request ends. A configured value would break the connection.
 _RESERVED_HEADERS = frozenset({"content-length", "transfer-encoding", "connection", "upgrade", "expect", "te", "trailer"})
 #: The most digits of a length in bytes.
@@ -85,36 +76,6 @@ class HttpRoute(Struct, frozen=True):
         """The host and port, as a Host header has them."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == (443 if self.scheme == "https" else 80) else f"{host}:{self.port}"
-
-
-class Head(Struct, frozen=True):
-    """The head of a response. Its fields have the names that h11 uses."""
-
-    status_code: int
-    #: Names in lower case.
-    headers: list[tuple[bytes, bytes]]
-    http_version: bytes = b"1.1"
-
-
-class NotHttp(Exception):
-    """What arrived is not the head of an HTTP response.
-
-    `received` is what arrived. `problem` says what is wrong with it; None if it just ends.
-    """
-
-    def __init__(self, received: bytes, problem: str | None = None) -> None:
-        super().__init__(received, problem)
-        self.received = received
-        self.problem = problem
-
-    def explained(self, sender: str) -> ProviderError:
-        """Turn it into an error for the user. `sender` names who sent it."""
-        if not self.received.startswith(b"HTTP/1"):
-            shown = redacted(self.received[:4096].decode("utf-8", "replace"))[:80]
-            return ProviderError(f"{sender} did not answer in HTTP. Its answer begins: {shown!r}")
-        if self.problem is not None:
-            return ProviderError(f"{sender} gave an answer whose head breaks the rules of HTTP: {self.problem}.")
-        return ProviderError(f"Connection error: {sender} closed the connection in the head of its answer.", transient=True)
 
 
 class HttpResponse:
@@ -208,7 +169,7 @@ class Exchange:
         """Return the head of the response and what arrived after it. Raises NotHttp."""
         received = b""
         read = self._read_in_time()
-        while not (end := _head_end(received)) and len(received) <= _LONGEST_HEAD:
+        while not (end := head_end(received)) and len(received) <= LONGEST_HEAD:
             try:
                 more = await read()
             except ConnectionLost:
@@ -225,6 +186,10 @@ class Exchange:
         wire.send(h11.Request(method=method, target=target, headers=[("host", self.route.authority)]))
         wire.send(h11.EndOfMessage())
         return await receive_head(wire, read, received)
+
+    def outlive_request(self) -> None:
+        """Read on even if the request is cancelled: it has its answer, and only the connection still matters."""
+        self._cancel = CancelToken()
 
     def arrival(self) -> asyncio.Future[None] | None:
         """Return a future that is done when there may be more of the body, or None if there is more now."""
@@ -307,7 +272,7 @@ class Exchange:
         headers: list[tuple[str, str]] = []
         for name, value in request.headers:
             value = value.strip()
-            if not name or not _consists_of(name, _IN_NAMES) or not _consists_of(value, _IN_VALUES):
+            if not name or not _consists_of(name, IN_NAMES) or not _consists_of(value, IN_VALUES):
                 # The text leaves out the value, which may be a key.
                 raise ProviderError(f"The header {name!r} has characters that HTTP forbids; check the API key and headers.")
             if name.lower() in _RESERVED_HEADERS:
@@ -356,90 +321,9 @@ class Exchange:
         return int(announced)
 
 
-def plain_head(head: bytes) -> Head | None:
-    """Parse the head of an ordinary response; None if h11 has to parse it.
-
-    Nearly all responses are ordinary, and loading h11 takes longer than asking a model on the same machine.
-    """
-    # Not with a pattern: compiling one takes longer than this, and the first prompt would wait for it.
-    first, *lines = head.split(b"\r\n")
-    status, space = first[9:12], first[12:13]
-    if not first.startswith(b"HTTP/1.1 ") or len(status) != 3 or not status.isdigit() or status[0] not in b"2345":
-        return None
-    if space not in (b"", b" ") or first.translate(None, _IN_VALUES) or lines[-2:] != [b"", b""]:
-        return None
-    headers: list[tuple[bytes, bytes]] = []
-    for line in lines[:-2]:
-        name, colon, value = line.partition(b":")
-        if not name or not colon or name.translate(None, _IN_NAMES) or value.translate(None, _IN_VALUES):
-            return None
-        headers.append((name.lower(), value.strip()))
-    lengths = [value for name, value in headers if name == b"content-length"]
-    codings = [value.lower() for name, value in headers if name == b"transfer-encoding"]
-    if len(lengths) + len(codings) > 1 or not all(map(bytes.isdigit, lengths)) or any(c != b"chunked" for c in codings):
-        return None
-    return Head(int(status), headers)
-
-
-def _head_end(received: bytes) -> int:
-    """Return where the head ends, after its empty line; 0 if that has not arrived. Some servers end lines with LF alone."""
-    ends = [at + len(each) for each in (b"\n\r\n", b"\n\n") if (at := received.find(each)) >= 0]
-    return min(ends, default=0)
-
-
 def _consists_of(text: str, allowed: bytes) -> bool:
     """Whether all characters of a text are among those that are allowed, in Latin 1."""
     try:
         return not text.encode("latin1").translate(None, allowed)
     except UnicodeEncodeError:
         return False
-
-
-async def receive_head(
-    wire: h11.Connection, read: Callable[[], Awaitable[bytes]], received: bytes = b""
-) -> tuple[h11.Response, bytes]:
-    """Read the head of a response with h11, which gets the head only; `framing` says why.
-
-    Args:
-        wire: the h11 connection that the request was sent through.
-        read: reads more bytes.
-        received: what has been read already.
-
-    Returns:
-        The head, and what arrived after it.
-
-    Raises:
-        NotHttp: what arrived is not the head of a response.
-    """
-    import h11
-
-    interim = 0
-    while True:
-        end = _head_end(received)
-        if not end:
-            try:
-                more = await read()
-            except ConnectionLost:
-                more = b""
-            # Checked before it is added, since a first read may bring the head and much of the body.
-            if len(received) > _LONGEST_HEAD:
-                raise NotHttp(received, f"it is longer than {_LONGEST_HEAD >> 10} KiB")
-            if not more:
-                raise NotHttp(received)
-            received += more
-            continue
-        try:
-            wire.receive_data(received[:end])
-            answer = wire.next_event()
-        except h11.RemoteProtocolError as error:
-            problem = (
-                "101, a change of protocol that was not requested" if re.match(_SWITCH, received) else redacted(str(error))[:200]
-            )
-            raise NotHttp(received, problem) from None
-        received = received[end:]
-        # Anything else is an interim response (1xx), which the final one follows.
-        if isinstance(answer, h11.Response):
-            return answer, received
-        interim += 1
-        if interim > _MOST_INTERIM:
-            raise NotHttp(b"HTTP/1", f"more than {_MOST_INTERIM} interim responses (1xx) came before it")
