@@ -244,3 +244,9 @@ def test_paths_begin_at_the_folder_of_their_file_and_a_project_adds_to_the_users
     settings, warnings = load_settings(home, cwd, approve=True)
     assert settings.skills == [f"{home.root}/mine", "~/more", "/all", f"{cwd}/.fairlead/../ours"]
     assert (settings.prompts, warnings) == ([f"{cwd}/.fairlead/p"], [])
+
+
+def test_a_package_in_the_directory_of_an_unknown_user_is_one_that_is_missing(home: Home, cwd: Path) -> None:
+    written(home.root, {"packages": ["~nosuchuser/package"], "steeringMode": "all"})
+    settings, warnings = load_settings(home, cwd)
+    assert (settings.steering_mode, warnings) == ("all", [])

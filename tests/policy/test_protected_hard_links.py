@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from tests.policy.protected_place import REFUSED, SECRET, Place
 
-from fairlead.policy.protected import HardLinks, Protected
+from fairlead.policy.hard_links import HardLinks
+from fairlead.policy.protected import Protected
 from fairlead.tools.search import grep
 from fairlead.wire.opal.tools.machine import machine_tools
 
@@ -164,6 +166,10 @@ def test_no_search_for_other_names_holds_up_the_event_loop(tmp_path: Path) -> No
     class Recording:
         def check_reading(self, path: Path, found: os.stat_result) -> None:
             asked_in.append(threading.current_thread())
+
+        def readable(self, files: Sequence[tuple[str, os.stat_result]]) -> list[bool]:
+            asked_in.append(threading.current_thread())
+            return [True for _ in files]
 
         def check_writing(self, path: Path, found: os.stat_result | None) -> None:
             asked_in.append(threading.current_thread())

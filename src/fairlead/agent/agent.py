@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from fairlead.agent.asking import Asking
 from fairlead.agent.assembly import Assembly, Shared
 from fairlead.agent.options import AgentOptions
-from fairlead.config.home import Home
+from fairlead.config.home import Home, expand_user
 from fairlead.config.process import start_thread
 from fairlead.config.scratch import Scratch
 from fairlead.config.settings import Settings
@@ -267,7 +267,7 @@ def shared_by_agents(options: AgentOptions, home: Home, settings: Settings) -> S
         model_id = options.model if isinstance(options.model, str) else None
         registry.unlisted.use_server(options.base_url, options.provider, model_id)
     if options.model_file is not None:
-        registry.unlisted.use_local(Path(options.model_file).expanduser().absolute())
+        registry.unlisted.use_local(expand_user(options.model_file).absolute())
     return Shared(
         Http(
             idle_timeout=settings.http_idle_timeout_ms / 1000 or math.inf,

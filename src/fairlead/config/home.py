@@ -19,6 +19,14 @@ _OMP_SETTINGS = ("config.yml", "config.yaml", "settings.json")
 _OMP_MODELS = ("models.yml", "models.yaml", "models.json")
 
 
+def expand_user(path: str | Path) -> Path:
+    """Return a path with the user's directory in place of `~`, or that of a user in place of `~name`.
+
+    If there is no such user, the path stays as it is: it may be the name of a file.
+    """
+    return Path(os.path.expanduser(path))  # noqa: PTH111  # Path.expanduser raises an error for unknown users
+
+
 class PeerHome(Struct, frozen=True, kw_only=True):
     """Where a program that fairlead stands in for keeps its files, and in which layout."""
 

@@ -89,8 +89,10 @@ def found(value: Any) -> str:
 
 
 def change_object(path: Path, key: str, value: Any) -> None:
-    """Set `key` (`"a"`, or `"a.b"` for b in the object a) in the JSON object that `path` holds, keeping everything else;
-    None takes it out. Raises ConfigError as `update_object` does."""
+    """Set `key` (`"a"`, or `"a.b"` for b in the object a) in the JSON object in the file `path`. None removes it.
+
+    Everything else stays. Raises ConfigError as `update_object` does.
+    """
 
     def change(content: dict[str, Any]) -> None:
         group, dot, name = key.partition(".")
@@ -125,7 +127,7 @@ def update_bytes(path: Path, change: Callable[[bytes], bytes]) -> None:
     """Replace what is in the file `path` by what `change` makes of it; a missing file is empty.
 
     The file is replaced as a whole and readable by its owner alone; its folder is made if it is missing.
-    Raises ConfigError if it cannot be written, and whatever `change` raises; then the file stays as it is.
+    Raises ConfigError if it cannot be written, and what `change` raises. The file is then unchanged.
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -166,7 +168,7 @@ def _replace(path: Path, data: bytes) -> None:
 
 @contextmanager
 def locked(path: Path) -> Generator[None]:
-    """Hold the lock for changes of the file `path`, and wait for it if need be. Raises OSError."""
+    """Hold the lock for changes to the file `path`, after waiting for it if necessary. Raises OSError."""
     lock = path.with_name(f".{path.name}.lock")
     if os.name == "nt":  # no flock; a file that is replaced is still never half written
         yield

@@ -51,11 +51,11 @@ def trim_heap() -> None:
 
 
 def use_one_heap() -> None:
-    """Let all threads that start from now on allocate from the same heap. Elsewhere than with glibc, this does nothing.
+    """Let all threads that start from now on allocate from the same heap. Without glibc, this does nothing.
 
-    glibc gives threads heaps of their own, so that they need not wait for each other. Python's threads hardly ever work at the
-    same time. But each of these heaps grows to what the largest work of its thread needed, and what is freed there cannot be
-    used by others: in a process that runs for long, most of the memory is free and belongs to the wrong thread.
+    glibc gives each thread its own heap, so that threads need not wait for each other. Python's threads hardly ever work at the
+    same time. But each heap grows to what the largest work of its thread needed, and other threads cannot use what is freed
+    there. In a process that runs for long, most of the memory is then free and belongs to the wrong thread.
     """
     _call_c_library("mallopt", _M_ARENA_MAX, 1)
 

@@ -11,6 +11,10 @@ import stat
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeAlias
+
+#: Device and inode number.
+Identity: TypeAlias = tuple[int, int]
 
 _CLOEXEC = getattr(os, "O_CLOEXEC", 0)
 _FOLDER = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | _CLOEXEC
@@ -98,6 +102,15 @@ def stat_at(folder: int, name: str) -> os.stat_result:
     if stat.S_ISLNK(found.st_mode):
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
     return found
+
+
+def identity_of(found: os.stat_result) -> Identity:
+    return found.st_dev, found.st_ino
+
+
+def has_several(found: os.stat_result | None) -> bool:
+    """Return whether this is a regular file with several hard links."""
+    return found is not None and found.st_nlink > 1 and stat.S_ISREG(found.st_mode)
 
 
 def kind_of(mode: int) -> str:

@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeAlias, cast
 from msgspec import Struct
 
 from fairlead.config import files, json_files
+from fairlead.config.home import expand_user
 from fairlead.errors import ConfigError
 
 #: What a package can bring that has a meaning here.
@@ -49,7 +50,7 @@ class PackageSource(Struct, frozen=True):
             return base / "npm" / "node_modules" / self.identity
         if self.kind == "git":
             return base / "git" / self.identity
-        return base / Path(self.identity).expanduser()
+        return base / expand_user(self.identity)
 
 
 def parse_source(text: str) -> PackageSource:
@@ -129,7 +130,10 @@ def package_paths(source: PackageSource, installed: Path, kind: Kind, *, filtere
 
 
 def read_manifest(folder: Path) -> dict[str, list[str]] | None:
-    """Return the lists of paths in the manifest of a package; None if the folder has no manifest."""
+    """Return the lists of paths in the manifest of a package; None if the folder has no manifest.
+
+    A list with something that is not text counts as missing, as in pi.
+    """
     path = folder / "package.json"
     try:
         package = json_files.parse_object(path, files.read_bytes(path) or b"{}")
@@ -138,8 +142,11 @@ def read_manifest(folder: Path) -> dict[str, list[str]] | None:
     found = next((package[key] for key in MANIFEST_KEYS if isinstance(package.get(key), dict)), None)
     if found is None:
         return None
-    lists = cast("dict[str, Any]", found)
-    return {key: [str(each) for each in cast("list[Any]", value)] for key, value in lists.items() if isinstance(value, list)}
+    lists: dict[str, list[str]] = {}
+    for key, value in cast("dict[str, Any]", found).items():
+        if isinstance(value, list) and all(isinstance(each, str) for each in cast("list[Any]", value)):
+            lists[key] = cast("list[str]", value)
+    return lists
 
 
 def manifest_paths(folder: Path, patterns: Sequence[str]) -> list[Path]:

@@ -10,14 +10,22 @@ import os
 from pathlib import Path
 from typing import Any, cast
 
-import msgspec
 from msgspec import Struct
 
 from fairlead.config import files
 from fairlead.config.home import Home
 from fairlead.config.json_files import found
 from fairlead.config.settings import Settings
-from fairlead.config.settings_files import FOR_ANY_PROJECT, GUARDING, NOT_FOR_PROJECTS, PATHS, parse_settings, remark, usable
+from fairlead.config.settings_files import (
+    FOR_ANY_PROJECT,
+    GUARDING,
+    NOT_FOR_PROJECTS,
+    PATHS,
+    fields_of,
+    parse_settings,
+    remark,
+    usable,
+)
 from fairlead.errors import ConfigError
 
 #: What `project_extensions` reads: the project may become trusted after the settings have been loaded.
@@ -96,12 +104,12 @@ def _is_trusted(home: Home, cwd: Path, approve: bool | None, default_trust: Any,
 
 def _setting_names(key: str, value: Any) -> list[str]:
     """Return the settings that a key of the file sets, as the documentation calls them; none if the key means nothing here."""
-    kind = next((field.type for field in msgspec.structs.fields(Settings) if field.encode_name == key), None)
+    kind = fields_of(Settings).get(key)
     if kind is None:
         return []
     if not isinstance(value, dict) or not (isinstance(kind, type) and issubclass(kind, Struct)):
         return [key]
-    known = {field.encode_name for field in msgspec.structs.fields(kind)}
+    known = fields_of(kind)
     return [f"{key}.{name}" for name in cast("dict[str, Any]", value) if name in known]
 
 
@@ -301,7 +309,7 @@ class _Reading:
 
 
 def _wrong_with(rule: Any) -> str | None:
-    """Say why a value is not a rule; None if it is one."""
+    """Return why a value is not a rule; None if it is one."""
     if not isinstance(rule, dict):
         return f": expected an object with tool, pattern and action, found {found(rule)}."
     fields = cast("dict[str, Any]", rule)

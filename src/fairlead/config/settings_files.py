@@ -9,6 +9,7 @@ A project comes with its repository, often from a stranger. A project that is no
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -192,9 +193,15 @@ def _write(path: Path, key: str, value: Any) -> None:
     yaml_files.change_value(path, key, value)
 
 
+@cache
+def fields_of(group: type[Struct]) -> dict[str, Any]:
+    """Return the type of each setting in a group, by its name in the file. Working them out takes a millisecond."""
+    return {field.encode_name: field.type for field in msgspec.structs.fields(group)}
+
+
 def _usable(values: dict[str, Any], group: type[Struct], path: Path, prefix: str, warnings: list[str]) -> dict[str, Any]:
     """`values` without those that `group` cannot hold, each of which leaves a warning. null means absent."""
-    fields = {field.encode_name: field.type for field in msgspec.structs.fields(group)}
+    fields = fields_of(group)
     usable: dict[str, Any] = {}
     for key, value in values.items():
         kind = fields.get(key)

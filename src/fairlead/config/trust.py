@@ -24,7 +24,8 @@ from fairlead.errors import ConfigError
 class TrustDecider:
     """The decision about a project, made once for each folder and kept for the run.
 
-    `consult` asks the user's own extensions, `ask` the user; both may have no opinion. They are set by whoever has them.
+    `consult` asks the user's own extensions, and `ask` asks the user. Both may have no opinion. The extension engine and the
+    agent set them.
     """
 
     def __init__(

@@ -6,20 +6,21 @@ A hard link gives a protected file another name. So for a file with several link
 from __future__ import annotations
 
 import os
-import stat
 import threading
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from fairlead.config.home import Home, user_folder
-from fairlead.config.open_files import LIST
+from fairlead.config.open_files import Identity, has_several, identity_of
 from fairlead.errors import ToolError
 from fairlead.policy.patterns import PathPattern, WildcardPattern
 from fairlead.policy.repositories import GIT, looks_like_repository
+
+if TYPE_CHECKING:
+    from fairlead.policy.hard_links import HardLinks
 
 _WILD = frozenset("*?")
 #: The maximum number of hard links to protected files that a sandbox hides. Hiding each one costs time.
@@ -118,6 +119,24 @@ class Protected:
         """Check that a tool may read an open file. Raises ToolError if not."""
         self._check(path, found, "read")
 
+    def readable(self, files: Sequence[tuple[str, os.stat_result]]) -> list[bool]:
+        """Return which of many open files a tool may read. They are named by real paths."""
+        if self._listed or self._lifted:
+            return [self._is_readable(path, found) for path, found in files]
+        # The key files are looked up once, now that the files are open.
+        keys = {identity for text, _ in self._key_paths if (identity := _identity_at(text)) is not None}
+        return [
+            (path.casefold() not in self._folded_keys and identity_of(found) not in keys) or self._is_readable(path, found)
+            for path, found in files
+        ]
+
+    def _is_readable(self, path: str, found: os.stat_result) -> bool:
+        try:
+            self.check_reading(Path(path), found)
+        except ToolError:
+            return False
+        return True
+
     def check_writing(self, path: Path, found: os.stat_result | None) -> None:
         """Check that a tool may write a file. `found` is None if the file does not exist. Raises ToolError if not."""
         self._check(path, found, "write")
@@ -146,6 +165,8 @@ class Protected:
 
     def _other_names(self, folders: Sequence[Path], files: Sequence[Path]) -> list[Path]:
         """Return the hard links to protected files in the working directory. Raises ToolError if they cannot all be found."""
+        from fairlead.policy.hard_links import HardLinks
+
         protected = HardLinks(folders)
         linked = {
             *protected.identities(),
@@ -199,6 +220,8 @@ class Protected:
 
     def _by_other_names(self, path: Path, found: os.stat_result) -> bool | None:
         """Return whether another name of a file is protected. None if not all of its names were found."""
+        from fairlead.policy.hard_links import HardLinks
+
         if self._near is None or not self._near.is_fresh(found):
             self._near, self._far = HardLinks([_real(self._cwd()), *self._bases()]), None
         identity = found.st_dev, found.st_ino
@@ -318,103 +341,11 @@ def _folded(path: Path) -> str:
 
 def _is_same(path: str, found: os.stat_result) -> bool:
     """Return whether an open file is the one at `path`, even if it was opened by another name."""
+    return _identity_at(path) == identity_of(found)
+
+
+def _identity_at(path: str) -> Identity | None:
     try:
-        there = os.stat(path)  # noqa: PTH116 (for every file with matches of a search)
+        return identity_of(os.stat(path))  # noqa: PTH116 (for every file that is opened)
     except OSError:
-        return False
-    return (there.st_dev, there.st_ino) == (found.st_dev, found.st_ino)
-
-
-#: Device and inode number.
-Identity: TypeAlias = tuple[int, int]
-#: The maximum number of files and folders that a scan looks at.
-_MOST = 300_000
-#: How many seconds a scan stays valid. A file that gets a new link in that time has a later time of change.
-_FRESH = 5.0
-
-
-class HardLinks:
-    """A scan of folders for files with several hard links. It does not follow symbolic links.
-
-    Args:
-        folders: where to scan, at any depth.
-        most: stop after this many files and folders.
-    """
-
-    def __init__(self, folders: Iterable[Path], most: int = _MOST) -> None:
-        #: Whether everything was scanned.
-        self.complete = True
-        self._began = time.time()
-        self._until = time.monotonic() + _FRESH
-        self._room = most
-        self._seen: set[Identity] = set()
-        #: The inner keys are a folder's identity and a name in it, because several paths may lead to the same folder.
-        self._names: dict[Identity, dict[tuple[Identity, str], Path]] = {}
-        for folder in folders:
-            self._add(folder)
-
-    def is_fresh(self, found: os.stat_result | None = None) -> bool:
-        """Return whether the scan is still valid, and valid for a file that was just opened."""
-        return time.monotonic() < self._until and (found is None or found.st_ctime < self._began - 1)
-
-    def names(self, identity: Identity) -> list[Path]:
-        """Return the paths that the scan found for a file with several links."""
-        return list(self._names.get(identity, {}).values())
-
-    def has_all_names(self, path: Path, found: os.stat_result) -> bool:
-        """Return whether the scan found every name of an open file. `path` is one of them."""
-        known = set(self._names.get((found.st_dev, found.st_ino), {}))
-        try:
-            known.add((_identity(path.parent.stat()), path.name))
-        except OSError:
-            return False
-        return len(known) >= found.st_nlink
-
-    def identities(self) -> set[Identity]:
-        """Return all files with several links that the scan found."""
-        return set(self._names)
-
-    def _add(self, folder: Path) -> None:
-        pending = [folder]
-        while pending:
-            if self._room < 0:
-                self.complete = False
-                return
-            path = pending.pop()
-            try:
-                file = os.open(path, LIST)
-            except OSError:
-                continue
-            try:
-                self._list(file, path, pending)
-            except OSError:
-                continue
-            finally:
-                os.close(file)
-
-    def _list(self, file: int, path: Path, pending: list[Path]) -> None:
-        where = _identity(os.fstat(file))
-        if where in self._seen:
-            return
-        self._seen.add(where)
-        with os.scandir(file) as entries:
-            for entry in entries:
-                self._room -= 1
-                if self._room < 0:
-                    self.complete = False
-                    return
-                if entry.is_dir(follow_symlinks=False):
-                    pending.append(path / entry.name)
-                elif entry.is_file(follow_symlinks=False):
-                    found = entry.stat(follow_symlinks=False)
-                    if has_several(found):
-                        self._names.setdefault(_identity(found), {})[where, entry.name] = path / entry.name
-
-
-def has_several(found: os.stat_result | None) -> bool:
-    """Return whether this is a regular file with several hard links."""
-    return found is not None and found.st_nlink > 1 and stat.S_ISREG(found.st_mode)
-
-
-def _identity(found: os.stat_result) -> Identity:
-    return found.st_dev, found.st_ino
+        return None

@@ -1,0 +1,93 @@
+"""Finds all names of files that have several: their hard links. It is loaded when such a file is found, or a sandbox is made."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from fairlead.config.open_files import LIST, Identity, has_several, identity_of
+
+#: The maximum number of files and folders that a scan looks at.
+_MOST = 300_000
+#: How many seconds a scan stays valid. A file that gets a new link in that time has a later time of change.
+_FRESH = 5.0
+
+
+class HardLinks:
+    """A scan of folders for files with several hard links. It does not follow symbolic links.
+
+    Args:
+        folders: where to scan, at any depth.
+        most: stop after this many files and folders.
+    """
+
+    def __init__(self, folders: Iterable[Path], most: int = _MOST) -> None:
+        #: Whether everything was scanned.
+        self.complete = True
+        self._began = time.time()
+        self._until = time.monotonic() + _FRESH
+        self._room = most
+        self._seen: set[Identity] = set()
+        #: The inner keys are a folder's identity and a name in it, because several paths may lead to the same folder.
+        self._names: dict[Identity, dict[tuple[Identity, str], Path]] = {}
+        for folder in folders:
+            self._add(folder)
+
+    def is_fresh(self, found: os.stat_result | None = None) -> bool:
+        """Return whether the scan is still valid, and valid for a file that was just opened."""
+        return time.monotonic() < self._until and (found is None or found.st_ctime < self._began - 1)
+
+    def names(self, identity: Identity) -> list[Path]:
+        """Return the paths that the scan found for a file with several links."""
+        return list(self._names.get(identity, {}).values())
+
+    def has_all_names(self, path: Path, found: os.stat_result) -> bool:
+        """Return whether the scan found every name of an open file. `path` is one of them."""
+        known = set(self._names.get((found.st_dev, found.st_ino), {}))
+        try:
+            known.add((identity_of(path.parent.stat()), path.name))
+        except OSError:
+            return False
+        return len(known) >= found.st_nlink
+
+    def identities(self) -> set[Identity]:
+        """Return all files with several links that the scan found."""
+        return set(self._names)
+
+    def _add(self, folder: Path) -> None:
+        pending = [folder]
+        while pending:
+            if self._room < 0:
+                self.complete = False
+                return
+            path = pending.pop()
+            try:
+                file = os.open(path, LIST)
+            except OSError:
+                continue
+            try:
+                self._list(file, path, pending)
+            except OSError:
+                continue
+            finally:
+                os.close(file)
+
+    def _list(self, file: int, path: Path, pending: list[Path]) -> None:
+        where = identity_of(os.fstat(file))
+        if where in self._seen:
+            return
+        self._seen.add(where)
+        with os.scandir(file) as entries:
+            for entry in entries:
+                self._room -= 1
+                if self._room < 0:
+                    self.complete = False
+                    return
+                if entry.is_dir(follow_symlinks=False):
+                    pending.append(path / entry.name)
+                elif entry.is_file(follow_symlinks=False):
+                    found = entry.stat(follow_symlinks=False)
+                    if has_several(found):
+                        self._names.setdefault(identity_of(found), {})[where, entry.name] = path / entry.name
