@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -149,6 +150,9 @@ def test_nothing_is_shown_of_a_file_that_may_not_be_read(box: Box) -> None:
     class Closed:
         def check_reading(self, path: Path, found: os.stat_result) -> None:
             raise ToolError("This file is protected.")
+
+        def readable(self, files: Sequence[tuple[str, os.stat_result]]) -> list[bool]:
+            return [False for _ in files]
 
         def check_writing(self, path: Path, found: os.stat_result | None) -> None:
             pass

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -74,12 +76,13 @@ def without_ripgrep(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
     box.workspace.env = {**os.environ, "PATH": str(empty)}
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(12))
 def test_the_results_are_those_of_the_search_without_ripgrep(
     box: Box, walks: None, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     make_tree(box, seed)
     monkeypatch.setattr(ripgrep_walk, "SOON", 60 if seed % 2 else 0)  # ripgrep walks in order, or with all threads
+    monkeypatch.setattr(ripgrep_walk, "MOST_LISTED", 20_000 if seed % 4 < 2 else 1)  # we look for ignore rules, or ripgrep does
     calls = [
         {},
         {"limit": 7},
@@ -143,6 +146,30 @@ def test_files_are_ignored_also_if_the_rules_are_not_given_to_ripgrep(
 
 def test_names_that_ripgrep_should_not_have_printed_show_nothing(box: Box) -> None:
     """As if a folder, a file or ripgrep itself had been replaced during the search."""
+    names = put_strange_files(box)
+    printed = "".join(f"./{name}\\0" if name[0].isalpha() else f"{name}\\0" for name in names)
+    put_lying_ripgrep(box, "--files-with-matches", printed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(grep, "WALKED_FIRST", 0)
+        patch.setattr(ripgrep_walk, "SOON", 0)
+        assert box.call("grep", pattern="needle").text == "fine:1: needle"
+
+
+@pytest.mark.parametrize("lie", [{}, {"line_number": 2}, {"absolute_offset": 1}, {"lines": {"text": "needle inside\n"}}])
+def test_lines_that_ripgrep_should_not_have_printed_are_not_shown(box: Box, walks: None, lie: dict[str, object]) -> None:
+    printed: list[object] = []
+    for name in put_strange_files(box):
+        path = {"path": {"text": f"./{name}" if name[0].isalpha() else name}}
+        text = "needle\n" if name == "fine" else "needle outside\n"
+        match: dict[str, object] = {"lines": {"text": text}, "line_number": 1, "absolute_offset": 0, **lie}
+        printed += [{"type": "begin", "data": path}, {"type": "match", "data": {**path, **match}}]
+        printed += [{"type": "end", "data": {**path, "binary_offset": None}}]
+    put_lying_ripgrep(box, "--sort=path", "".join(json.dumps(each).replace("\\", "\\\\") + "\\n" for each in printed))
+    assert box.call("grep", pattern="needle").text == "fine:1: needle"
+
+
+def put_strange_files(box: Box) -> list[str]:
+    """Put a file, and things that only seem to be files of the folder searched. Return names for all of them."""
     outside = box.cwd.parent / "outside"
     outside.mkdir()
     (outside / "file").write_text("needle outside\n")
@@ -150,16 +177,40 @@ def test_names_that_ripgrep_should_not_have_printed_show_nothing(box: Box) -> No
     (box.cwd / "link").symlink_to(outside / "file")
     (box.cwd / "folder").symlink_to(outside)
     os.mkfifo(box.cwd / "pipe")
+    return ["../outside/file", str(outside / "file"), "./.", "fine", "folder/file", "gone", "link", "pipe"]
+
+
+def put_lying_ripgrep(box: Box, option: str, printed: str) -> None:
+    """Let a program take the place of ripgrep that prints this if it gets an option."""
     programs = box.cwd.parent / "programs"
     programs.mkdir()
-    lying = programs / "rg"
     real = Path(sys.executable).with_name("rg")
-    names = ["fine", "link", "folder/file", "pipe", "../outside/file", str(outside / "file"), "./.", "gone"]
-    printed = "".join(f"./{name}\\0" if name[0].isalpha() else f"{name}\\0" for name in names)
-    lying.write_text(f'#!/bin/sh\ncase "$*" in *--files-with-matches*) printf "{printed}";; *) exec {real} "$@";; esac\n')
+    lying = programs / "rg"
+    lying.write_text(f'#!/bin/sh\ncase "$*" in *{option}*) printf \'{printed}\';; *) exec {real} "$@";; esac\n')
     lying.chmod(0o755)
     box.workspace.env = {"PATH": f"{programs}:{os.environ['PATH']}"}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(grep, "WALKED_FIRST", 0)
-        patch.setattr(ripgrep_walk, "SOON", 0)
-        assert box.call("grep", pattern="needle").text == "fine:1: needle"
+
+
+class _Refusing:
+    """A guard that refuses files with `secret` in their names."""
+
+    def check_reading(self, path: Path, found: os.stat_result) -> None:
+        raise AssertionError("only needed for single files")
+
+    def readable(self, files: Sequence[tuple[str, os.stat_result]]) -> list[bool]:
+        return ["secret" not in path for path, _ in files]
+
+    def check_writing(self, path: Path, found: os.stat_result | None) -> None:
+        raise AssertionError("grep does not write")
+
+
+@pytest.mark.parametrize("rule", ["*.log", "[[:space:]]x\n*.log"], ids=["rules for ripgrep", "other rules"])
+def test_the_search_goes_on_after_files_that_may_not_be_read(box: Box, walks: None, rule: str) -> None:
+    box.workspace.guard = _Refusing()
+    for name in ("a-secret", "b/c-secret", "d", "e/f.log", "e/g", "h"):
+        box.put(name, "needle\n")
+    box.put("e/.gitignore", rule)
+    done = box.call("grep", pattern="needle", limit=1)
+    assert done.text.startswith("d:1: needle\n\n[1 matches limit")
+    assert box.call("grep", pattern="needle", limit=2).text.startswith("d:1: needle\ne/g:1: needle\n\n[2 matches")
+    assert box.call("grep", pattern="needle", limit=3).text == "d:1: needle\ne/g:1: needle\nh:1: needle"

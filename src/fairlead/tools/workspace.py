@@ -23,6 +23,10 @@ class Guard(Protocol):
 
     def check_reading(self, path: Path, found: os.stat_result) -> None: ...
 
+    def readable(self, files: Sequence[tuple[str, os.stat_result]]) -> list[bool]:
+        """Return which of many files may be read: what `check_reading` says of each, for less."""
+        ...
+
     def check_writing(self, path: Path, found: os.stat_result | None) -> None:
         """Refuse a file for writing. `found` is None for a file that does not exist yet."""
         ...
@@ -37,6 +41,9 @@ class LateGuard:
 
     def check_reading(self, path: Path, found: os.stat_result) -> None:
         self._guard().check_reading(path, found)
+
+    def readable(self, files: Sequence[tuple[str, os.stat_result]]) -> list[bool]:
+        return self._guard().readable(files)
 
     def check_writing(self, path: Path, found: os.stat_result | None) -> None:
         self._guard().check_writing(path, found)

@@ -157,7 +157,7 @@ class _Change:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         if not stat.S_ISREG(found.st_mode):
             raise ToolError(f"{self._target} is {kind_of(found.st_mode)}, not a regular file. Write to it in the shell.")
-        # A new file could take its name all the same: not what a read-only file is for.
+        # A new file could still replace it, which would defeat the purpose of a read-only file.
         if not os.access(name, os.W_OK, dir_fd=self._folder):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         return found

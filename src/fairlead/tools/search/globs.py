@@ -36,7 +36,7 @@ class PathGlob:
     def matches(self, parts: Sequence[str]) -> bool:
         names = self._names
         at = name = 0
-        # Where to go on after the last `**` took one folder more; earlier ones never need to be reconsidered.
+        # Where to continue after the last `**` took one folder more; earlier ones never need to be reconsidered.
         retry_at = retry_name = -1
         while at < len(parts):
             matcher = names[name] if name < len(names) else _no_name

@@ -12,8 +12,9 @@ import stat
 import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from itertools import compress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import ToolContext, ToolResult
@@ -24,11 +25,14 @@ from fairlead.tools.files.targets import Target, found_at
 from fairlead.tools.search.globs import chooser
 from fairlead.tools.search.listing import listing
 from fairlead.tools.search.ripgrep_walk import Parts, RipgrepWalk
-from fairlead.tools.search.searchers import Line, PythonSearcher, Ripgrep, Searcher, Wanted
+from fairlead.tools.search.searchers import NOTHING, Line, PythonSearcher, Reported, Ripgrep, Searcher, SearchMatch, Wanted
 from fairlead.tools.search.walk import walk
 from fairlead.tools.workspace import Guard, Workspace
 
 _log = logging.getLogger("fairlead.tools")
+
+#: Files to search, and what ripgrep has said of some of them.
+_Batch: TypeAlias = tuple[list[Parts], Reported]
 
 _LIMIT = 100
 #: No result is that long, so larger numbers mean the same.
@@ -83,15 +87,17 @@ async def search(
         folder = root.real.parent if is_file else root.real
         tree = _Tree(workspace, root.real, glob, stop, respect_ignored)
         async with aclosing(_one_file(root) if is_file else tree.batches(searcher, wanted, cancel)) as batches:
-            async for names in batches:
+            async for names, reported in batches:
                 stop.check()
-                async with aclosing(searcher.search(wanted, folder, names, cancel)) as found:
-                    async for match in found:
-                        if guard is not None and not await guard.allows(folder.joinpath(*match.names), match.file):
-                            continue
-                        report.add(str(root.named if is_file else root.named.joinpath(*match.names)), match.lines)
-                        if report.full:
-                            return
+                async with aclosing(searcher.search(wanted, folder, names, cancel, reported)) as found:
+                    async for matches in found:
+                        if guard is not None:
+                            matches = await guard.readable(folder, matches)
+                        for match in matches:
+                            named = str(root.named)
+                            report.add(named if is_file else os.path.join(named, *match.names), match.lines)  # noqa: PTH118
+                            if report.full:
+                                return
         stop.check()
     finally:
         take_back()
@@ -113,19 +119,17 @@ class _ReadGuard:
         self._guard = guard
         self._was_asked = False
 
-    async def allows(self, path: Path, found: os.stat_result) -> bool:
+    async def readable(self, folder: Path, found: list[SearchMatch]) -> list[SearchMatch]:
+        """Return what was found in the files that may be read."""
         # In a thread, if it may take long: the first time, and for a file with hard links, which may be in many folders.
-        if self._was_asked and found.st_nlink == 1:
-            return self._may_be_read(path, found)
+        if self._was_asked and all(match.file.st_nlink == 1 for match in found):
+            return self._readable(folder, found)
         self._was_asked = True
-        return await asyncio.to_thread(self._may_be_read, path, found)
+        return await asyncio.to_thread(self._readable, folder, found)
 
-    def _may_be_read(self, path: Path, found: os.stat_result) -> bool:
-        try:
-            self._guard.check_reading(path, found)
-        except ToolError:
-            return False
-        return True
+    def _readable(self, folder: Path, found: list[SearchMatch]) -> list[SearchMatch]:
+        files = [(os.path.join(folder, *match.names), match.file) for match in found]  # noqa: PTH118 (many)
+        return list(compress(found, self._guard.readable(files)))
 
 
 def _is_file(workspace: Workspace, root: Target) -> bool:
@@ -142,8 +146,8 @@ def _is_file(workspace: Workspace, root: Target) -> bool:
     return False
 
 
-async def _one_file(root: Target) -> AsyncGenerator[list[Parts], None]:
-    yield [(root.real.name,)]
+async def _one_file(root: Target) -> AsyncGenerator[_Batch, None]:
+    yield [(root.real.name,)], NOTHING
 
 
 class _Tree:
@@ -159,29 +163,30 @@ class _Tree:
         #: The last entry that was walked over; None at the end.
         self._last: Parts | None = ()
 
-    async def batches(self, searcher: Searcher, wanted: Wanted, cancel: CancelToken) -> AsyncGenerator[list[Parts], None]:
-        """Yield lists of files, each for one process.
+    async def batches(self, searcher: Searcher, wanted: Wanted, cancel: CancelToken) -> AsyncGenerator[_Batch, None]:
+        """Yield lists of files, each for one process at most.
 
         The files of a small tree come from our own walk. In a larger one, ripgrep walks the whole tree, much faster, and names
         the files that match.
         """
         size = searcher.batch
         first = await asyncio.to_thread(self._walk_on, size, WALKED_FIRST) if WALKED_FIRST else []
+        after: Parts = ()
         if self._last is not None and isinstance(searcher, Ripgrep):
             ripgrep = RipgrepWalk(searcher, self._workspace, self._root, wanted, self._glob, cancel)
-            found, after = await ripgrep.first_matching(respect_ignored=self._respect_ignored), ()
-            if found is not None:
-                while True:
-                    for at in range(0, len(found.files), size):
-                        yield found.files[at : at + size]
-                    if found.complete:
-                        return
-                    after = found.files[-1] if found.files else after
-                    found = await ripgrep.matching(after)
+            found = await ripgrep.first_matching(respect_ignored=self._respect_ignored)
+            while found is not None:
+                for at in range(0, len(found.files), size):
+                    yield found.files[at : at + size], found.reported
+                if found.complete:
+                    return
+                after = found.files[-1] if found.files else after
+                found = await ripgrep.matching(after)
             _log.debug("ripgrep cannot apply the ignore rules of %s; the slower walk continues", self._root)
-        yield first
+        yield [names for names in first if names > after], NOTHING
         while self._last is not None:
-            yield await asyncio.to_thread(self._walk_on, size)
+            files = await asyncio.to_thread(self._walk_on, size)
+            yield [names for names in files if names > after], NOTHING
 
     def _walk_on(self, files: int, entries: int | None = None) -> list[Parts]:
         """Return the next files, as many as are wanted, among the next entries."""

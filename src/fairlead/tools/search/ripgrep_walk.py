@@ -1,8 +1,8 @@
 """Finds the files of a tree that match, with the walk and all threads of ripgrep.
 
-Only names are taken from ripgrep here. What is shown of a file is read by descriptor afterwards (`searchers.Ripgrep`), so a
-name that has become a link, or that belongs to a protected file, shows nothing. ripgrep reads no .gitignore by itself either:
-a named pipe would block it, and a link could lead anywhere. It gets the rules that we have read.
+What ripgrep says here of a file is a hint. What is shown is read by descriptor afterwards (`searchers.Ripgrep`), so a name that
+has become a link, or that belongs to a protected file, shows nothing. ripgrep reads no .gitignore by itself either: a named
+pipe would block it, and a link could lead anywhere. It gets the rules that we have read.
 """
 
 from __future__ import annotations
@@ -10,31 +10,30 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import AsyncGenerator, Generator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from pathlib import Path
-from typing import BinaryIO, TypeAlias
+from typing import BinaryIO, TypeAlias, TypeVar
 
-import msgspec
 from msgspec import Struct
 
 from fairlead.core.runtime import CancelToken
 from fairlead.tools.search.globs import alternatives, chooser
+from fairlead.tools.search.processes import ReportedLine, SearchProcess, search_process
 from fairlead.tools.search.searchers import (
     OPEN_FILES,
     Ripgrep,
-    RipgrepEvent,
-    SearchProcess,
     Wanted,
     check_ripgrep,
     ripgrep_pattern,
-    search_process,
+    ripgrep_report,
 )
-from fairlead.tools.search.walk import TreeRules, marks_of, rules_above
+from fairlead.tools.search.walk import IgnoreRules, TreeRules, marks_below, marks_of, rules_above
 from fairlead.tools.workspace import Workspace
 
 #: The names that lead to a file from the folder searched.
 Parts: TypeAlias = tuple[str, ...]
+_T = TypeVar("_T")
 
 #: What is never searched, at any depth and at the root of the file system.
 _NEVER = ["--glob=!.git"]
@@ -44,12 +43,12 @@ _MARKS = ["--glob=.gitignore", "--glob=.git", "--glob=**/.git/HEAD", "--glob=!**
 #: Folders with a .gitignore or a .git, and rules in them; more are left to the slower walk.
 _MOST_MARKED = 20_000
 _MOST_RULES = 2_000
-#: What makes ripgrep walk in order and name a file as soon as it matches. Only lines of a report are printed at once.
-_IN_ORDER = ["--sort=path", "--json", "--line-buffered", "--max-count=1"]
-#: How the report of a file with matches begins.
-_BEGINNING = b'{"type":"begin"'
-#: Seconds between two looks at what it has named.
-_PAUSE = 0.003
+#: Seconds after which one looks for other ignore rules than those of the root while ripgrep still searches with these.
+_HEAD_START = 0.02
+#: Entries of a tree that are looked at here for marks. In a larger one ripgrep does that, with all threads.
+MOST_LISTED = 20_000
+#: Bytes of lines in ripgrep's report that are held; those of other files are read again.
+_MOST_REPORTED = 4 * 1024 * 1024
 #: Seconds for which ripgrep walks with one thread, before it walks with all of them.
 SOON = 0.2
 #: Names that are held at once. Past twice as many, only the first ones are kept.
@@ -65,6 +64,8 @@ class Candidates(Struct):
 
     files: list[Parts]
     complete: bool
+    #: What ripgrep has said of some of them.
+    reported: Mapping[Parts, Sequence[ReportedLine]] = {}
 
 
 class _Rules(Struct):
@@ -74,7 +75,11 @@ class _Rules(Struct):
     text: str
 
     def ignore(self, name: Parts) -> bool:
-        return self.tree is not None and self.tree.ignores_file(name)
+        return self.text != "" and self.tree is not None and self.tree.ignores_file(name)
+
+
+#: Stands for the rules of a tree with more entries than are looked at here.
+_TOO_MANY = _Rules(None, "")
 
 
 class RipgrepWalk:
@@ -91,34 +96,50 @@ class RipgrepWalk:
         self._glob = glob
         self._is_chosen = chooser(glob)
         self._cancel = cancel
-        self._rules = _Rules(None, "")
+        self._outer = IgnoreRules()
+        #: The rules of the whole tree, once they are known.
+        self._rules: _Rules | None = None
         self._was_late = False
 
     async def first_matching(self, *, respect_ignored: bool) -> Candidates | None:
         """Return the first files that match, as far as they are found soon; None if ripgrep cannot do the walk.
 
-        Raises ToolError if ripgrep fails. In most trees only the root has ignore rules. So the search begins with those, while
-        another process looks for others. If there are any, it begins again.
+        Raises ToolError if ripgrep fails. In most trees only the root has ignore rules. So the search begins with those, and is
+        repeated if there turn out to be others.
         """
         if self._workspace.sandbox is not None and not self._root.is_relative_to(self._cwd):
             return None  # a sandbox may show something else under that name
         if not respect_ignored:
+            self._rules = _Rules(None, "")
             return await self._search_in_order(self._rules)
-        guess = await asyncio.to_thread(self._read_rules, {(): marks_of(self._root)})
-        early = None if guess is None else asyncio.create_task(self._search_in_order(guess))
+        guess = await asyncio.to_thread(self._guess_rules)
+        if guess is None:
+            return await self._search_again()
+        early = asyncio.create_task(self._search_in_order(guess))
         try:
-            rules = await self._find_rules()
+            await asyncio.wait((early,), timeout=_HEAD_START)
+            until: Parts | None = None
+            if early.done() and not (found := early.result()).complete and found.files:
+                until = found.files[-1]  # what comes after it cannot change which files come before it
+            rules = await self._find_rules(until)
             if rules is None:
                 return None
-            self._rules = rules
-            if early is not None and guess is not None and guess.text == rules.text:
-                found = await early
-                return Candidates([name for name in found.files if not rules.ignore(name)], found.complete)
+            if until is None:
+                self._rules = rules
+            if guess.text == rules.text:
+                return await early
         finally:
-            if early is not None:
-                early.cancel()
-                await asyncio.gather(early, return_exceptions=True)
-        return await self._search_in_order(rules)
+            early.cancel()
+            await asyncio.gather(early, return_exceptions=True)
+        return await self._search_again()
+
+    async def _search_again(self) -> Candidates | None:
+        rules = await self._all_rules()
+        return None if rules is None else await self._search_in_order(rules)
+
+    async def _all_rules(self) -> _Rules | None:
+        self._rules = self._rules or await self._find_rules()
+        return self._rules
 
     async def _search_in_order(self, rules: _Rules) -> Candidates:
         """Let ripgrep walk in order, with one thread, so that it ends when there are enough files.
@@ -126,28 +147,41 @@ class RipgrepWalk:
         That is much less work for a common pattern, and takes longer in a large tree without matches.
         """
         found: list[Parts] = []
-        options = [*_IN_ORDER, *_NEVER, *_names_alone(self._glob), *ripgrep_pattern(self._wanted)]
+        reported: dict[Parts, Sequence[ReportedLine]] = {}
+        matches, room = 0, _MOST_REPORTED
+        options = ["--sort=path", *_NEVER, *_names_alone(self._glob), *ripgrep_report(self._wanted)]
         self._was_late = False
-        async with aclosing(self._run(options, rules.text, SOON)) as names:
-            async for name in names:
-                if not self._is_chosen(name) or rules.ignore(name):
+        async with aclosing(self._run(SearchProcess.report, options, rules.text, SOON)) as files:
+            async for file in files:
+                name = _parts(file.path)
+                if name is None or not self._is_chosen(name) or rules.ignore(name):
                     continue
                 if found and name < found[-1]:  # names that are not Unicode have another order here
                     return Candidates([], complete=False)
                 found.append(name)
-                if len(found) >= self._wanted.limit:
-                    return Candidates(found, complete=False)
-        return Candidates(found, complete=not self._was_late)
+                matches += sum(line.matches for line in file.lines)
+                room -= sum(len(line.raw) for line in file.lines)
+                if room >= 0:
+                    reported[name] = file.lines
+                if matches >= self._wanted.limit:
+                    return Candidates(found, complete=False, reported=reported)
+        return Candidates(found, complete=not self._was_late, reported=reported)
 
-    async def matching(self, after: Parts) -> Candidates:
-        """Return the first files after `after` that match. Raises ToolError if ripgrep fails."""
+    async def matching(self, after: Parts) -> Candidates | None:
+        """Return the first files after `after` that match; None if ripgrep cannot do the walk.
+
+        Raises ToolError if ripgrep fails.
+        """
+        rules = await self._all_rules()
+        if rules is None:
+            return None
         most = max(MOST_NAMES, min(self._wanted.limit, 10 * MOST_NAMES))
         found: list[Parts] = []
         last: Parts | None = None  # nothing after it is kept
         options = ["--null", "--files-with-matches", *_NEVER, *_names_alone(self._glob), *ripgrep_pattern(self._wanted)]
-        async with aclosing(self._run(options, self._rules.text)) as names:
+        async with aclosing(self._run(_names, options, rules.text)) as names:
             async for name in names:
-                if name <= after or not self._is_chosen(name) or self._rules.ignore(name):
+                if name <= after or not self._is_chosen(name) or rules.ignore(name):
                     continue
                 if last is None or name < last:
                     found.append(name)
@@ -156,60 +190,85 @@ class RipgrepWalk:
                     last = found[-1]
         return Candidates(sorted(found), complete=last is None)
 
-    async def _find_rules(self) -> _Rules | None:
-        """Find out which files are ignored; None if ripgrep cannot tell. Raises ToolError if ripgrep fails."""
-        marked: dict[Parts, set[str]] = {}
-        async with aclosing(self._run(["--null", "--no-config", "--no-messages", "--files", *_MARKS])) as names:
+    async def _find_rules(self, until: Parts | None = None) -> _Rules | None:
+        """Find out which files are ignored, as far as the file `until`; None if ripgrep cannot tell.
+
+        Raises ToolError if ripgrep fails.
+        """
+        rules = await asyncio.to_thread(self._list_rules, until)
+        if rules is not _TOO_MANY:
+            return rules
+        marked = await self._find_marks()
+        return None if marked is None else await asyncio.to_thread(self._read_rules, marked)
+
+    def _list_rules(self, until: Parts | None) -> _Rules | None:
+        marked = marks_below(self._root, self._outer, until, MOST_LISTED)
+        return _TOO_MANY if marked is None else self._read_rules(marked)
+
+    async def _find_marks(self) -> dict[Parts, list[str]] | None:
+        """Do what `marks_below` does, with ripgrep. Returns None if too many folders are marked."""
+        marked: dict[Parts, list[str]] = {}
+        options = ["--null", "--no-config", "--no-messages", "--files", *_MARKS]
+        async with aclosing(self._run(_names, options)) as names:
             async for name in names:
                 folder, mark = (name[:-2], ".git") if name[-1] == "HEAD" else (name[:-1], name[-1])
-                marked.setdefault(folder, set()).add(mark)
+                marked.setdefault(folder, []).append(mark)
                 if len(marked) > _MOST_MARKED:
                     return None
-        return await asyncio.to_thread(self._read_rules, marked)
+        return marked
+
+    def _guess_rules(self) -> _Rules | None:
+        """Return the rules from outside the tree and from its root."""
+        self._outer = rules_above(self._root, self._cwd)
+        return self._read_rules({(): marks_of(self._root)})
 
     def _read_rules(self, marked: Mapping[Parts, Iterable[str]]) -> _Rules | None:
-        tree = TreeRules(self._root, rules_above(self._root, self._cwd), marked)
+        tree = TreeRules(self._root, self._outer, marked)
         text = tree.for_ripgrep(_MOST_RULES)
         return None if text is None else _Rules(tree, text)
 
-    async def _run(self, options: Sequence[str], rules: str = "", deadline: float | None = None) -> AsyncGenerator[Parts, None]:
-        """Run ripgrep in the tree, for at most `deadline` seconds. Yields the names that it prints, in no order."""
+    async def _run(
+        self,
+        read: Callable[[SearchProcess], AsyncGenerator[_T, None]],
+        options: Sequence[str],
+        rules: str = "",
+        deadline: float | None = None,
+    ) -> AsyncGenerator[_T, None]:
+        """Run ripgrep in the tree, for at most `deadline` seconds. Yields what it prints, as `read` understands it."""
         command = [self._ripgrep.program, "--hidden", "--no-ignore", *options]
         if self._root == Path("/"):
             command += _NEVER_AT_ROOT
         with _open_file(rules) as file:
             passed = [file.fileno()] if file is not None else []
             command += [f"--ignore-file={OPEN_FILES}/{number}" for number in passed]
-            command = await asyncio.to_thread(self._workspace.confined, [*command, "--", "."], self._root)
+            command += ["--", "."]
+            if self._workspace.sandbox is not None:
+                command = await asyncio.to_thread(self._workspace.confined, command, self._root)
             async with search_process(
                 command, self._cancel, env=self._ripgrep.env, deadline=deadline, pass_fds=passed, cwd=self._root
             ) as process:
-                names = _names_in_report(process) if "--json" in options else _names(process)
-                async with aclosing(names):
-                    async for name in names:
-                        parts = tuple(os.fsdecode(name).removeprefix("./").split("/"))
-                        if not _NOT_BELOW.intersection(parts):
-                            yield parts
+                async with aclosing(read(process)) as printed:
+                    async for each in printed:
+                        yield each
                 self._was_late |= process.late
                 await check_ripgrep(process, self._cancel)
 
 
-async def _names(process: SearchProcess) -> AsyncGenerator[bytes, None]:
-    """Yield the names that ripgrep prints, each with a NUL after it. It prints many at once."""
+async def _names(process: SearchProcess) -> AsyncGenerator[Parts, None]:
+    """Yield the names that ripgrep prints, each with a NUL after it, in no order. It prints many at once."""
     rest = b""
     async with aclosing(process.blocks()) as blocks:
         async for block in blocks:
             *names, rest = (rest + block).split(b"\0")
             for name in names:
-                yield name
+                if (parts := _parts(name)) is not None:
+                    yield parts
 
 
-async def _names_in_report(process: SearchProcess) -> AsyncGenerator[bytes, None]:
-    """Yield the names of the files with matches in ripgrep's report, each as soon as there is one."""
-    async with aclosing(process.lines(_PAUSE)) as lines:
-        async for line in lines:
-            if line.startswith(_BEGINNING):
-                yield msgspec.json.decode(line, type=RipgrepEvent).data.path.raw()
+def _parts(name: bytes) -> Parts | None:
+    """Return the names that lead to a file from the folder searched; None if they would lead out of it."""
+    parts = tuple(os.fsdecode(name).removeprefix("./").split("/"))
+    return None if _NOT_BELOW.intersection(parts) else parts
 
 
 def _names_alone(glob: str) -> list[str]:

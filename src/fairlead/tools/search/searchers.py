@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import builtins
-import contextlib
 import errno
 import os
 import stat
 import sys
-from asyncio.subprocess import DEVNULL, PIPE, Process
-from base64 import b64decode
+from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from itertools import groupby
@@ -20,23 +17,21 @@ from typing import Protocol, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from fairlead.config.child_guard import child_guard
 from fairlead.config.open_files import READ, opened_folder
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import ToolError
+from fairlead.tools.search.processes import ReportedLine, SearchProcess, search_process
 
-#: Open files by the paths that ripgrep gets: the names that lead to each from the folder searched, and its status.
-Opened: TypeAlias = dict[str, tuple[tuple[str, ...], os.stat_result]]
+#: What ripgrep has said of files before, by their names.
+Reported: TypeAlias = Mapping[tuple[str, ...], Sequence[ReportedLine]]
+NOTHING: Reported = {}
 #: Wraps a command so that it cannot read protected files. It may look through many files, so it is called in a thread.
 KeepIn: TypeAlias = Callable[[Sequence[str]], list[str]]
 
 #: Seconds that Python's `re` may take; with some patterns it would never end.
 PYTHON_DEADLINE = 20.0
-#: The longest line of a searcher's report that is read.
-_LONGEST = 64 * 1024 * 1024
-_BLOCK = 64 * 1024
-#: Seconds in which a searcher ends that has closed its output.
-_MOMENT = 1.0
+#: Bytes of a file that are read here, to see whether it has the lines that were reported.
+_MOST_CONFIRMED = 1024 * 1024
 #: Where open files have paths.
 OPEN_FILES = "/proc/self/fd" if sys.platform.startswith("linux") else "/dev/fd"
 
@@ -94,12 +89,13 @@ class Searcher(Protocol):
     batch: int
 
     def search(
-        self, wanted: Wanted, folder: Path, files: Sequence[tuple[str, ...]], cancel: CancelToken
-    ) -> AsyncGenerator[SearchMatch, None]:
-        """Yield what is found in files of a folder, in the order given.
+        self, wanted: Wanted, folder: Path, files: Sequence[tuple[str, ...]], cancel: CancelToken, reported: Reported = NOTHING
+    ) -> AsyncGenerator[list[SearchMatch], None]:
+        """Yield what is found in files of a folder, in the order given, one or several at a time.
 
         `folder` is a real path, and the files are names from there on; a file that is, or is behind, a link is not read. Binary
-        files are skipped. Raises ToolError if the pattern cannot be used.
+        files are skipped. A file need not be searched if it has the lines that are `reported`. Raises ToolError if the pattern
+        cannot be used.
         """
         ...
 
@@ -123,43 +119,40 @@ class Ripgrep:
         return Path(OPEN_FILES).is_dir()
 
     async def search(
-        self, wanted: Wanted, folder: Path, files: Sequence[tuple[str, ...]], cancel: CancelToken
-    ) -> AsyncGenerator[SearchMatch, None]:
-        opened: Opened = {}
-        opening = asyncio.create_task(asyncio.to_thread(_open_all, folder, files, opened))
+        self, wanted: Wanted, folder: Path, files: Sequence[tuple[str, ...]], cancel: CancelToken, reported: Reported = NOTHING
+    ) -> AsyncGenerator[list[SearchMatch], None]:
+        opened = _OpenedFiles(reported)
+        opening = asyncio.create_task(asyncio.to_thread(opened.open, folder, files))
         try:
-            numbers = await asyncio.shield(opening)
+            await asyncio.shield(opening)
         except asyncio.CancelledError:
-            opening.add_done_callback(_close_opened)
+            opening.add_done_callback(opened.close_after)
             raise
         try:
-            if opened:
-                async with aclosing(self._search(wanted, opened, numbers, cancel)) as found:
-                    async for match in found:
-                        yield match
+            if opened.by_path:
+                async with aclosing(self._search(wanted, opened, cancel)) as found:
+                    async for matches in found:
+                        yield matches
+            if rest := opened.confirmed_before(None):
+                yield rest
         finally:
-            _close_all(numbers)
+            opened.close()
 
-    async def _search(
-        self, wanted: Wanted, opened: Opened, numbers: list[int], cancel: CancelToken
-    ) -> AsyncGenerator[SearchMatch, None]:
-        options = ["--json", "--threads=1", f"--max-count={wanted.limit}", f"--context={wanted.context}"]
-        command = [self.program, *options, *ripgrep_pattern(wanted), "--", *opened]
-        lines: list[Line] = []
+    async def _search(self, wanted: Wanted, opened: _OpenedFiles, cancel: CancelToken) -> AsyncGenerator[list[SearchMatch], None]:
+        command = [self.program, "--threads=1", *ripgrep_report(wanted), "--", *opened.by_path]
         command = await asyncio.to_thread(self._keep_in, command)
-        async with search_process(command, cancel, env=self.env, pass_fds=numbers) as child:
-            async for raw in child.lines():
-                event = msgspec.json.decode(raw, type=RipgrepEvent)
-                data = event.data
-                if event.type in ("match", "context"):
-                    text = data.lines.raw().decode("utf-8", "replace").rstrip("\r\n")
-                    lines.append(Line(data.line_number or 0, text, event.type == "match"))
-                elif event.type == "end":
-                    if lines and data.binary_offset is None:
-                        names, file = opened[os.fsdecode(data.path.raw())]
-                        yield SearchMatch(names, lines, file)
-                    lines = []
+        async with search_process(command, cancel, env=self.env, pass_fds=opened.numbers) as child:
+            async with aclosing(child.report()) as files:
+                async for file in files:
+                    index, names, status = opened.by_path[os.fsdecode(file.path)]
+                    found = SearchMatch(names, _shown(file.lines), status)
+                    yield [*opened.confirmed_before(index), found]
             await check_ripgrep(child, cancel)
+
+
+def ripgrep_report(wanted: Wanted) -> list[str]:
+    """Return the options that make ripgrep look for a pattern and report what `SearchProcess.report` reads."""
+    return ["--json", f"--max-count={wanted.limit}", f"--context={wanted.context}", *ripgrep_pattern(wanted)]
 
 
 def ripgrep_pattern(wanted: Wanted) -> list[str]:
@@ -190,8 +183,8 @@ class PythonSearcher:
         self._keep_in = keep_in
 
     async def search(
-        self, wanted: Wanted, folder: Path, files: Sequence[tuple[str, ...]], cancel: CancelToken
-    ) -> AsyncGenerator[SearchMatch, None]:
+        self, wanted: Wanted, folder: Path, files: Sequence[tuple[str, ...]], cancel: CancelToken, reported: Reported = NOTHING
+    ) -> AsyncGenerator[list[SearchMatch], None]:
         # The same modules as here, without the start-up costs and side effects of site-packages.
         code = f"import sys; sys.path[:] = {sys.path!r}; from fairlead.tools.search.python_grep import main; main()"
         command = [sys.executable, "-I", "-S", "-c", code]
@@ -205,7 +198,7 @@ class PythonSearcher:
                 found = decode(raw)
                 if found.error is not None:
                     raise ToolError(f"The pattern cannot be used. {found.error}")
-                yield SearchMatch(files[found.index], found.lines, os.stat_result(found.file))
+                yield [SearchMatch(files[found.index], found.lines, os.stat_result(found.file))]
             if child.late:
                 raise ToolError(
                     f"The search was stopped after {PYTHON_DEADLINE:g} seconds."
@@ -215,177 +208,84 @@ class PythonSearcher:
                 raise ToolError(f"The search failed: {await child.problem()}")
 
 
-def _open_all(folder: Path, files: Sequence[tuple[str, ...]], opened: Opened) -> list[int]:
-    """Open files for another program and add them to `opened`, by the paths that the program gets.
+class _OpenedFiles:
+    """Files that are open for ripgrep, except those that have the lines that it has `reported` already."""
 
-    Returns their descriptors. Leaves out files that do not exist or cannot be read. Raises ToolError if too many files are open.
-    """
-    numbers: list[int] = []
-    try:
-        for inner, together in groupby(files, key=lambda names: names[:-1]):
-            try:
-                with opened_folder(folder.joinpath(*inner)) as base:
-                    for names in together:
-                        _open_into(opened, numbers, base, names)
-            except OSError as error:  # the folder is gone, or has become a link
-                if error.errno in (errno.EMFILE, errno.ENFILE):
-                    raise ToolError(f"The search failed: {os.strerror(error.errno).lower()}.") from error
-    except BaseException:
-        _close_all(numbers)
-        raise
-    return numbers
+    def __init__(self, reported: Reported) -> None:
+        self._reported = reported
+        #: The paths that ripgrep gets: the position of each file in the search, its names, and its status.
+        self.by_path: dict[str, tuple[int, tuple[str, ...], os.stat_result]] = {}
+        self.numbers: list[int] = []
+        self._confirmed: deque[tuple[int, SearchMatch]] = deque()
 
+    def open(self, folder: Path, files: Sequence[tuple[str, ...]]) -> None:
+        """Open files of a folder. Leaves out those that do not exist or cannot be read, and whatever is behind a link.
 
-def _close_opened(opening: asyncio.Task[list[int]]) -> None:
-    """Close the files of a search that was cancelled."""
-    if not opening.cancelled() and opening.exception() is None:
-        _close_all(opening.result())
-
-
-def _close_all(numbers: Sequence[int]) -> None:
-    for number in numbers:
-        os.close(number)
-
-
-def _open_into(opened: Opened, numbers: list[int], base: int, names: tuple[str, ...]) -> None:
-    try:
-        number = os.open(names[-1], READ, dir_fd=base)
-    except OSError as error:
-        if error.errno in (errno.EMFILE, errno.ENFILE):
+        Raises ToolError if too many files are open.
+        """
+        try:
+            for inner, together in groupby(enumerate(files), key=lambda each: each[1][:-1]):
+                try:
+                    with opened_folder(folder.joinpath(*inner)) as base:
+                        for index, names in together:
+                            self._open_in(base, index, names)
+                except OSError as error:  # the folder is gone, or has become a link
+                    if error.errno in (errno.EMFILE, errno.ENFILE):
+                        raise ToolError(f"The search failed: {os.strerror(error.errno).lower()}.") from error
+        except BaseException:
+            self.close()
             raise
-        return
-    numbers.append(number)
-    found = os.fstat(number)
-    if stat.S_ISREG(found.st_mode):
-        opened[f"{OPEN_FILES}/{number}"] = names, found
+
+    def _open_in(self, base: int, index: int, names: tuple[str, ...]) -> None:
+        try:
+            number = os.open(names[-1], READ, dir_fd=base)
+        except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                raise
+            return
+        self.numbers.append(number)
+        status = os.fstat(number)
+        if not stat.S_ISREG(status.st_mode):
+            return
+        lines = self._reported.get(names)
+        if lines and _has_lines(number, lines):
+            os.close(self.numbers.pop())
+            self._confirmed.append((index, SearchMatch(names, _shown(lines), status)))
+        else:
+            self.by_path[f"{OPEN_FILES}/{number}"] = index, names, status
+
+    def confirmed_before(self, index: int | None) -> list[SearchMatch]:
+        """Return what is found in the files before this position that need not be searched, each once; without one, in all."""
+        found: list[SearchMatch] = []
+        while self._confirmed and (index is None or self._confirmed[0][0] < index):
+            found.append(self._confirmed.popleft()[1])
+        return found
+
+    def close_after(self, opening: asyncio.Task[None]) -> None:
+        """Close the files of a search that was cancelled."""
+        if not opening.cancelled() and opening.exception() is None:
+            self.close()
+
+    def close(self) -> None:
+        for number in self.numbers:
+            os.close(number)
+        self.numbers.clear()
 
 
-class _Text(Struct):
-    """Text in ripgrep's report: as it is, or in base64 if it is not UTF-8."""
-
-    text: str | None = None
-    bytes: str | None = None
-
-    def raw(self) -> builtins.bytes:
-        return self.text.encode() if self.text is not None else b64decode(self.bytes or "")
-
-
-class _Data(Struct):
-    path: _Text = msgspec.field(default_factory=_Text)
-    lines: _Text = msgspec.field(default_factory=_Text)
-    line_number: int | None = None
-    binary_offset: int | None = None
+def _has_lines(number: int, lines: Sequence[ReportedLine]) -> bool:
+    """Return whether an open file has lines with these numbers and bytes. False if they are too far into it to be read here."""
+    end = lines[-1].offset + len(lines[-1].raw)
+    if end > _MOST_CONFIRMED:
+        return False
+    data = os.pread(number, end, 0)
+    at, count = 0, 1
+    for line in lines:
+        count += data.count(b"\n", at, line.offset)
+        at = line.offset
+        if count != line.number or not data.startswith(line.raw, at):
+            return False
+    return True
 
 
-class RipgrepEvent(Struct):
-    """A line of ripgrep's report."""
-
-    type: str
-    data: _Data
-
-
-class SearchProcess:
-    """A running searcher."""
-
-    def __init__(self, process: Process, stdin: bytes | None) -> None:
-        assert process.stderr is not None
-        self.process = process
-        #: It was killed at its deadline.
-        self.late = False
-        self._errors = asyncio.create_task(process.stderr.read())
-        self._feeding = asyncio.create_task(self._feed(stdin))
-
-    async def lines(self, pause: float = 0) -> AsyncGenerator[bytes, None]:
-        """Yield the lines of the output. Raises ToolError if one is too long. For `pause`, see `blocks`."""
-        parts: list[bytes] = []
-        size = 0
-        async with aclosing(self.blocks(pause)) as blocks:
-            async for block in blocks:
-                first, *lines = block.split(b"\n")
-                parts.append(first)
-                size += len(first)
-                if size > _LONGEST:
-                    raise ToolError(f"A line that matches is longer than {_LONGEST} bytes. Search in the shell instead.")
-                if lines:
-                    yield b"".join(parts)
-                    parts = [lines.pop()]
-                    size = len(parts[0])
-                for line in lines:
-                    yield line
-        # A line without an end is what a searcher was writing when it was killed.
-
-    async def blocks(self, pause: float = 0) -> AsyncGenerator[bytes, None]:
-        """Yield the output, in pieces of any length. With `pause`, wait so many seconds between them, so that they are few."""
-        assert self.process.stdout is not None
-        while block := await self.process.stdout.read(_BLOCK):
-            yield block
-            if pause:
-                await asyncio.sleep(pause)
-
-    async def problem(self) -> str:
-        """Return what it said on stderr."""
-        return (await self._errors).decode("utf-8", "replace").strip()
-
-    def kill(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            self.process.kill()
-
-    def kill_late(self) -> None:
-        self.late = True
-        self.kill()
-
-    async def end(self) -> None:
-        assert self.process.stdout is not None
-        if self.process.stdout.at_eof():  # it ends by itself, and to kill it meanwhile could take its exit code
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_MOMENT):
-                    await self.process.wait()
-        if self.process.returncode is None:
-            self.kill()
-        await asyncio.gather(self._feeding, self._errors, return_exceptions=True)
-        await self.process.wait()
-
-    async def _feed(self, data: bytes | None) -> None:
-        if self.process.stdin is not None and data is not None:
-            with contextlib.suppress(ConnectionError):
-                self.process.stdin.write(data)
-                await self.process.stdin.drain()
-            self.process.stdin.close()
-
-
-@contextlib.asynccontextmanager
-async def search_process(
-    command: Sequence[str],
-    cancel: CancelToken,
-    *,
-    stdin: bytes | None = None,
-    env: Mapping[str, str] | None = None,
-    deadline: float | None = None,
-    pass_fds: Sequence[int] = (),
-    cwd: Path | None = None,
-) -> AsyncGenerator[SearchProcess, None]:
-    """A child process that does not outlive the block, nor `deadline` seconds, nor the run."""
-    try:
-        process = await asyncio.create_subprocess_exec(
-            *command,
-            stdin=DEVNULL if stdin is None else PIPE,
-            stdout=PIPE,
-            stderr=PIPE,
-            env=env,
-            pass_fds=pass_fds,
-            cwd=cwd,
-        )
-    except OSError as error:
-        raise ToolError(f"{command[0]} could not be started: {error.strerror}.") from error
-    child_guard.add(process.pid, is_group=False)
-    child = SearchProcess(process, stdin)
-    take_back = cancel.on_fire(child.kill)
-    timer = None if deadline is None else asyncio.get_running_loop().call_later(deadline, child.kill_late)
-    try:
-        yield child
-    finally:
-        take_back()
-        if timer is not None:
-            timer.cancel()
-        await child.end()
-        child_guard.remove(process.pid)
+def _shown(lines: Sequence[ReportedLine]) -> list[Line]:
+    return [Line(line.number, line.raw.decode("utf-8", "replace").rstrip("\r\n"), line.matches) for line in lines]

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from fairlead.config.open_files import LIST, open_below, open_real
@@ -23,6 +24,7 @@ _LONGEST = 1024 * 1024
 #: Patterns that ripgrep reads as we do. Braces are escaped for it; brackets may hold only plain characters.
 _SAME_IN_RIPGREP = re.compile(r"(?:[^\\\[\]\s]|[ \t]|\\[^\r\n]|\[[!^]?[\w.-]+\])+")
 _BRACES = re.compile(r"(\\.)|([{}])")
+_MARKS = (".gitignore", ".git")
 _SPECIAL = re.compile(r"[*?\[\]{}\\]")
 
 
@@ -186,7 +188,39 @@ def rules_above(folder: Path, stop: Path) -> IgnoreRules:
 
 def marks_of(folder: Path) -> list[str]:
     """Return which of `.gitignore` and `.git` a folder holds."""
-    return [name for name in (".gitignore", ".git") if os.path.lexists(folder / name)]
+    return [name for name in _MARKS if os.path.lexists(folder / name)]
+
+
+def marks_below(
+    root: Path, outer: IgnoreRules, until: tuple[str, ...] | None, most: int
+) -> dict[tuple[str, ...], list[str]] | None:
+    """Return which folders of a tree hold a `.gitignore` or a `.git`, and which of them, without ignored folders.
+
+    Folders that come after the file `until` in a walk are left out. Returns None if there are more than `most` entries.
+    """
+    marked: dict[tuple[str, ...], list[str]] = {}
+    pending: list[tuple[tuple[str, ...], IgnoreRules]] = [((), outer)]
+    while pending:
+        parts, rules = pending.pop()
+        path = root.joinpath(*parts)
+        try:
+            with os.scandir(path) as found:
+                entries = list(islice(found, most + 1))
+        except OSError:
+            continue
+        most -= len(entries)
+        if most < 0:
+            return None
+        marks = [entry.name for entry in entries if entry.name in _MARKS]
+        if marks:
+            marked[parts] = marks
+        inside = rules.inside(path.name, path, marks)
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False) and entry.name != ".git":
+                folder = (*parts, entry.name)
+                if (until is None or folder <= until) and not inside.ignores(entry.name, is_folder=True):
+                    pending.append((folder, inside))
+    return marked
 
 
 def _is_repository(folder: Path) -> bool:

@@ -229,7 +229,7 @@ def _why_not_started(workspace: Workspace, shell: str, command: str, error: OSEr
 _PACE = 0.1
 #: How many bytes of the output a host gets as data.
 _MOST_STRUCTURED = 1 << 20
-#: Seconds; some thirty years.
+#: In seconds: about thirty years.
 _LONGEST_TIMEOUT = 1e9
 
 
@@ -271,7 +271,7 @@ def _structured(output: CommandOutput, result: ShellResult, seconds: float) -> d
 
 
 def problem_of(result: ShellResult, timeout: float | None) -> str | None:
-    """Say why a command failed, in a sentence; None if it did not."""
+    """Return a sentence that says why a command failed; None if it did not."""
     if result.cancelled:
         return "Command aborted"
     if result.timed_out:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 #: Seconds between asking a group to end and killing it.
 _GRACE = 0.2
-#: Seconds that a background child may go on writing after the shell itself has ended.
+#: Seconds that a background child may keep writing after the shell itself has ended.
 _DRAIN = 0.1
 #: Seconds after SIGKILL when the result is handed over in any case. A run cuts an aborted tool off, and loses its
 #: output, 0.4 seconds after the abort: all three steps of a stop have to fit in, with room for a busy machine.
