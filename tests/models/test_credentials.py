@@ -140,6 +140,12 @@ def test_a_command_that_begins_like_an_option_is_still_a_command(home: Home) -> 
         keys(home, PATH).key("mine", "!-s")
 
 
+@pytest.mark.parametrize("command", ["echo \0", f"echo {'x' * 300_000}"], ids=["NUL", "too long"])
+def test_a_command_that_cannot_be_started_is_reported(home: Home, command: str) -> None:
+    with pytest.raises(NoCredentials, match="The key of mine comes from a command that could not be started: "):
+        keys(home, PATH).key("mine", f"!{command}")
+
+
 def test_a_command_does_not_read_what_the_host_sends(home: Home) -> None:
     script = (
         "import os, sys; from pathlib import Path; from fairlead.config.home import Home\n"

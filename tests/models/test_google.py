@@ -391,3 +391,9 @@ def test_a_message_that_only_thought_is_left_out():
 def test_thinking_levels_become_budgets_or_levels(fields: dict[str, Any], level: Any, thinking: Any):
     body = outcome(TURN, a_request(thinking=level), budgets={"low": 900}, **fields).asked.body
     assert body.get("generationConfig", {}).get("thinkingConfig") == thinking
+
+
+def test_a_request_has_budgets_of_its_own():
+    request = a_request(thinking="low", thinking_budgets={"low": 901})
+    body = outcome(TURN, request, budgets={"low": 900}, id="gemini-2.5-pro").asked.body
+    assert body["generationConfig"]["thinkingConfig"]["thinkingBudget"] == 901

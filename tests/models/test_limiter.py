@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from fairlead.core.messages import AssistantMessage, Usage
 from fairlead.core.model import StreamEnd
 from fairlead.core.runtime import CancelToken
 from fairlead.models.http.client import RequestAborted
-from fairlead.models.limiter import KeyLimiter, Ticket, limiter_for
+from fairlead.models.limiter import MOST_KEPT, KeyLimiter, Ticket, limiter_for
 from fairlead.testing import SCRIPTED_MODEL, ProviderServer
 
 PATIENCE = 20
@@ -237,3 +239,19 @@ async def test_agents_with_the_same_key_share_their_limit(tmp_path: Path) -> Non
         for agent in agents:
             await agent.close()
         limiter.limit = RateLimit()
+
+
+def test_the_limiters_of_keys_that_are_no_longer_used_are_forgotten() -> None:
+    used, unused = limiter_for("fake", "used"), weakref.ref(limiter_for("fake", "unused"))
+    for number in range(MOST_KEPT):
+        limiter_for("fake", f"key {number}")
+    gc.collect()
+    assert unused() is None
+    assert limiter_for("fake", "used") is used
+
+
+def test_a_key_keeps_its_limiter_from_one_agent_to_the_next() -> None:
+    first = weakref.ref(limiter_for("fake", "kept"))
+    limiter_for("fake", "another")
+    gc.collect()
+    assert limiter_for("fake", "kept") is first()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 import pytest
 from tests.models.test_limiter import PATIENCE, Clock, answer
@@ -78,7 +79,7 @@ async def test_a_wait_for_the_next_minute_is_told_and_a_short_one_is_not() -> No
 async def test_after_a_refusal_the_next_prompt_says_that_it_waits_and_can_be_aborted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
-    monkeypatch.setattr(limiters, "_limiters", {})
+    monkeypatch.setattr(limiters, "_limiters", WeakValueDictionary[object, KeyLimiter]())
     refusal = {"status": 429, "error": "slow down", "headers": {"retry-after": "200"}}
     with ProviderServer([refusal, {"text": "hello"}]) as provider:
         around = surroundings(tmp_path, provider.url)
@@ -108,7 +109,7 @@ async def test_after_a_refusal_the_next_prompt_says_that_it_waits_and_can_be_abo
 
 
 async def test_a_prompt_that_has_waited_for_its_key_succeeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limiters, "_limiters", {})
+    monkeypatch.setattr(limiters, "_limiters", WeakValueDictionary[object, KeyLimiter]())
     monkeypatch.setattr(limiters, "_LONG_WAIT", 0.01)
     refusal = {"status": 429, "error": "slow down", "headers": {"retry-after": "0.2"}}
     with ProviderServer([refusal, {"text": "hello"}]) as provider:

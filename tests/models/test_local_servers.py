@@ -85,6 +85,7 @@ async def test_the_id_and_the_window_come_from_the_list(name: str, listed: dict[
 async def test_models_that_only_embed_are_left_out() -> None:
     (server,) = await found_at("vllm", {"/v1/models": LISTED})
     assert [model.id for model in server.models] == ["qwen3:4b", "other"]
+    assert not await found_at("vllm", {"/v1/models": {"data": [{"id": "nomic-embed-text"}]}})
 
 
 @pytest.mark.parametrize(

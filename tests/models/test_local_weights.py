@@ -145,6 +145,8 @@ class Hub:
         self.breaks_after: list[int] = []
         self.knows_ranges = True
         self.status: int | None = None
+        #: What to send instead of an answer, before the connection is closed.
+        self.raw: list[bytes] = []
         self.ranges: list[str | None] = []
         self.url = ""
 
@@ -157,6 +159,9 @@ def a_hub() -> Generator[Hub]:
         def do_GET(self) -> None:
             asked = self.headers.get("range")
             hub.ranges.append(asked)
+            if hub.raw:
+                self.wfile.write(hub.raw.pop(0))
+                return
             start = int(asked.removeprefix("bytes=").partition("-")[0]) if asked and hub.knows_ranges else 0
             self.send_response(hub.status or (206 if start else 200))
             left = hub.content[start:]
@@ -208,6 +213,32 @@ def test_a_broken_connection_is_continued(hub: Hub, tmp_path: Path) -> None:
     hub.breaks_after = [300_000, 500_000]
     assert get(hub, tmp_path).read_bytes() == CONTENT
     assert hub.ranges == ["bytes=0-", "bytes=300000-", "bytes=800000-"]
+
+
+BROKEN_ANSWERS = {
+    "nothing": b"",
+    "not HTTP": b"SSH-2.0-server\r\n",
+    "chunks that break off": b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nff\r\nabc",
+    "an endless head": b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 200,
+}
+
+
+@pytest.mark.parametrize("answer", BROKEN_ANSWERS.values(), ids=BROKEN_ANSWERS)
+def test_an_answer_that_breaks_is_asked_for_again(hub: Hub, tmp_path: Path, answer: bytes) -> None:
+    hub.raw = [answer]
+    fetch(a_download(), tmp_path, {"HF_ENDPOINT": hub.url}, lambda have, size: None)
+    assert (tmp_path / "m.gguf").read_bytes() == CONTENT
+
+
+def test_a_server_that_never_answers_in_http_is_named(hub: Hub, tmp_path: Path) -> None:
+    hub.raw = [b""] * 3
+    with pytest.raises(DownloadFailed, match=r"Cannot download http://127\.0\.0\.1:\d+/org/repo/m\.gguf: "):
+        fetch(a_download(), tmp_path, {"HF_ENDPOINT": hub.url}, lambda have, size: None)
+
+
+def test_a_mirror_that_is_not_a_url_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(DownloadFailed, match="Cannot download mirror/org"):
+        fetch(a_download(), tmp_path, {"HF_ENDPOINT": "mirror"}, lambda have, size: None)
 
 
 def test_an_interrupted_download_is_continued_by_the_next(hub: Hub, tmp_path: Path) -> None:

@@ -113,3 +113,21 @@ def test_a_miss_names_the_nearest_models() -> None:
     assert str(model_patterns.not_found("nope/none", MODELS)) == (
         'Model "nope/none" not found. Use --list-models to see available models.'
     )
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("opsu", "anthropic/claude-opus-5-5"),
+        ("Opsu:high", "anthropic/claude-opus-5-5"),
+        ("sonet-4.6", "anthropic/claude-sonnet-4-6"),
+        ("nvoa", "local/nova-1"),
+    ],
+)
+def test_a_mistyped_part_of_a_name_suggests_the_model_that_it_means(typed: str, meant: str) -> None:
+    assert str(model_patterns.not_found(typed, MODELS)).endswith(f" Did you mean {meant}?")
+
+
+@pytest.mark.parametrize("typed", ["", "zz", "nothere", "4-5-5-5", "opus-9"])
+def test_a_name_that_is_near_to_no_model_gets_no_suggestion(typed: str) -> None:
+    assert "Did you mean" not in str(model_patterns.not_found(typed, MODELS))

@@ -239,3 +239,8 @@ def test_the_longest_answer_leaves_room_for_the_question(fields: dict[str, Any],
 )
 def test_a_gateway_to_newer_models_of_openai_gets_the_name_that_those_know(id: str, field: str):
     assert body_of(id=id)[field] == 8_000
+
+
+def test_a_request_has_budgets_of_its_own():
+    body = body_of(a_request(thinking="low", thinking_budgets={"low": 901}), budgets={"low": 900}, provider="qwen")
+    assert body["thinking_budget"] == 901

@@ -33,7 +33,8 @@ def test_a_provider_without_a_key_says_how_to_give_one(home: Home) -> None:
         registry.auth(registry.match("openai/gpt-5")[0])
     text = str(caught.value)
     assert text.startswith("No API key found for openai. ")
-    assert "OPENAI_API_KEY" in text and "--api-key" in text and str(home.models_path) in text
+    for way in ("OPENAI_API_KEY", "`fairlead login openai`", "--api-key", str(home.models_path)):
+        assert way in text
 
 
 def test_a_login_that_is_no_key_is_mentioned(home: Home) -> None:

@@ -1,4 +1,4 @@
-"""Reads JSON that msgspec refuses but other parsers accept: escaped lone surrogates, invalid UTF-8.
+"""Reads JSON that msgspec refuses but other parsers accept: escaped lone surrogates, invalid UTF-8, numbers that are too large.
 
 What cannot be written as valid UTF-8 becomes U+FFFD, so that output is always valid.
 """
@@ -26,7 +26,7 @@ def decode(data: bytes | str) -> Any:
 
     text = data.decode("utf-8", "replace") if isinstance(data, bytes) else data
     try:
-        return scrub(json.loads(text, parse_constant=_no_constant))
+        return scrub(json.loads(text, parse_int=_integer, parse_constant=_no_constant))
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
@@ -52,7 +52,7 @@ def json_problem(text: str) -> str:
     import json
 
     try:
-        value: object = json.loads(text, parse_constant=_no_constant)
+        value: object = json.loads(text, parse_int=_integer, parse_constant=_no_constant)
     except RecursionError:
         return "it is nested too deeply"
     except json.JSONDecodeError as error:
@@ -105,6 +105,14 @@ def visible(text: str) -> str:
 
 def _quoted(text: str) -> str:
     return repr(scrub_text(text))
+
+
+def _integer(digits: str) -> int | float:
+    """Return an integer, or infinity if Python refuses to read that many digits."""
+    try:
+        return int(digits)
+    except ValueError:
+        return float(digits)
 
 
 def _no_constant(name: str) -> Any:

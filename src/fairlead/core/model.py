@@ -124,7 +124,7 @@ class Interceptor(Protocol):
 
 
 class WaitListener(Protocol):
-    """Gets to know that a request has to wait before it can be sent."""
+    """Is called when a request has to wait before it can be sent."""
 
     def waits(self, seconds: float, reason: str) -> None:
         """The request waits for about this long. May be called again if the wait becomes longer."""
@@ -147,8 +147,10 @@ class ModelRequest(Struct):
     session_id: str | None = None
     #: Sees and changes what is sent to the provider; None: nothing does.
     interceptor: Interceptor | None = None
-    #: Gets to know that the request has to wait, because of limits of its key; None: nothing does.
+    #: Is called when the request has to wait because of limits of its key; None: nothing is.
     wait_listener: WaitListener | None = None
+    #: Tokens by thinking level, for APIs that take a number. They come before those of the settings.
+    thinking_budgets: dict[str, int] = {}
 
 
 class StreamStart(Struct):

@@ -223,6 +223,12 @@ class Tool(Struct, frozen=True):
     prepare: Callable[[dict[str, Any]], dict[str, Any]] | None = None
     #: Releases what the tool holds between calls when its session ends; for tools that are `bound`.
     close: Callable[[], Awaitable[None]] | None = None
+    #: A JSON Schema for the data of its `StructuredResult`s; None: it is not known.
+    output_schema: dict[str, Any] | None = None
+    #: What its author says about it, by the names of MCP's hints, such as `readOnlyHint`. These are not verified.
+    annotations: dict[str, bool] | None = None
+    #: The group of tools that it belongs to, such as those of an MCP server: its `name` and its `aliases`.
+    namespace: dict[str, Any] | None = None
     _check: list[Any] = []
 
     def spec(self) -> ToolSpec:

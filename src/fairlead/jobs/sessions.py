@@ -19,7 +19,7 @@ from fairlead.errors import SessionInUse, SessionNotFound, WorkspaceError
 from fairlead.jobs.task import Job
 from fairlead.jobs.workspaces import Placement
 from fairlead.messages import AssistantMessage
-from fairlead.models.registry import FLEET_KEY_PREFIX
+from fairlead.models.providers import FLEET_KEY_PREFIX
 from fairlead.stores import Lease, SessionStore
 from fairlead.stores.store import not_found
 
@@ -77,7 +77,7 @@ class TakeoverStore:
     async def open(self, id: str, *, owner: str, lease_seconds: float) -> Lease:
         """Take the session of the job from the worker that had it before, and note the new lease."""
         if self._is_new and id == self._record.session:
-            self._is_new = False  # if it exists all the same, creating it fails, and it is opened then
+            self._is_new = False  # if it exists after all, creating it fails, and then it is opened
             raise not_found(id)
         if id == self._record.session and self._record.lease is not None:
             await self._inner.release(Lease(id, self._record.lease, "", 0.0, 0.0))

@@ -13,6 +13,7 @@ from fairlead.errors import ConfigError, LoginFailed, NoCredentials
 from fairlead.models.credentials import store_login_entry
 
 if TYPE_CHECKING:
+    from fairlead.models.providers import LoginAuth
     from fairlead.models.registry import Registry
 
 
@@ -39,8 +40,8 @@ class AddedLogin(Protocol):
         """Exchange what is stored for something that is valid longer."""
         ...
 
-    async def key(self, stored: Mapping[str, Any]) -> str:
-        """Return the key for requests."""
+    async def auth(self, stored: Mapping[str, Any]) -> LoginAuth:
+        """Return the key and the headers for requests."""
         ...
 
 
@@ -79,7 +80,7 @@ async def prepare_key(registry: Registry, provider: str) -> None:
                     stored = _store(registry, provider, await login.renew(stored))
             finally:
                 lock.__exit__(None, None, None)
-        registry.added.set_login_key(stored["access"], await login.key(stored))
+        registry.added.set_login_auth(stored["access"], await login.auth(stored))
     except Exception as error:  # the extension can raise anything
         raise NoCredentials(f"The login for {provider} cannot be used: {error} Log in again.") from error
 

@@ -54,7 +54,7 @@ async def choose_model(registry: Registry, settings: Settings, env: Mapping[str,
 
     found = await find_servers(env)
     for server in found:
-        registry.add_provider(server.name, server.entry())
+        registry.unlisted.use_found(server)
     for server in found:
         model = registry.find(server.name, server.models[0].id)
         if model is not None:

@@ -95,16 +95,20 @@ def command_output(command: str, what: str, env: Mapping[str, str]) -> str:
     """
     import subprocess
 
-    # The command gets no standard input, because fairlead's own belongs to the host.
-    process = subprocess.Popen(
-        f" {command}",  # sh would take a leading `-` or `+` for an option
-        shell=True,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=dict(env),
-        start_new_session=True,
-    )
+    try:
+        # The command gets no standard input, because fairlead's own belongs to the host.
+        process = subprocess.Popen(
+            f" {command}",  # sh would take a leading `-` or `+` for an option
+            shell=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=dict(env),
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:  # without a shell, too long, with a NUL character
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise NoCredentials(f"{what} comes from a command that could not be started: {reason}.") from error
     child_guard.add(process.pid)
     with process:
         try:

@@ -34,6 +34,8 @@ class RequestAuth(Struct, frozen=True):
     headers: dict[str, str] = {}
     #: When the key expires, in milliseconds since the epoch; None if that is unknown.
     expires: int | None = None
+    #: The address for requests, if a login has another one than the model.
+    base_url: str | None = None
 
     def apply_to(self, headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
         """Return an adapter's headers together with the extra ones, which win."""
@@ -133,7 +135,7 @@ class CredentialStore:
         return None if value is None else self._resolve(value, f"The key of {provider}")
 
     def source(self, provider: str, models_json_key: str | None, *, logins: bool = False) -> str | None:
-        """Say where the key of a provider comes from, in words and without the key; None if there is none.
+        """Describe where the key of a provider comes from, without the key itself; None if there is no key.
 
         Takes the same arguments as `key`. Runs no command.
         """

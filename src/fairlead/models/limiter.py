@@ -17,6 +17,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from weakref import WeakValueDictionary
 
 from fairlead.config.settings import RateLimit
 from fairlead.core.model import StreamEnd, WaitListener
@@ -29,10 +30,12 @@ _log = logging.getLogger("fairlead.models")
 _REFUSALS = frozenset({429, 529})
 #: Seconds to pause when a provider does not say for how long, and the longest pause that a provider can ask for.
 _PAUSE, _LONGEST_PAUSE = 1.0, 300.0
-#: A wait of at least so many seconds is reported.
+#: A wait of at least this many seconds is reported.
 _LONG_WAIT = 1.0
 _PAUSED = "The provider refused a request with this key because there were too many, and asked to wait."
 _LIMITED = "The limits for this key in the setting rateLimits are reached."
+#: How many limiters are kept though no stream uses them.
+MOST_KEPT = 1000
 #: How many bytes of a request are about one token.
 _BYTES_PER_TOKEN = 4
 
@@ -127,7 +130,7 @@ class KeyLimiter:
             size: the bytes of the request.
             priority: requests with a higher one come first.
             cancel: ends the wait when it fires.
-            listener: gets to know about a wait whose length is known and at least a second.
+            listener: is called about a wait of a known length of at least a second.
 
         Raises:
             RequestAborted: `cancel` fired.
@@ -313,10 +316,22 @@ def _call(loop: asyncio.AbstractEventLoop, work: Callable[[], object]) -> None:
         loop.call_soon_threadsafe(work)
 
 
-_limiters: dict[tuple[str, str | None], KeyLimiter] = {}
+_lock = threading.Lock()
+#: The limiters that are in use. Keys come and go, for example with each renewal of a login.
+_limiters: WeakValueDictionary[tuple[str, str | None], KeyLimiter] = WeakValueDictionary()
+#: The last limiters that were asked for: what one agent has used up counts for the next one too.
+_latest: dict[tuple[str, str | None], KeyLimiter] = {}
 
 
 def limiter_for(provider: str, key: str | None) -> KeyLimiter:
     """Return the limiter of a key of a provider. All agents of the process that use the key get the same one."""
-    limiter = _limiters.get((provider, key))
-    return _limiters.setdefault((provider, key), KeyLimiter()) if limiter is None else limiter
+    name = provider, key
+    with _lock:
+        limiter = _limiters.get(name)
+        if limiter is None:
+            limiter = _limiters[name] = KeyLimiter()
+        _latest.pop(name, None)
+        _latest[name] = limiter
+        if len(_latest) > MOST_KEPT:
+            del _latest[next(iter(_latest))]
+        return limiter

@@ -203,7 +203,8 @@ def bare_id(model: Model) -> str:
 def not_found(pattern: str, models: Sequence[Model]) -> ModelNotFound:
     """Make the error for a pattern that matches no model. It suggests similar names."""
     text = f'Model "{pattern}" not found. Use --list-models to see available models.'
-    near = _nearest(split_level(pattern)[0], models)
+    name = split_level(pattern)[0]
+    near = _nearest(name, models) or _with_nearest_words(name, models)
     if near:
         return ModelNotFound(f"{text} Did you mean {_either(near)}?")
     provider, slash, _ = pattern.partition("/")
@@ -242,6 +243,18 @@ def _nearest(pattern: str, models: Sequence[Model]) -> list[str]:
     for model in models:
         names.setdefault(naming(model).lower(), full_name(model))
     return [names[name] for name in get_close_matches(wanted, names, n=3, cutoff=0.7)]
+
+
+def _with_nearest_words(pattern: str, models: Sequence[Model]) -> list[str]:
+    """Return the model that a pattern without a provider would name if its words were those of ids: `opsu` is `opus`."""
+    import re
+
+    if "/" in pattern:
+        return []
+    words = {word for model in models for word in re.findall(r"[a-z]{3,}", model.id.lower())}
+    corrected = re.sub(r"[a-z]{3,}", lambda typed: nearest_name(typed[0], words) or typed[0], pattern.lower())
+    similar = matching(corrected, models) if corrected else []
+    return [full_name(best(similar))] if similar else []
 
 
 def nearest_name(name: str, known: Iterable[str]) -> str | None:

@@ -159,6 +159,8 @@ class ModelStreams:
         from fairlead.models.limiter import limiter_for
 
         asked = replace(model, input=["text"]) if self._block_images else model
+        if auth.base_url is not None:
+            asked = replace(asked, base_url=auth.base_url)
         limiter = limiter_for(model.provider, auth.api_key)
         limit = self._rate_limits.get(model.provider) or self._rate_limits.get("*")
         if limit is not None:

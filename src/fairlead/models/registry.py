@@ -1,24 +1,22 @@
-"""Knows which models exist, which of them can be used, and with what key."""
+"""Knows which models exist, and which of them can be used. `fairlead.models.providers` knows their keys."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
 from fairlead.config.home import Home
 from fairlead.config.settings import Settings
 from fairlead.core.model import Model, ModelStream, ThinkingLevel
-from fairlead.errors import ConfigError, ModelNotFound, NoCredentials
+from fairlead.errors import ConfigError, ModelNotFound
 from fairlead.models import model_patterns
-from fairlead.models.added_models import AddedModels
 from fairlead.models.catalog import PROVIDERS, catalog_models
-from fairlead.models.config_value import ConfigValue
 from fairlead.models.context_windows import ContextWindows
-from fairlead.models.credentials import CredentialStore, LoginToken, RequestAuth, needs_no_key, split_login
-from fairlead.models.models_json import OAuthEntry, ProviderEntry, read_models_json
+from fairlead.models.credentials import CredentialStore
+from fairlead.models.models_json import ProviderEntry
+from fairlead.models.providers import Providers
 from fairlead.models.unlisted_providers import KEY_VARIABLE, UnlistedProviders
 
 if TYPE_CHECKING:
@@ -26,32 +24,20 @@ if TYPE_CHECKING:
 
 DEFAULT_LEVEL: ThinkingLevel = "medium"
 
-#: The beginning of the variables in which a worker finds the keys of jobs, and the variable with the database of a fleet.
-FLEET_KEY_PREFIX, DATABASE_VARIABLE = "FAIRLEAD_KEY_", "FAIRLEAD_JOBS_DB"
 
-
-class Registry:
-    """All models: those of the user's models.json first, in its order, then those of the catalog.
+class Registry(Providers):
+    """All models: those of the user's models.json first, in its order, then those of the catalog. And their providers.
 
     Make one with `load`. Files are read when they are first needed; the catalog is not read while the user's own models
     suffice. `warnings` has a sentence for each thing that could not be used, and may grow.
     """
 
     def __init__(self, home: Home, env: Mapping[str, str], credentials: CredentialStore, warnings: list[str]) -> None:
-        self.warnings = warnings
-        self.home = home
-        self.env = env
+        super().__init__(home, env, credentials, warnings)
         self.windows = ContextWindows()
-        self.added = AddedModels()
         self.unlisted = UnlistedProviders(self)
-        self._credentials = credentials
-        self._entries: dict[str, ProviderEntry] | None = None
-        #: The Authorization headers of models whose base URL contains a user name, by provider and id.
-        self._logins: dict[tuple[str, str], str] = {}
         self._own: list[Model] | None = None
         self._all: list[Model] | None = None
-        #: Increases whenever keys may have changed. Streams that were opened with an older version are stale.
-        self.version = 0
 
     @classmethod
     def load(
@@ -90,7 +76,7 @@ class Registry:
         return [(name, self._has_key(name)) for name in names]
 
     def find(self, provider: str, model_id: str) -> Model | None:
-        """Return the model of exactly this name; None if there is none."""
+        """Return the model with exactly this name; None if there is none."""
         self.unlisted.look_for_local(provider)
         for models in (self._own_models, self._all_models):
             for model in models():
@@ -99,7 +85,7 @@ class Registry:
         return None
 
     def find_or_describe(self, provider: str, model_id: str) -> Model | None:
-        """Return the model of exactly this name; None if the provider is not known.
+        """Return the model with exactly this name; None if the provider is not known.
 
         A model that is not known gets the features of the provider's default model, and leaves a warning.
         """
@@ -173,7 +159,7 @@ class Registry:
         return model
 
     def reason_for_default(self, model: Model, settings: Settings) -> str:
-        """Say in a few words why `default` chose a model."""
+        """Explain in a few words why `default` chose a model."""
         if settings.default_model or settings.default_provider == model.provider:
             return "your settings name it"
         if model in self._own_models():
@@ -190,6 +176,12 @@ class Registry:
                 return model
         known = PROVIDERS.get(provider)
         return None if known is None else self.find(provider, known.default_model)
+
+    def key_source(self, provider: str) -> str | None:
+        source = super().key_source(provider)
+        if source is not None and source.endswith(KEY_VARIABLE) and provider == self.unlisted.server_name:
+            return f"the environment variable {KEY_VARIABLE}"  # which no file names
+        return source
 
     def unknown_provider(self, name: str) -> ModelNotFound:
         """Make the error for a provider without models. It suggests a similar name."""
@@ -238,101 +230,7 @@ class Registry:
         self._entries = self._own = self._all = None
         self.version += 1
 
-    # keys and logins
-
-    def auth(self, model: Model) -> RequestAuth:
-        """Find the key and headers for requests to `model`.
-
-        Call it from a thread: a `!command` in models.json or auth.json may run for up to ten seconds when its output is first
-        needed.
-
-        Raises:
-            NoCredentials: there is no key, or the login has expired. The text says how to provide a key.
-        """
-        self._credentials.choose(model.provider)
-        entry = self.entry(model.provider)
-        headers = {
-            name: self._credentials.resolve(value, f"The header {name} of {model.provider}")
-            for name, value in self._headers(model).items()
-        }
-        logins = self._supports_login(model.provider)
-        token = self._credentials.token(model.provider) if logins else None
-        key = self._credentials.key(model.provider, entry.api_key, logins=logins)
-        expires = token.expires if token is not None and token.access == key else None
-        if expires is not None and expires <= time.time() * 1000:
-            raise NoCredentials(f"The login for {model.provider} has expired. Log in again.")
-        if key is not None:
-            key = self.added.key_for(key)
-        if key is None:
-            if entry.auth != "none" and not needs_no_key(model.base_url, headers) and not self._is_virtual(model.provider):
-                raise self._no_key(model.provider)
-        elif entry.auth_header:
-            headers["Authorization"] = f"Bearer {key}"
-        return RequestAuth(key, headers, expires)
-
-    def key(self, provider: str) -> str | None:
-        """Return the key of a provider, without that of a login; None if it has none. It may run a command, like `auth`."""
-        return self._credentials.key(provider, self.entry(provider).api_key)
-
-    def key_source(self, provider: str) -> str | None:
-        """Say where the key of a provider comes from, such as "the environment variable OPENAI_API_KEY"; None if it has none."""
-        if self.added.has_stream(provider):
-            return "the extension that adds the provider"
-        entry = self.entry(provider)
-        return self._credentials.source(provider, entry.api_key, logins=entry.oauth is not None)
-
-    def key_variables(self) -> set[str]:
-        """Return the names of all environment variables from which keys or secret headers of providers are read.
-
-        The address of a fleet's database is among them: it may have a password.
-        """
-        names = {KEY_VARIABLE, *(name for provider in PROVIDERS.values() for name in provider.key_variables)}
-        names |= {DATABASE_VARIABLE, *(name for name in self.env if name.startswith(FLEET_KEY_PREFIX))}
-        names |= self._credentials.variables()
-        for entry in self.provider_entries().values():
-            changes = (entry, *(entry.models or ()), *(entry.model_overrides or {}).values())
-            for text in (entry.api_key, *(value for each in changes for value in (each.headers or {}).values())):
-                if text:
-                    names.update(ConfigValue(text).variables)
-        return names
-
-    def logins(self) -> dict[str, OAuthEntry]:
-        """Return the login settings of each provider that supports login, in the order of models.json."""
-        return {name: entry.oauth for name, entry in self.provider_entries().items() if entry.oauth is not None}
-
-    def login(self, provider: str) -> LoginToken | None:
-        """Return the token of a login at the provider; None if there is none or the provider does not support login."""
-        return self._credentials.token(provider) if self._supports_login(provider) else None
-
-    def login_entry(self, provider: str) -> dict[str, Any] | None:
-        """Return the login at a provider of an extension as it is stored; None if there is none."""
-        return self._credentials.login_entry(provider) if self.added.login(provider) is not None else None
-
-    def _supports_login(self, provider: str) -> bool:
-        return self.added.login(provider) is not None or self.entry(provider).oauth is not None
-
-    def keys_changed(self) -> None:
-        """Read auth.json again when it is next needed, because it has changed."""
-        self._credentials.reload()
-        self.version += 1
-
     # inside: reading
-
-    def provider_entries(self) -> dict[str, ProviderEntry]:
-        """Return what models.json says about each provider, and the providers that were added."""
-        if self._entries is None:
-            entries: dict[str, ProviderEntry] = {}
-            for path in self.home.models_files():
-                is_own = self.home.peer is None and path == self.home.models_path
-                for name, entry in read_models_json(path, self.warnings, checks_keys=is_own).items():
-                    entries.setdefault(name, entry)
-            added = {name: entries.get(name, ProviderEntry()).changed(entry) for name, entry in self.added.providers.items()}
-            self._entries = entries | added
-        return self._entries
-
-    def entry(self, provider: str) -> ProviderEntry:
-        """Return the description of a provider; an empty one if it has none."""
-        return self.provider_entries().get(provider) or ProviderEntry()
 
     def _own_models(self) -> list[Model]:
         """The models that models.json or an extension describes in full."""
@@ -354,24 +252,6 @@ class Registry:
             adjusted = (entries[model.provider].adjust(model) if model.provider in entries else model for model in rest)
             self._all = own + [self._without_login(model) for model in adjusted]
         return self._all
-
-    def _without_login(self, model: Model) -> Model:
-        """Take the user and password out of the base URL, which hosts see, and keep them as a header."""
-        base_url, authorization = split_login(model.base_url)
-        if authorization is None:
-            # Of two entries with one name the last wins, and the password of the first must not go to its server.
-            self._logins.pop((model.provider, model.id), None)
-            return model
-        self._logins[model.provider, model.id] = authorization
-        return structs.replace(model, base_url=base_url)
-
-    def _headers(self, model: Model) -> dict[str, str]:
-        """The extra headers for a model, as written, and the login of its URL."""
-        found = self.entry(model.provider).headers_for(model.id)
-        login = self._logins.get((model.provider, model.id))
-        if login is not None and not any(name.lower() == "authorization" for name in found):
-            found["Authorization"] = login
-        return found
 
     # inside: choosing
 
@@ -414,35 +294,3 @@ class Registry:
             if model is not None:
                 return model
         return None
-
-    # inside: keys
-
-    def _usable(self, models: Sequence[Model]) -> list[Model]:
-        keys = {provider: self._has_key(provider) for provider in {model.provider for model in models}}
-        return [model for model in models if keys[model.provider] or self._can_use(model)]
-
-    def _has_key(self, provider: str) -> bool:
-        if (self.added.has_stream(provider) and self.added.login(provider) is None) or self._is_virtual(provider):
-            return True
-        logins = self._supports_login(provider)
-        return self._credentials.configured(provider, self.entry(provider).api_key, logins=logins)
-
-    def _is_virtual(self, provider: str) -> bool:
-        """Whether all models of a provider are virtual. It needs no key then."""
-        return self.added.has_virtual_models(provider) and provider not in self.provider_entries() and provider not in PROVIDERS
-
-    def _can_use(self, model: Model) -> bool:
-        if self._has_key(model.provider) or needs_no_key(model.base_url, self._headers(model)):
-            return True
-        return self.entry(model.provider).auth == "none"
-
-    def _no_key(self, provider: str) -> NoCredentials:
-        known = PROVIDERS.get(provider)
-        ways = [f"set {known.key_variables[0]}"] if known else []
-        ways.append("pass --api-key")
-        if not self.home.isolated:
-            ways.append(f"add an apiKey for {provider} to {self.home.models_path}")
-        text = f"No API key found for {provider}. To give one, {', '.join(ways[:-1])} or {ways[-1]}."
-        if self._credentials.has_login(provider):
-            text += " auth.json has a login for it that is not an API key; that needs an oauth block in models.json."
-        return NoCredentials(text)

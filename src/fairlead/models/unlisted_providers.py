@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fairlead.core.model import Model
     from fairlead.models.http.client import Http
     from fairlead.models.local.provider import LocalModels
+    from fairlead.models.local.servers import FoundServer
     from fairlead.models.registry import Registry
 
 #: The name of the provider whose models run on this machine, in child processes.
@@ -34,8 +35,21 @@ class UnlistedProviders:
         self._registry = registry
         #: The models that run in child processes, once one of them was asked for.
         self._local: LocalModels | None = None
+        #: The names of the servers that `use_found` has added.
+        self._found: set[str] = set()
         #: The provider of the server that `use_server` has set; None if there is none.
         self.server_name: str | None = None
+
+    def takes_no_login(self, provider: str) -> bool:
+        """Tell whether a provider is a server that is known only by its address: no key can be stored for it."""
+        if provider in PROVIDERS:
+            return False
+        return provider == self.server_name or provider in self._found
+
+    def use_found(self, server: FoundServer) -> None:
+        """Use a server that was found on this machine as a provider."""
+        self._found.add(server.name)
+        self._registry.add_provider(server.name, server.entry())
 
     def use_server(self, base_url: str, provider: str | None, model_id: str | None) -> None:
         """Use a server as a provider. `described_server` explains the arguments, and which provider it is then."""

@@ -31,7 +31,7 @@ def fitted(schema: Schema, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def problems(validator: Any, schema: Schema, arguments: dict[str, Any]) -> list[str]:
-    """Say what is wrong with arguments that break a schema. If finding out would take too long, say only what is missing."""
+    """Describe what is wrong with arguments that break a schema. If a full check would take long, name only what is missing."""
     if can_explain(schema, arguments):
         return [_problem(error) for error in islice(validator.iter_errors(arguments), MOST_PROBLEMS)]
     missing = [name for name in _required(schema) if name not in arguments]

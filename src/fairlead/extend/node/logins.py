@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from fairlead.extend.extensions.calling import Deadline
 from fairlead.extend.extensions.context import Context
-from fairlead.extend.extensions.values import converted
+from fairlead.extend.extensions.values import converted, object_or_empty
+from fairlead.models.providers import LoginAuth
 
 if TYPE_CHECKING:
     from fairlead.extend.node.remote import RemoteExtensions
@@ -52,8 +53,11 @@ class RemoteLogin:
     async def renew(self, stored: Mapping[str, Any]) -> Mapping[str, Any]:
         return await self._call("renewLogin", stored)
 
-    async def key(self, stored: Mapping[str, Any]) -> str:
-        return str(await self._call("loginKey", stored))
+    async def auth(self, stored: Mapping[str, Any]) -> LoginAuth:
+        found = await self._call("loginAuth", stored)
+        headers = {name: value for name, value in object_or_empty(found.get("headers")).items() if value is not None}
+        base_url = converted(str | None, found.get("baseUrl"), "baseUrl")
+        return LoginAuth(found.get("apiKey"), converted(dict[str, str], headers, "headers"), base_url)
 
     async def _call(self, method: str, stored: Mapping[str, Any]) -> Any:
         remote = self._remote

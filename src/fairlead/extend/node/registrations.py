@@ -155,7 +155,11 @@ class RemoteRegistrations:
         async def run(arguments: str, context: Context) -> None:
             await self._remote.call("command", {"number": number, "args": arguments}, context)
 
-        self._remote.fl(params).register_command(params["name"], run, params.get("description") or "")
+        async def complete(typed: str, context: Context) -> Any:
+            return await self._remote.call("complete", {"number": number, "prefix": typed}, context)
+
+        completes = complete if params.get("completes") else None
+        self._remote.fl(params).register_command(params["name"], run, params.get("description") or "", completes)
 
     def _register_flag(self, params: Params) -> None:
         kind = params.get("type") or "boolean"
@@ -246,8 +250,11 @@ class RemoteRegistrations:
         """Return what pi says about a tool besides its schema."""
         given = self._described.get(name) or {}
         more = {key: given[key] for key in ("namespace", "annotations", "outputSchema") if given.get(key) is not None}
-        if "outputSchema" not in more and name in _RESULTS and name not in self._described:
-            more["outputSchema"] = _RESULTS[name]
+        tool = None if name in self._described else self._engine.session.tools.get(name)
+        if tool is not None:
+            known = {"namespace": tool.namespace, "annotations": tool.annotations}
+            known["outputSchema"] = _RESULTS.get(name) or tool.output_schema
+            more |= {key: value for key, value in known.items() if value is not None}
         return {"exposure": self.exposure(name), "sourceInfo": self.source_of_tool(name), **more}
 
     def callable_tools(self) -> dict[str, Tool]:

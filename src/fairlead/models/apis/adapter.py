@@ -108,6 +108,10 @@ class Adapter(ABC):
         """The most tokens the answer may have: what the request says, else the model's `maxTokens`; 0 if neither says."""
         return self._model.max_tokens if request.max_tokens is None else request.max_tokens
 
+    def _budgets_for(self, request: ModelRequest) -> Mapping[str, int]:
+        """Tokens by thinking level."""
+        return {**self._budgets, **request.thinking_budgets} if request.thinking_budgets else self._budgets
+
     @abstractmethod
     def _set_up(self) -> None:
         """Prepare what only this API needs. Called once, at the end of `__init__`."""
@@ -144,7 +148,7 @@ async def stream_message(
         interceptor: may change the request, and sees the response.
         limiter: says when the request may be sent; None: at once.
         priority: of the requests that wait, those with a higher one come first.
-        wait_listener: gets to know that the request has to wait for the limiter.
+        wait_listener: is called when the request has to wait for the limiter.
 
     Yields:
         The message's events, in one batch per network read.

@@ -104,7 +104,8 @@ class AnthropicMessages(Adapter):
             if self._thinks_adaptively():
                 settings.update(self._effort(request.thinking))
             elif request.thinking != "off" and max_tokens > _LEAST_BUDGET and _may_start_thinking(messages):
-                budget = max(_LEAST_BUDGET, min(self._budgets[request.thinking], max_tokens - _LEAST_BUDGET))
+                wanted = self._budgets_for(request)[request.thinking]
+                budget = max(_LEAST_BUDGET, min(wanted, max_tokens - _LEAST_BUDGET))
                 settings["thinking"] = {"type": "enabled", "budget_tokens": budget, "display": "summarized"}
         return settings
 

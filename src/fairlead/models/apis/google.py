@@ -16,7 +16,7 @@ from fairlead.core.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from fairlead.core.model import ModelRequest, ThinkingLevel
+from fairlead.core.model import ModelRequest
 from fairlead.core.partial_message import PartialMessage
 from fairlead.models.apis.adapter import Adapter
 from fairlead.models.apis.request_building import EncodedMessages, PrefixCache, encode_json, provider_level, results_with_images
@@ -116,16 +116,17 @@ class GoogleGenerativeAI(Adapter):
         generation: dict[str, Any] = {}
         if limit := self._longest_answer(request):
             generation["maxOutputTokens"] = limit
-        if self._model.reasoning and (thinking := self._thinking(request.thinking)):
+        if self._model.reasoning and (thinking := self._thinking(request)):
             generation["thinkingConfig"] = thinking
         if generation:
             body["generationConfig"] = generation
         return body
 
-    def _thinking(self, level: ThinkingLevel) -> dict[str, Any]:
+    def _thinking(self, request: ModelRequest) -> dict[str, Any]:
+        level, budgets = request.thinking, self._budgets_for(request)
         config: dict[str, Any] = {} if level == "off" else {"includeThoughts": True}
-        if level in self._budgets and not self._has_levels:
-            return {**config, "thinkingBudget": self._budgets[level]}
+        if level in budgets and not self._has_levels:
+            return {**config, "thinkingBudget": budgets[level]}
         amount = provider_level(self._model, level, self._amounts())
         if amount is None:
             return config

@@ -16,7 +16,7 @@ from fairlead.core.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from fairlead.core.model import Model, ModelRequest, ThinkingLevel, ToolSpec
+from fairlead.core.model import Model, ModelRequest, ToolSpec
 from fairlead.models.apis.openai_completions_compat import CompletionsCompat
 from fairlead.models.apis.request_building import (
     EncodedMessages,
@@ -78,7 +78,7 @@ class ChatBody:
             if compat.cache_control_format == "anthropic":
                 body["tools"][-1]["cache_control"] = _CACHE_MARK
         if self._model.reasoning:
-            body.update(self._thinking(request.thinking))
+            body.update(self._thinking(request))
         if compat.open_router_routing:
             body["provider"] = compat.open_router_routing
         return body
@@ -96,8 +96,8 @@ class ChatBody:
             function["strict"] = False
         return {"type": "function", "function": function}
 
-    def _thinking(self, level: ThinkingLevel) -> dict[str, Any]:
-        style = self._compat.thinking_format
+    def _thinking(self, request: ModelRequest) -> dict[str, Any]:
+        style, level = self._compat.thinking_format, request.thinking
         if style is None:
             return {}
         on = level != "off"
@@ -118,8 +118,9 @@ class ChatBody:
         effort = provider_level(self._model, level, openai_efforts(self._model))
         if takes_effort and self._compat.supports_reasoning_effort and effort is not None:
             fields["reasoning_effort"] = effort
-        if on and self._compat.thinking_token_budget_field and level in self._budgets:
-            fields[self._compat.thinking_token_budget_field] = self._budgets[level]
+        budget = request.thinking_budgets.get(level, self._budgets.get(level))
+        if on and self._compat.thinking_token_budget_field and budget is not None:
+            fields[self._compat.thinking_token_budget_field] = budget
         return fields
 
     # the messages

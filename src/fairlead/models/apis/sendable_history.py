@@ -72,7 +72,7 @@ def sendable_messages(
     Args:
         messages: the conversation.
         model: the model that gets it.
-        before: remembers what became of the messages of the last request.
+        before: remembers how the messages of the last request were converted.
     """
     target = (model.api, model.provider, model.id, "image" in model.input)
     before = before or PrefixCache()

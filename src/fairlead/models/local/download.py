@@ -13,6 +13,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager, suppress
+from http.client import HTTPException
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
@@ -119,9 +120,8 @@ def _from_hub(download: Download, target: Path, env: Mapping[str, str], progress
 def _receive(url: str, file: IO[bytes], size: int, progress: Progress) -> str | None:
     """Append what the server sends from the end of `file` on. Returns what went wrong, or None."""
     start = file.tell()
-    request = urllib.request.Request(url, headers={"User-Agent": "fairlead", "Range": f"bytes={start}-"})
     try:
-        with urllib.request.urlopen(request, timeout=_IDLE) as response:
+        with _opened(url, start) as response:
             if start and response.status != 206:  # the server sends everything again
                 file.seek(0)
                 file.truncate()
@@ -130,28 +130,44 @@ def _receive(url: str, file: IO[bytes], size: int, progress: Progress) -> str | 
                     return "the server sends a larger file than expected"
                 file.write(chunk)
                 progress(file.tell(), size)
-    except urllib.error.HTTPError as error:
-        error.close()
-        if error.code in (400, 401, 403, 404, 410):
-            raise DownloadFailed(f"Cannot download {url}: the server answered {error.code} {error.reason}.") from error
-        return f"the server answered {error.code} {error.reason}"
-    except urllib.error.URLError as error:
-        return str(error.reason)
     except _Broken as error:
         return str(error)
     return None if file.tell() == size else "the connection was closed before the end"
 
 
 class _Broken(Exception):
-    """The connection broke while the body was read."""
+    """The server could not be reached, its answer is not usable, or the connection broke. Another attempt may succeed."""
+
+    def __init__(self, error: Exception) -> None:
+        reason = error.strerror if isinstance(error, OSError) else None
+        super().__init__(reason or str(error) or type(error).__name__)
+
+
+def _opened(url: str, start: int) -> Any:
+    """Ask for a file from an offset on. Raises _Broken, and DownloadFailed if another attempt cannot help."""
+    try:
+        request = urllib.request.Request(url, headers={"User-Agent": "fairlead", "Range": f"bytes={start}-"})
+        return urllib.request.urlopen(request, timeout=_IDLE)
+    except urllib.error.HTTPError as error:
+        error.close()
+        answer = f"the server answered {error.code} {error.reason}"
+        if error.code in (400, 401, 403, 404, 410):
+            raise DownloadFailed(f"Cannot download {url}: {answer}.") from error
+        raise _Broken(Exception(answer)) from error
+    except urllib.error.URLError as error:
+        raise _Broken(error.reason if isinstance(error.reason, Exception) else error) from error
+    except (OSError, HTTPException) as error:
+        raise _Broken(error) from error
+    except ValueError as error:
+        raise DownloadFailed(f"Cannot download {url}: {error}. Check HF_ENDPOINT.") from error
 
 
 def _read(response: Any) -> bytes:
-    """Read the next piece of a body. An error of the network is not one of the disk."""
+    """Read the next piece of a body. Raises _Broken: an error of the network is not one of the disk."""
     try:
         return response.read(_CHUNK)
-    except OSError as error:
-        raise _Broken(error.strerror or str(error) or type(error).__name__) from error
+    except (OSError, HTTPException) as error:
+        raise _Broken(error) from error
 
 
 # from PyPI

@@ -42,17 +42,19 @@ class Address(Struct, frozen=True):
 class LlamaServer:
     """One child process with one model. Safe to use from several threads."""
 
-    def __init__(self, name: str, weights: Path, window: int) -> None:
+    def __init__(self, name: str, weights: Path, window: int, template: str | None = None) -> None:
         """Describe the server. Nothing is started.
 
         Args:
             name: the id of the model.
             weights: the GGUF file.
             window: the context window, in tokens.
+            template: a chat template, as text in Jinja; None for the one in the file.
         """
         self._name = name
         self._weights = weights
         self._window = window
+        self._template = template
         self._lock = Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._address: Address | None = None
@@ -67,11 +69,14 @@ class LlamaServer:
             if self._process is not None and self._address is not None and self._process.poll() is None:
                 return self._address
             self._stop()
-            self._process, self._address = self._start()
+            self._address = self._start()
             return self._address
 
     def stop(self) -> None:
-        """End the process, if it runs. A later request starts it again."""
+        """End the process, if it runs, even while it loads the weights. A later request starts it again."""
+        process = self._process
+        if process is not None:
+            process.kill()  # not under the lock, which `address` holds until the weights are loaded
         with self._lock:
             self._stop()
 
@@ -85,7 +90,7 @@ class LlamaServer:
         if process is not None:
             _end(process)
 
-    def _start(self) -> tuple[subprocess.Popen[bytes], Address]:
+    def _start(self) -> Address:
         from secrets import token_urlsafe
 
         if not is_installed():
@@ -98,9 +103,10 @@ class LlamaServer:
             "threads": free_cores(),
             "key": key,
             "name": self._name,
+            "template": self._template,
         }
         with tempfile.TemporaryFile() as log:
-            process = subprocess.Popen(
+            process = self._process = subprocess.Popen(
                 [sys.executable, "-m", "fairlead.models.local.llama_child"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -109,14 +115,14 @@ class LlamaServer:
             )
             answer = _first_answer(process, wanted)
             if "url" not in answer:
-                _end(process)
+                self._stop()
                 raise ConfigError(self._failure(answer, log, process.returncode))
-        return process, Address(f"{answer['url']}/v1", key)
+        return Address(f"{answer['url']}/v1", key)
 
     def _failure(self, answer: dict[str, Any], log: IO[bytes], code: int | None) -> str:
         log.seek(0)
         said = log.read().decode("utf-8", "replace").strip()[-_SHOWN:]
-        reason = answer.get("error") or f"it ended with exit code {code}"
+        reason = str(answer.get("error") or f"it ended with exit code {code}").rstrip(".")
         return f"llama.cpp could not run {self._weights}: {reason}." + (f" The end of its log:\n{said}" if said else "")
 
 

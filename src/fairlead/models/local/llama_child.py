@@ -2,9 +2,9 @@
 
     python -m fairlead.models.local.llama_child
 
-The first line of standard input is a JSON object: `weights`, `window`, `threads`, `key` and `name`. Once the server listens, one
-line on standard output has its `url`; if it cannot start, one line has the `error`. The end of standard input ends the process:
-that also happens when the parent is killed.
+The first line of standard input is a JSON object: `weights`, `window`, `threads`, `key`, `name`, and `template`, the text of a
+chat template that replaces the model's own, or null. Once the server listens, one line on standard output has its `url`; if it
+cannot start, one line has the `error`. The end of standard input ends the process: that also happens when the parent is killed.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ def _server(wanted: dict[str, Any]) -> Any:
     params.hostnames = ["127.0.0.1"]
     params.port = 0
     params.api_keys = [wanted["key"]]
+    params.chat_template = wanted.get("template") or ""
     params.cache_ram_mib = _PROMPT_CACHE
     # Small models keep to the form of tool calls only if each word is the likeliest one. A request may name another temperature.
     params.sampling.temp = 0.0

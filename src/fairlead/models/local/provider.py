@@ -105,7 +105,7 @@ def _entry(name: str, facts: GgufFacts | None) -> ModelEntry:
 
 
 def missing_weights(name: str) -> str:
-    """Say that weights are not on this machine, and what to do."""
+    """Return the error text for weights that are not on this machine. It says what to do."""
     if download_named(name) is None:
         return f"The weights of local/{name} are not on this machine. `fairlead local --list` shows those that are."
     return f"The weights of local/{name} are not on this machine. Download them with: fairlead local --model {name} --download"

@@ -114,7 +114,7 @@ async def served_models(http: Http, base_url: str, headers: Sequence[tuple[str, 
             body = await _get(http, f"{base_url.rstrip('/')}/models", headers)
     except (ProviderError, TimeoutError):
         return []
-    return [_entry(each, None) for each in _for_chat(body)]
+    return [_entry(each, None) for each in _for_chat(body) or _entries(body)]
 
 
 class _Probe:
@@ -166,9 +166,12 @@ class _Probe:
 
 def _for_chat(body: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the entries of a model list that can answer prompts."""
-    entries = [each for each in records(body.get("data")) if isinstance(each.get("id"), str) and each["id"]]
-    chat = [each for each in entries if not _NOT_FOR_CHAT.search(each["id"])]
-    return (chat or entries)[:_MOST_MODELS]
+    return [each for each in _entries(body) if not _NOT_FOR_CHAT.search(each["id"])]
+
+
+def _entries(body: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the entries of a model list."""
+    return [each for each in records(body.get("data")) if isinstance(each.get("id"), str) and each["id"]][:_MOST_MODELS]
 
 
 def _listed_by_lmstudio(body: dict[str, Any]) -> list[ModelEntry]:
