@@ -380,6 +380,22 @@ async def test_a_lease_that_cannot_be_renewed_in_time_stops_the_run() -> None:
     await agent.close()
 
 
+async def test_a_store_that_times_out_is_asked_again_after_a_pause() -> None:
+    class TimingOut(MemoryStore):
+        failures = 0
+
+        async def append(self, lease: Lease, lines: Sequence[bytes], *, after: int | None = None) -> int:
+            self.failures += 1
+            raise TimeoutError
+
+    store = TimingOut()
+    agent = agent_with(store, session_id="x", lease_seconds=1.5)
+    with pytest.raises(SessionLost, match=r"because the store does not answer\."):
+        await asyncio.wait_for(agent.ask("Go"), 10)
+    assert 1 < store.failures < 50
+    await agent.close()
+
+
 async def test_an_agent_renews_its_lease_while_it_is_open() -> None:
     store = MemoryStore()
     async with agent_with(store, session_id="x", lease_seconds=1.5, lease_owner="me") as agent:

@@ -214,6 +214,16 @@ async def test_urls_name_stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     await store.create("x", HEADER, owner="a", lease_seconds=60)
     await store.close()
     assert (tmp_path / "some.db").exists()
-    for url in ("mysql://host/name", "sqlite:some.db", "sessions", ""):
-        with pytest.raises(ConfigError, match="names no session store"):
+    for url in ("mysql://host/name", "sqlite:some.db", "sessions", "", "file:", "file://"):
+        with pytest.raises(ConfigError, match="does not name a session store"):
             open_store(url)
+
+
+@pytest.mark.parametrize(
+    "url", ["mysql://ann:hunter2@host/name", "postgresql//ann:hunter2@host", "mysql://host?password=hunter2"]
+)
+def test_the_error_for_a_wrong_url_does_not_show_its_password(url: str) -> None:
+    with pytest.raises(ConfigError, match="does not name a session store") as caught:
+        open_store(url)
+    assert "host" in str(caught.value)
+    assert "hunter2" not in str(caught.value)

@@ -1,4 +1,4 @@
-"""Sessions in a real Postgres server: the conformance suite, and a server that goes away."""
+"""Sessions and jobs in a real Postgres server: the conformance suite, a server that goes away, and newer tables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from tests.support.postgres import PostgresServer
 from tests.support.stopped_worker import stop_and_take_over
 from tests.support.store_worker import work
 
-from fairlead.errors import SessionLost, SessionNotFound, StoreUnavailable
+from fairlead.errors import ConfigError, SessionLost, SessionNotFound, StoreUnavailable
+from fairlead.jobs import Job, Jobs
+from fairlead.jobs.database import Database, DatabaseUrl
+from fairlead.jobs.schema import DBOS_VERSION, TABLES_VERSION
 from fairlead.stores import PostgresStore
 from fairlead.testing import STORE_CHECKS, check_store, scripted_agent
 from fairlead.testing.stores import Check
@@ -124,3 +127,21 @@ async def test_agents_share_a_store(postgres: PostgresServer) -> None:
     found = [session for session in await store.list(after="shared") if session.id.startswith("shared-")]
     assert len(found) == 20 and not any(session.owner for session in found)
     await store.close()
+
+
+async def test_jobs_in_a_database_of_a_newer_fairlead_are_refused(postgres: PostgresServer) -> None:
+    async with Jobs(postgres.url) as jobs:
+        await jobs.submit(Job(id="kept", prompt="[]", workdir="/"))
+    database = Database(DatabaseUrl(postgres.url), patience=10)
+    for table, known in (("fairlead_schema", TABLES_VERSION), ("dbos.dbos_migrations", DBOS_VERSION)):
+        assert await database.rows(f"SELECT version FROM {table}") == [(known,)]
+        await database.run(f"UPDATE {table} SET version = ?", (known + 1,))
+        with pytest.raises(ConfigError, match=f"newer fairlead: {table} has the version {known + 1}"):
+            async with Jobs(postgres.url):
+                pass
+        await database.run(f"UPDATE {table} SET version = ?", (known,))
+    await database.run("DROP TABLE fairlead_schema")  # as a database of an older fairlead
+    async with Jobs(postgres.url) as jobs:
+        assert [job.id for job in await jobs.list()] == ["kept"]
+    assert await database.rows("SELECT version FROM fairlead_schema") == [(TABLES_VERSION,)]
+    await database.close()

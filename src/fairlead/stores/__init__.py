@@ -14,7 +14,10 @@ how to use a store and how to write another one; `fairlead.testing.check_store` 
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from fairlead.errors import ConfigError
 
 if TYPE_CHECKING:
     from fairlead.stores.files import FileStore
@@ -22,7 +25,6 @@ if TYPE_CHECKING:
     from fairlead.stores.postgres import PostgresStore
     from fairlead.stores.sqlite import SqliteStore
     from fairlead.stores.store import Lease, SessionStore, StoredLine, StoredLines, StoredSession
-    from fairlead.stores.urls import open_store
 
 __all__ = [
     "FileStore",
@@ -45,8 +47,42 @@ _HOMES = {
     "memory": ("MemoryData", "MemoryStore"),
     "sqlite": ("SqliteStore",),
     "postgres": ("PostgresStore",),
-    "urls": ("open_store",),
 }
+
+
+def open_store(url: str) -> SessionStore:
+    """Return the store that a URL names. It connects with its first call.
+
+        memory:                          a MemoryStore
+        sqlite:///jobs.db                a SqliteStore in a file of the working directory; with four slashes, an absolute path
+        postgresql://user@host/name      a PostgresStore
+        file:sessions                    a FileStore in a directory; `file:///path` for an absolute path
+
+    Raises ConfigError for any other URL.
+    """
+    scheme, separator, rest = url.partition(":")
+    if separator and scheme == "memory":
+        from fairlead.stores.memory import MemoryStore
+
+        return MemoryStore()
+    if separator and scheme == "sqlite" and rest.startswith("///") and len(rest) > 3:
+        from fairlead.stores.sqlite import SqliteStore
+
+        return SqliteStore(Path(rest[3:]))
+    if separator and scheme in ("postgresql", "postgres"):
+        from fairlead.stores.postgres import PostgresStore
+
+        return PostgresStore(url)
+    if separator and scheme == "file" and (folder := rest.removeprefix("//")):
+        from fairlead.stores.files import FileStore
+
+        return FileStore(Path(folder))
+    login, _, place = url.partition("?")[0].rpartition("@")
+    shown = f"…@{place}" if login else place  # a login or a parameter may contain a password
+    raise ConfigError(
+        f"{shown!r} does not name a session store. "
+        "Expected memory:, sqlite:///FILE, postgresql://HOST/DATABASE or file:DIRECTORY."
+    )
 
 
 def __getattr__(name: str) -> Any:

@@ -61,8 +61,8 @@ class _Owned(Struct):
 class FileStore:
     """A `SessionStore` of session files in a directory, which is created if it does not exist.
 
-    A session that was created here has the file `<id>.jsonl`. Files with other names are found by the id at the end of the name,
-    as fairlead and pi write it. With the durability `fsync`, entries also survive a power cut.
+    A session that was created here has the file `<id>.jsonl`. Files with other names are found by the id at the end, as fairlead
+    and pi write it. With the durability `fsync`, entries also survive a power cut.
     """
 
     def __init__(self, folder: str | Path, *, durability: Literal["flush", "fsync"] = "flush") -> None:

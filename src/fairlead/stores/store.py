@@ -101,7 +101,7 @@ class SessionStore(Protocol):
             lease: The lease of the session.
             lines: The entries, without line ends.
             after: The number of the last entry that the caller knows. An append that is repeated with the same number, because
-                the answer to the first one was lost, is recognised and not written twice. None: append after whatever is there.
+                the answer to the first one was lost, is recognised and not written twice. None: append after the last entry.
 
         Raises:
             SessionLost: The lease has expired or was taken, the session was deleted, or other entries follow `after`.

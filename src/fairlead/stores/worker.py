@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Job(Generic[C]):
-    """A piece of work. `resource` is whatever the thread works with: a connection, for example."""
+    """A piece of work. `resource` is what the thread works with, such as a connection."""
 
     __slots__ = ("_future", "_loop", "error", "result", "work")
 
