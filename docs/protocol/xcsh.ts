@@ -334,9 +334,9 @@ export interface GetTreeCommand {
 }
 
 /**
- * Continue from another entry of the same session; null is its beginning. If the entry is a user message, the
- * conversation continues before it, and the response contains its text. With `summarize`, the model gets a
- * summary of the abandoned branch. The new position is saved with the next entry.
+ * Continue from another entry of the same session; null is its beginning. If the entry is a message of the user
+ * or of an extension, the conversation continues before it, and the response contains its text. With
+ * `summarize`, the model gets a summary of the abandoned branch. The new position is saved with the next entry.
  */
 export interface NavigateTreeCommand {
   type: "navigate_tree";
@@ -2290,7 +2290,8 @@ export interface SetWidgetUiRequest {
 /** A command that a prompt can begin with, such as `/name`. */
 export interface SlashCommand {
   name: string;
-  description: string;
+  /** Left out for a command of an extension that has none. */
+  description?: string;
   /** `extension`: code of an extension; `prompt`: a prompt template; `skill`: a skill. */
   source: "extension" | "prompt" | "skill";
   sourceInfo: SourceInfo;

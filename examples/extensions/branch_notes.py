@@ -1,13 +1,13 @@
-"""When the session moves back to an earlier entry, tells the model which files the old branch touched."""
+"""When the session moves back to an earlier entry, tells the model which files the old branch touched, and labels the note."""
 
 from __future__ import annotations
 
-from fairlead.extension import Context, Fairlead, SessionBeforeTree, SessionTree, Summary
+from fairlead.extension import Context, Fairlead, Guide, SessionBeforeTree, SessionTree, Summary
 
 
 def setup(fl: Fairlead) -> None:
     @fl.on("session_before_tree")
-    def summarise(event: SessionBeforeTree) -> Summary | None:
+    def summarise(event: SessionBeforeTree) -> Guide | None:
         if not event.wants_summary:
             return None
         blocks = [
@@ -17,7 +17,8 @@ def setup(fl: Fairlead) -> None:
             for block in entry["message"]["content"]
         ]
         files = {block["arguments"]["path"] for block in blocks if block["type"] == "toolCall" and "path" in block["arguments"]}
-        return Summary(f"An attempt that was given up had touched: {', '.join(sorted(files)) or 'nothing'}.")
+        text = f"An attempt that was given up had touched: {', '.join(sorted(files)) or 'nothing'}."
+        return Guide(summary=Summary(text), label="given up")
 
     @fl.on("session_tree")
     def tell(event: SessionTree, context: Context) -> None:

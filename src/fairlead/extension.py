@@ -34,6 +34,7 @@ from fairlead.extend.extensions.events import (
     Cancel,
     Continue,
     EntryAppended,
+    Guide,
     Handled,
     Input,
     ModelContext,
@@ -65,6 +66,7 @@ from fairlead.extend.extensions.events import (
     Warming,
 )
 from fairlead.extend.extensions.values import State
+from fairlead.session.additions import Completion
 from fairlead.session.context.budget import ContextUsage
 
 __all__ = [
@@ -80,6 +82,7 @@ __all__ = [
     "CacheWarmingDecision",
     "Cancel",
     "CommandContext",
+    "Completion",
     "Context",
     "ContextUsage",
     "Continue",
@@ -89,6 +92,7 @@ __all__ = [
     "ExecResult",
     "Fairlead",
     "FairleadError",
+    "Guide",
     "Handled",
     "ImageContent",
     "Input",

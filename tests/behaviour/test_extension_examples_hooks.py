@@ -182,6 +182,8 @@ def test_branch_notes_sum_up_the_branch_that_is_left(tmp_path: Path) -> None:
         told = conversation(host)
         assert told[:2] == ["one", "first"] and "had touched: a.txt, b.txt." in told[2]
         assert notices(host)[-1].endswith(", with a summary.")
+        labels = [entry["label"] for entry in host.request("get_entries")["data"]["entries"] if entry["type"] == "label"]
+        assert labels == ["given up"]
 
 
 #: Goes back to the first answer, with a summary: hosts of pi have no command for that.

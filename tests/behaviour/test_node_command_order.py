@@ -67,3 +67,15 @@ def test_questions_that_an_extension_withdraws_have_no_answer(tmp_path: Path) ->
     with stage(tmp_path, "pi", [says("a")], flags=FLAGS, files={"ext.ts": LATE}) as host:
         host.send({"id": "c", "type": "prompt", "message": "/withdrawn"})
         host.until("extension_ui_request", method="notify", message="[null,false]")
+
+
+def test_a_command_without_a_description_is_listed_without_one(tmp_path: Path) -> None:
+    source = """
+export default function (pi: any) {
+  pi.registerCommand("bare", { handler: async () => {} });
+  pi.registerCommand("told", { description: "Says so", handler: async () => {} });
+}
+"""
+    with stage(tmp_path, "pi", [], flags=FLAGS, files={"ext.ts": source}) as host:
+        listed = {each["name"]: each for each in host.request("get_commands")["data"]["commands"]}
+        assert "description" not in listed["bare"] and listed["told"]["description"] == "Says so"

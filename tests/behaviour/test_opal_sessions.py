@@ -216,7 +216,7 @@ def test_a_branch_to_nowhere_changes_nothing(tmp_path: Path) -> None:
         session = client.start()
         client.prompt(session, "one")
         error = client.refusal("session/branch", session_id=session, entry_id="nope")
-        assert (error["code"], error["message"], error["data"]) == (-32603, "Branch failed", "Entry nope not found.")
+        assert (error["code"], error["message"], error["data"]) == (-32603, "Branch failed", "Entry nope not found")
         assert len(history(client, session)) == 2
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
@@ -198,6 +199,32 @@ def test_a_version_that_does_not_exist_leaves_nothing_behind(fairlead: Command, 
 def test_a_manifest_without_extensions_brings_none(fairlead: Command) -> None:
     put(fairlead.around.cwd / "none", {"package.json": '{"pi": {"extensions": []}}', "index.ts": EXTENSION})
     assert commands(fairlead, "-e", "./none") == []
+
+
+@pytest.mark.parametrize("arguments", [("-e", "./broken"), ("install", "./broken")])
+def test_a_manifest_that_names_missing_extensions_loads_no_others(fairlead: Command, arguments: Sequence[str]) -> None:
+    manifest = '{"pi": {"extensions": ["gone.ts", "dist/*.js"]}}'
+    put(fairlead.around.cwd / "broken", {"package.json": manifest, "other.ts": EXTENSION, "index.ts": EXTENSION})
+    done = fairlead(*(["--mode", "rpc"] if arguments[0] == "-e" else []), *arguments, input="")
+    assert done.returncode == 1
+    assert "has no extension that its manifest names: gone.ts, dist/*.js" in done.stderr
+    assert commands(fairlead) == []
+
+
+@pytest.mark.parametrize("named", ['["gone.ts"]', "[]"])
+def test_a_folder_of_extensions_falls_back_to_an_index(fairlead: Command, named: str) -> None:
+    manifest = f'{{"pi": {{"extensions": {named}}}}}'
+    files = {"package.json": manifest, "index.ts": EXTENSION, "other.ts": "throw new Error('other')"}
+    put(fairlead.around.home / "extensions" / "broken", files)
+    assert commands(fairlead) == ["hi"]
+
+
+def test_a_manifest_with_something_else_than_text_does_not_count(fairlead: Command) -> None:
+    manifest = '{"pi": {"extensions": ["other.ts", 5]}}'
+    files = {"package.json": manifest, "other.ts": "throw new Error('other')", "extensions/hello.ts": EXTENSION}
+    put(fairlead.around.cwd / "odd", files)
+    assert fairlead("install", "./odd").returncode == 0
+    assert commands(fairlead) == ["hi"]
 
 
 def test_nothing_is_installed_if_it_cannot_be_listed(fairlead: Command) -> None:

@@ -82,6 +82,11 @@ async def test_tools_of_a_server_are_found_and_called_by_others(tmp_path: Path) 
   const list = {{ name: "list", description: "List", parameters: Type.Object({{}}) }};
   pi.registerTool({{ ...list, execute: async (id, args, signal, onUpdate, ctx) => {{
     note(ctx.tools.map((each) => each.name).filter((name) => name.startsWith("mcp__docs__")).length > 1);
+    const {{ required, properties }} = ctx.tools.find((each) => each.name === "mcp__docs__echo")!.outputSchema as any;
+    note([required, properties.structuredContent.properties.result.type]);
+    const listed = (name: string): any => pi.getAllTools().find((each) => each.name === name);
+    const echo = listed("mcp__docs__echo");
+    note([echo.annotations, echo.namespace, "annotations" in listed("mcp__docs__count")]);
     return {{ content: [], details: {{}} }};
   }} }});
 """
@@ -92,4 +97,5 @@ async def test_tools_of_a_server_are_found_and_called_by_others(tmp_path: Path) 
         declared = [[tool.name for tool in request.tools if tool.name.startswith("mcp__docs__")] for request in it.model.requests]
         assert declared[0] == ["mcp__docs__count"] and "mcp__docs__echo" in declared[2]
         assert it.errors == []
-    assert notes(tmp_path) == [True]
+    namespace = {"name": "mcp__docs", "aliases": ["docs"]}
+    assert notes(tmp_path) == [True, [["content"], "string"], [{"readOnlyHint": True}, namespace, False]]

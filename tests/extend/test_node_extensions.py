@@ -147,8 +147,8 @@ async def test_commands_act_on_the_session_and_read_it_at_once(tmp_path: Path) -
     note(pi.getActiveTools());
     const result = await pi.exec("sh", ["-c", "echo out; exit 3"]);
     note([result.stdout, result.code, result.killed]);
-    note((await ctx.newSession({ parentSession: ctx.sessionManager.getSessionFile() })).cancelled);
-    note(ctx.sessionManager.getEntries().length);
+    const withSession = async (next: any) => note(next.sessionManager.getEntries().length);
+    note((await ctx.newSession({ parentSession: ctx.sessionManager.getSessionFile(), withSession })).cancelled);
   } });
 """
     async with scripted(tmp_path, body) as it:
@@ -160,8 +160,8 @@ async def test_commands_act_on_the_session_and_read_it_at_once(tmp_path: Path) -
         [True, False, "print", "scripted-1", "medium", ["act"]],
         ["read"],
         ["out\n", 3, False],
-        False,
         0,
+        False,
     ]
 
 

@@ -14,6 +14,8 @@ import pytest
 
 from fairlead import Agent
 from fairlead.errors import LoginFailed, NoCredentials, ProviderError
+from fairlead.models.added_logins import prepare_key
+from fairlead.testing import ProviderServer
 
 SOURCE = """
 export default async function (pi) {
@@ -147,7 +149,10 @@ export default async function (pi) {
           return { type: "oauth", access: `access-${code}`, refresh: "refresh-1", expires: Date.now() + 3600_000, account };
         },
         refresh: async (credential) => ({ ...credential, access: "access-new", expires: Date.now() + 3600_000 }),
-        toAuth: async (credential) => ({ apiKey: `${credential.account}:${credential.access}` }),
+        toAuth: async ({ account, access }) => ({
+          ...(access === "access-none" ? {} : { apiKey: `${account}:${access}` }),
+          headers: { "X-Account": account, "X-Nothing": null },
+        }),
       } } }),
     filterModels: (models, credential) => models.filter(({ id }) => id === "m" || id[0] === credential?.account),
   });
@@ -194,3 +199,27 @@ def test_the_command_logs_in(tmp_path: Path, env: dict[str, str]) -> None:
     assert done.returncode == 0, done.stderr
     assert "Open https://corp.example/auth\nSign in there.\n" in done.stdout and "Logged in at corp." in done.stdout
     assert stored(tmp_path)["access"] == "access-xyz"
+
+
+@pytest.mark.parametrize(("code", "key"), [("xyz", "w:access-xyz"), ("none", None)])
+async def test_a_login_stands_for_a_key_and_headers(tmp_path: Path, env: dict[str, str], code: str, key: str | None) -> None:
+    (tmp_path / "corp.js").write_text(NATIVE)
+    async with agent_of(tmp_path, env) as agent:
+        await agent.extensions.load()
+        assert await agent.logins.log_in_with_extension("corp", User(code))
+        await prepare_key(agent.registry, "corp")
+        model = agent.registry.find("corp", "m")
+        assert model is not None
+        auth = agent.registry.auth(model)
+        assert (auth.api_key, auth.headers) == (key, {"X-Account": "w"})
+
+
+async def test_a_login_can_have_an_address_of_its_own(tmp_path: Path, env: dict[str, str]) -> None:
+    async with ProviderServer([{"text": "Hello."}]) as server:
+        auth = f'baseUrl: "{server.url}/v1", headers: {{ "X-Account"'
+        (tmp_path / "corp.js").write_text(NATIVE.replace('headers: { "X-Account"', auth))
+        async with agent_of(tmp_path, env) as agent:
+            await agent.extensions.load()
+            assert await agent.logins.log_in_with_extension("corp", User("xyz"))
+            assert str(await agent.ask("hi")) == "Hello."
+        assert server.requests[0].headers["authorization"] == "Bearer w:access-xyz"

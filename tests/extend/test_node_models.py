@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.extend.extended import notes, script, scripted
 from tests.models.asking import Answer, serving
 
@@ -24,11 +25,13 @@ HELLO = '{ messages: [{ role: "user", content: "psst", timestamp: 1 }] }'
 
 
 @asynccontextmanager
-async def served(root: Path, body: str, *answers: Answer, settings: str = "{}") -> AsyncGenerator[tuple[Agent, ProviderServer]]:
+async def served(
+    root: Path, body: str, *answers: Answer, settings: str = "{}", api: str = "anthropic-messages", **fields: Any
+) -> AsyncGenerator[tuple[Agent, ProviderServer]]:
     """An agent with one TypeScript extension, and a model behind HTTP."""
     async with serving(*answers) as server:
         (root / "one.ts").write_text(script(root, body))
-        model = {"baseUrl": server.url, "api": "anthropic-messages", "apiKey": "sk", "models": [{"id": "m"}]}
+        model = {"baseUrl": f"{server.url}/v1", "api": api, "apiKey": "sk", "models": [{"id": "m", **fields}]}
         (root / "home").mkdir()
         (root / "home" / "settings.json").write_text(settings)
         (root / "home" / "models.json").write_text(json.dumps({"providers": {"fake": model}}))
@@ -167,3 +170,111 @@ async def test_calls_that_an_extension_floods_do_not_hold_up_the_run(tmp_path: P
     async with scripted(tmp_path, body, turns=[Turn(text="ok")] * 201) as it:
         assert str(await it.agent.ask("hi")) == "ok"
         assert it.errors == []
+
+
+async def test_a_model_is_set_when_the_handlers_have_seen_it(tmp_path: Path) -> None:
+    body = """
+  const model = { baseUrl: "http://127.0.0.1:9", api: "openai-completions", apiKey: "k", models: [{ id: "a" }, { id: "b" }] };
+  pi.registerProvider("own", model as any);
+  const use = (ctx: any, id: string) => pi.setModel(ctx.modelRegistry.find("own", id)!);
+  pi.on("model_select", async (event, ctx) => {
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    note(event.model.id);
+    if (event.model.id === "a") note(["inside", await use(ctx, "b")]);
+  });
+  pi.registerCommand("use", { handler: async (args, ctx) => note(["set", await use(ctx, "a"), ctx.model!.id]) });
+"""
+    async with served(tmp_path, body) as (agent, _):
+        await agent.ask("/use")
+    assert notes(tmp_path) == ["a", ["inside", True], "b", ["set", True, "b"]]
+
+
+ASKING = """
+  pi.registerCommand("ask", { handler: async (args, ctx) => {
+    const tool = { name: "t", description: "T", parameters: Type.Object({}) };
+    const context = { systemPrompt: "S", messages: [{ role: "user", content: "psst", timestamp: 1 }], tools: [tool] };
+    const onPayload = () => note("payload");
+    const onResponse = ({ status }: any) => note(status);
+    const options = { ...JSON.parse(args), onPayload, onResponse };
+    const { content, stopReason, errorMessage } = await ctx.modelRegistry.complete(ctx.model!, context as any, options);
+    note([stopReason, errorMessage ?? (content[0] as any).text]);
+  } });
+"""
+
+
+def asking(**options: Any) -> str:
+    return f"/ask {json.dumps(options)}"
+
+
+async def test_options_of_a_call_reach_anthropic(tmp_path: Path) -> None:
+    fields: dict[str, Any] = {"reasoning": True, "maxTokens": 64_000}
+    async with served(tmp_path, ASKING, {"text": "Hello."}, **fields) as (agent, server):
+        headers = {"anthropic-version": None, "X-Api-Key": "other"}
+        options: dict[str, Any] = {"metadata": {"user_id": "u1", "more": 2}, "toolChoice": "none", "headers": headers}
+        await agent.ask(asking(cacheRetention="none", temperature=0.5, **options))
+        await agent.ask(asking(cacheRetention="long", temperature=0.5, reasoning="high", thinkingBudgets={"high": 5000}))
+        first, second = server.requests
+        assert "cache_control" not in json.dumps(first.body) and first.body["temperature"] == 0.5
+        assert (first.body["metadata"], first.body["tool_choice"]) == ({"user_id": "u1"}, {"type": "none"})
+        assert "anthropic-version" not in first.headers and first.headers["x-api-key"] == "other"
+        marked = [*second.body["system"], *second.body["tools"], *second.body["messages"][0]["content"]]
+        assert [part["cache_control"] for part in marked] == [{"type": "ephemeral", "ttl": "1h"}] * 3
+        assert second.body["thinking"]["budget_tokens"] == 5000
+        assert "temperature" not in second.body, "the API refuses it while the model thinks"
+
+
+@pytest.mark.parametrize("api", ["openai-responses", "openai-completions"])
+async def test_options_of_a_call_reach_openai(tmp_path: Path, api: str) -> None:
+    async with served(tmp_path, ASKING, {"text": "Hello."}, api=api) as (agent, server):
+        options: dict[str, Any] = {"samplingParams": {"top_p": 0.5, "temperature": 1}, "temperature": 0, "toolChoice": "none"}
+        await agent.ask(asking(sessionId="s1", cacheRetention="long", **options))
+        await agent.ask(asking(sessionId="s1", cacheRetention="none"))
+        first, second = (request.body for request in server.requests)
+        assert (first["prompt_cache_key"], first["prompt_cache_retention"]) == ("s1", "24h")
+        assert (first["top_p"], first["temperature"], first["tool_choice"]) == (0.5, 1, "none")
+        assert not {"prompt_cache_key", "prompt_cache_retention", "temperature"} & set(second)
+
+
+async def test_options_of_a_call_reach_google(tmp_path: Path) -> None:
+    async with served(tmp_path, ASKING, {"text": "Hello."}, api="google-generative-ai") as (agent, server):
+        await agent.ask(asking(temperature=0.5, toolChoice="none"))
+        body = server.requests[0].body
+        assert body["generationConfig"]["temperature"] == 0.5
+        assert body["toolConfig"] == {"functionCallingConfig": {"mode": "NONE"}}
+
+
+async def test_a_session_of_its_own_names_the_prompt_cache(tmp_path: Path) -> None:
+    async with served(tmp_path, ASKING, {"text": "Hello."}, api="openai-responses") as (agent, server):
+        await agent.ask(asking(sessionId="s1"))
+        await agent.ask(asking())
+        assert [request.body.get("prompt_cache_key") for request in server.requests] == ["s1", None]
+
+
+async def test_a_call_is_repeated_as_often_as_its_options_allow(tmp_path: Path) -> None:
+    busy: dict[str, Any] = {"status": 429, "error": "busy", "headers": {"retry-after": "0"}}
+    asleep: dict[str, Any] = {"status": 503, "error": "asleep", "headers": {"retry-after": "120"}}
+    refused: dict[str, Any] = {"status": 400, "error": "refused"}
+    answers = (busy, busy, {"text": "Hello."}, busy, refused, asleep)
+    async with served(tmp_path, ASKING, *answers) as (agent, server):
+        await agent.ask(asking(apiKey="sk-busy", maxRetries=2))
+        assert notes(tmp_path) == ["payload", 200, ["stop", "Hello."]]
+        for retries in (0, 3, 3):
+            await agent.ask(asking(apiKey="sk-busy", maxRetries=retries))
+        assert len(server.requests) == len(answers)
+    said = notes(tmp_path)[3:]
+    assert [each for each in said if isinstance(each, str)] == ["payload"] * 3
+    failures: list[Any] = [each for each in said if isinstance(each, list)]
+    assert [stop for stop, _ in failures] == ["error"] * 3
+    assert failures[2][1].startswith("Server requested 120s retry delay (max: 60s). ")
+
+
+async def test_a_server_that_does_not_begin_to_answer_in_time_is_asked_again_or_given_up(tmp_path: Path) -> None:
+    silent: dict[str, Any] = {"status": 500, "firstDelayMs": 600_000}
+    slow: dict[str, Any] = {"text": "Hello.", "firstDelayMs": 1300}
+    async with served(tmp_path, ASKING, silent, silent, slow) as (agent, _):
+        await agent.ask(asking(timeoutMs=1000))
+        await agent.ask(asking(timeoutMs=1000, maxRetries=1))
+    assert notes(tmp_path) == [
+        *("payload", ["error", "Request timed out."]),
+        *("payload", 200, ["stop", "Hello."]),
+    ]

@@ -16,7 +16,7 @@ from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 UNUSABLE: list[tuple[dict[str, str], str, str]] = [
     ({}, "gate.py", "There is no extension at"),
     ({}, "gate.ts", "There is no extension at"),
-    ({"gate/package.json": '{"pi": {"extensions": ["./a.ts"]}}'}, "gate", "There is no extension at"),
+    ({"gate/package.json": '{"pi": {"extensions": ["./a.ts"]}}'}, "gate", "has no extension that its manifest names: ./a.ts"),
     ({"gate/readme.txt": ""}, "gate", "There is no extension at"),
     ({"gate.py": "def setup(fl:"}, "gate.py", "was never closed"),
     ({"gate.py": "def setup(fl):\n    raise ValueError('no rules')"}, "gate.py", "no rules"),

@@ -14,7 +14,17 @@ from fairlead.core.model import Interceptor, ModelMessage
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import ToolResult
 from fairlead.session.additions import SlashCommand
-from fairlead.session.hooks import Cancelled, CompactionPlan, Heard, Opening, Summary, TreePlan, WarmingAction, WarmingDecision
+from fairlead.session.hooks import (
+    Cancelled,
+    CompactionPlan,
+    Guide,
+    Heard,
+    Opening,
+    Summary,
+    TreePlan,
+    WarmingAction,
+    WarmingDecision,
+)
 from fairlead.session.host import BashDone
 
 Handler = Callable[..., Awaitable[Any]]
@@ -135,7 +145,7 @@ class TestHooks:
     async def before_compact(self, plan: CompactionPlan) -> Summary | Cancelled | None:
         return await self._call("session_before_compact", None, plan)
 
-    async def before_tree(self, plan: TreePlan) -> Summary | Cancelled | None:
+    async def before_tree(self, plan: TreePlan) -> Guide | Cancelled | None:
         return await self._call("session_before_tree", None, plan)
 
     async def moved(self, new_leaf: str | None, old_leaf: str | None, summary_entry: str | None, from_extension: bool) -> None:

@@ -30,7 +30,7 @@ from fairlead.core import events as e
 from fairlead.core.messages import BashExecutionMessage, ToolCall, Usage
 from fairlead.errors import CompactionCancelled, EntryNotFound, FairleadError, MoveCancelled
 from fairlead.session.history.entries import BranchSummaryEntry, CompactionEntry
-from fairlead.session.hooks import Cancelled, CompactionPlan, Summary, TreePlan
+from fairlead.session.hooks import Cancelled, CompactionPlan, Guide, Summary, TreePlan
 from fairlead.session.host import BashDone
 from fairlead.session.session import Session
 from fairlead.testing import Scripted, Turn
@@ -174,9 +174,9 @@ async def test_an_extension_can_write_the_summary_of_a_branch(tmp_path: Path) ->
     plans: list[TreePlan] = []
     moved: list[Any] = []
 
-    async def writes(plan: TreePlan) -> Summary:
+    async def writes(plan: TreePlan) -> Guide:
         plans.append(plan)
-        return Summary("What happened.", {"by": "an extension"})
+        return Guide(summary=Summary("What happened.", {"by": "an extension"}))
 
     async def hears(*about: Any) -> None:
         moved.append(about)

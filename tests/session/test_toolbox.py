@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import BadCommand
@@ -104,3 +105,19 @@ async def test_closing_a_toolbox_makes_no_tools() -> None:
     toolbox = Toolbox(lambda: {name: tool(name) for name in made.append("made") or ["read"]}, ["read"])
     await toolbox.close()
     assert made == []
+
+
+async def test_a_tool_that_fails_to_close_does_not_keep_the_others_open() -> None:
+    closed: list[str] = []
+
+    async def fails() -> None:
+        raise RuntimeError("cannot be closed")
+
+    async def closes() -> None:
+        closed.append("bash")
+
+    made = {"read": replace(tool("read"), bound=True, close=fails), "bash": replace(tool("bash"), bound=True, close=closes)}
+    toolbox = Toolbox(lambda: made, [])
+    toolbox.fill()
+    await toolbox.close()
+    assert closed == ["bash"]

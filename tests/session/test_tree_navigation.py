@@ -76,6 +76,32 @@ async def test_going_to_a_message_of_the_users_is_going_before_it_with_its_text(
     await session.close()
 
 
+async def test_going_to_a_message_of_an_extension_is_going_before_it_with_its_text(tmp_path: Path) -> None:
+    session, _ = await a_tree(tmp_path)
+    log = session.history.log
+    before = log.leaf
+    sent = log.custom_message("note", "remember", display=True).id
+    await talk(session, "three")
+    arrival = await session.navigate(sent)
+    assert (arrival.leaf, arrival.text, log.leaf) == (before, "remember", before)
+    await session.close()
+
+
+async def test_instructions_replace_those_for_summaries_and_the_summary_gets_the_label(tmp_path: Path) -> None:
+    session, model = await a_tree(tmp_path)
+    log = session.history.log
+    target = entry_of(log, "a")
+    options: dict[str, Any] = {"instructions": "One haiku.", "replace_instructions": True}
+    arrival = await session.navigate(target, summarise=True, label="left", **options)
+    (asked,) = texts(model.summaries.requests[-1].messages)
+    assert asked.endswith("</conversation>\n\nOne haiku.")
+    assert {id: each.text for id, each in log.labels.items()} == {arrival.summary: "left"}
+    assert arrival.leaf == log.leaf != arrival.summary, "what comes next follows the label"
+    await session.navigate(entry_of(log, "b"), label="end")
+    assert log.labels[entry_of(log, "b")].text == "end"
+    await session.close()
+
+
 @pytest.mark.parametrize("target", ["the beginning", "the first message"])
 async def test_going_to_the_beginning_forgets_everything(tmp_path: Path, target: str) -> None:
     session, model = await a_tree(tmp_path)
@@ -92,7 +118,7 @@ async def test_an_unknown_place_is_refused_and_the_run_goes_on(tmp_path: Path) -
     turn, go = held()
     session = a_kept_session(Scripted([turn]), tmp_path)
     await running(session)
-    with pytest.raises(EntryNotFound, match=r"^Entry nowhere not found\.$"):
+    with pytest.raises(EntryNotFound, match=r"^Entry nowhere not found$"):
         await session.navigate("nowhere", summarise=True)
     assert session.activity.is_streaming
     go.set()

@@ -168,6 +168,15 @@ class Assembly:
             servers.attach(session.host, session.tools, session.extensions)
         if services is not None:
             services.attach(session)
+        self._configure(session, names)
+        return session
+
+    def _configure(self, session: Session, names: Sequence[str]) -> None:
+        """Give a new session the tools that are made late, its name and the modes of its queues.
+
+        `names` are the tools that the session starts with.
+        """
+        options, settings = self._options, self._settings
         if TODO_WRITE in options.wanted_tools() and TODO_WRITE not in names and settings.todo.enabled:
             session.tools.bring_later("todo", session.todos.tools)
         if ASK in options.wanted_tools() and ASK not in names:
@@ -177,7 +186,6 @@ class Assembly:
         session.queue.steering.mode = settings.steering_mode
         session.queue.follow_up.mode = settings.follow_up_mode
         session.queue.interrupt = settings.interrupt_mode or options.interrupt
-        return session
 
     def _make_recorder(self) -> Recorder | None:
         """Return what records with OpenTelemetry, if that is wanted. Raises ConfigError if it is not installed."""
@@ -410,7 +418,7 @@ def _make_tools(
 
 
 def _ask_tools(host: Host, timeout: float | None) -> list[Tool]:
-    """Make the tool that asks the user, and waits `timeout` seconds for each answer; None: as long as it takes."""
+    """Make the tool that asks the user, and waits `timeout` seconds for each answer; None: without a limit."""
     from fairlead.session.ask_tool import ask_tool
 
     return [ask_tool(lambda: host.ui, timeout)]

@@ -15,9 +15,10 @@ from typing import Any, Literal, cast
 from msgspec import Struct
 
 from fairlead.config import files, json_files
-from fairlead.config.home import Home
+from fairlead.config.home import Home, expand_user
 from fairlead.config.packages import PackageSource, package_paths, parse_source
 from fairlead.errors import ConfigError
+from fairlead.extend.node.manifest import missing_extensions
 
 #: pi's own packages, which extensions name as peers, are provided by the runtime. npm must not install them.
 _NPM_FLAGS = ("--legacy-peer-deps", "--no-audit", "--no-fund")
@@ -68,10 +69,13 @@ class PackageManager:
         else:
             folder = source.folder(self._base)
         self._fetcher.fetch(source)
+        problem = missing_extensions(folder)
         if not any(package_paths(source, folder, kind) for kind in ("extensions", "skills", "prompts")):
+            problem = f"{text} brings no extensions, skills or prompts."
+        if problem is not None:
             if source.kind != "local":
                 self._fetcher.delete(source)
-            raise ConfigError(f"{text} brings no extensions, skills or prompts.")
+            raise ConfigError(problem)
         self._list(source)
         return folder
 
@@ -109,7 +113,7 @@ class PackageManager:
         source = parse_source(text)
         if source.kind != "local":
             return source.identity
-        given = Path(text).expanduser().resolve()
+        given = expand_user(text).resolve()
         same = (each.source for each in self.packages() if each.path is not None and each.path.resolve() == given)
         return next((each.identity for each in same if each.kind == "local"), source.identity)
 
@@ -242,7 +246,7 @@ def fetch_temporarily(source: PackageSource, home: Home, env: Mapping[str, str])
 
 def _existing_path(text: str, cwd: Path) -> Path:
     """Return the path that a source names, without links. Raises ConfigError if there is nothing."""
-    path = cwd / Path(text).expanduser()
+    path = cwd / expand_user(text)
     if os.path.exists(path):
         return path.resolve()
     if text.startswith(("npm:", "git:")):

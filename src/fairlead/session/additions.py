@@ -56,6 +56,16 @@ class SlashCommand(Struct, frozen=True):
     origin: Origin
 
 
+class Completion(Struct, frozen=True):
+    """A suggestion for what follows the name of a slash command."""
+
+    #: Takes the place of everything after the name.
+    value: str
+    #: What hosts show instead of the value; empty: the value.
+    label: str = ""
+    description: str = ""
+
+
 class SkillSummary(Struct, frozen=True):
     """What the model sees of a skill before it asks for it."""
 
@@ -182,6 +192,11 @@ class SessionAdditions:
         if self._additions is not None:
             commands += self._additions.commands(self._workspace.cwd)
         return commands if self.servers is None else commands + self.servers.commands()
+
+    async def complete(self, name: str, typed: str) -> list[Completion]:
+        """Suggestions for what follows `/name `, of which the user has typed a part. Only commands of extensions have any."""
+        hooks = await self.extensions.ready()
+        return [] if hooks is None else await hooks.complete(name, typed)
 
     def expand(self, text: str) -> str:
         """The text that a message stands for, if it begins with the command of a template or a skill; else the message.

@@ -137,7 +137,7 @@ class Approvals:
             if not isinstance(arguments, dict):
                 raise TypeError("they are not an object")
             call = self._judge(tool, tool.checked(deepcopy(cast("dict[str, Any]", arguments))))
-        except Exception as error:  # whatever is wrong with them: the tool does not run
+        except Exception as error:  # the arguments are unusable, so the tool does not run
             problem = str(error).partition("\n\n")[0]
             raise self._refused(tool, call_id, "nobody", f"the changed arguments cannot be used: {problem}") from error
         self._refuse_if_forbidden(tool, call_id, call)

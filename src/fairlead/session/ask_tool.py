@@ -56,7 +56,7 @@ class AskedReply(Struct, rename="camel", omit_defaults=True):
 
 
 def ask_tool(ui: Callable[[], Ui], timeout: float | None) -> Tool:
-    """The tool that asks the user through `ui`, and waits `timeout` seconds for each answer; None: as long as it takes."""
+    """The tool that asks the user through `ui`, and waits `timeout` seconds for each answer; None: without a limit."""
     return Tool(
         name="ask",
         label="ask",

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("fairlead.session")
 
 Listener: TypeAlias = Callable[[Event], None]
-#: How many events may wait for the store before the run waits for it, too.
+#: How many events may wait for the store before the run waits as well.
 _MOST_HELD = 256
 #: Sends an event without waiting for anything.
 Notify: TypeAlias = Callable[[Event], None]

@@ -85,7 +85,7 @@ class Follower:
             self._settled = None
 
     def _deliver_rest(self, known: int) -> None:
-        """Deliver the next entries and the message that is arriving, of which so many characters are known."""
+        """Deliver the next entries and the message that is arriving, without the characters that are known."""
         has_answer = self._flush()
         answer = self._answer()
         if answer is not None and not self._is_behind:

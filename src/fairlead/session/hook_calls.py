@@ -92,12 +92,12 @@ class HookCalls:
 
     def _loaded(self, task: asyncio.Task[Hooks]) -> None:
         self._loading = None
-        # The callers that waited for it have its error, too.
+        # The callers that waited for it get its error.
         if not task.cancelled() and task.exception() is None:
             self._on_load()
 
     async def ready_or_stopped(self) -> Hooks:
-        """The same. Raises RunAborted when the session is cancelled."""
+        """Do what `ready` does, but raise RunAborted when the session is cancelled."""
         if self.hooks is not None and self._loading is None:
             return self.hooks
         stop = CancelToken()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, Protocol, TypeAlias
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from fairlead.core import events as e
 from fairlead.core.events import CompactionReason, Event
@@ -19,7 +19,7 @@ from fairlead.core.model import Interceptor, ModelMessage
 from fairlead.core.queues import Behavior
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import ToolResult
-from fairlead.session.additions import SlashCommand
+from fairlead.session.additions import Completion, SlashCommand
 from fairlead.session.host import BashDone
 
 #: Where a message of the user came from.
@@ -106,6 +106,10 @@ class TreePlan(Struct, frozen=True):
     wants_summary: bool
     instructions: str | None
     cancel: CancelToken
+    #: Whether the instructions take the place of those that the model gets otherwise.
+    replace_instructions: bool = False
+    #: The label that the summary will have, or the target if there is no summary.
+    label: str | None = None
 
 
 class Summary(Struct):
@@ -116,6 +120,19 @@ class Summary(Struct):
     first_kept_entry_id: str | None = None
     #: What model calls for it have used, which counts as usage of the session.
     usage: Usage | None = None
+
+
+class Guide(Struct, frozen=True):
+    """Changes a move within the tree of a session. What is UNSET stays as it is."""
+
+    #: What the model should pay attention to in the summary.
+    instructions: str | UnsetType | None = UNSET
+    #: Whether the instructions take the place of those that the model gets otherwise.
+    replace_instructions: bool | UnsetType = UNSET
+    #: The label of the summary, or of the target if there is no summary.
+    label: str | UnsetType | None = UNSET
+    #: Is used instead of the model's summary, if one is wanted.
+    summary: Summary | None = None
 
 
 class Cancelled(Struct):
@@ -140,7 +157,7 @@ class WarmingDecision(Struct):
 
 
 class CallHooks(Protocol):
-    """The hooks around tool calls. The sessions of sub-agents ask them, too."""
+    """The hooks around tool calls. The sessions of sub-agents call them as well."""
 
     def wants(self, name: str) -> bool:
         """Whether an extension listens to the event with this name. If not, the event need not be prepared."""
@@ -229,6 +246,10 @@ class Hooks(CallHooks, Protocol):
         whenever it waits for something."""
         ...
 
+    async def complete(self, name: str, typed: str) -> list[Completion]:
+        """Suggestions for what follows the name of a command, of which the user has typed a part. Raises nothing."""
+        ...
+
     async def input(
         self, text: str, images: list[ImageContent] | None, source: InputSource, behavior: Behavior | None
     ) -> Heard: ...
@@ -266,7 +287,7 @@ class Hooks(CallHooks, Protocol):
 
     async def before_compact(self, plan: CompactionPlan) -> Summary | Cancelled | None: ...
 
-    async def before_tree(self, plan: TreePlan) -> Summary | Cancelled | None: ...
+    async def before_tree(self, plan: TreePlan) -> Guide | Cancelled | None: ...
 
     async def moved(self, new_leaf: str | None, old_leaf: str | None, summary_entry: str | None, from_extension: bool) -> None:
         """The hook `session_tree`."""

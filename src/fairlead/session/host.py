@@ -57,7 +57,7 @@ class Host:
     def bash(
         self, command: str, *, exclude_from_context: bool = False, on_output: Callable[[str], None] | None = None
     ) -> asyncio.Future[BashDone]:
-        """Run a shell command for the user, beside whatever the agent does. It becomes part of the conversation.
+        """Run a shell command for the user, in parallel to the agent. It becomes part of the conversation.
 
         It counts as running from now on, not only once it is awaited.
 

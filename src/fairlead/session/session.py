@@ -209,13 +209,23 @@ class Session:
         """
         return await self._parts.make_moves().fork(entry_id)
 
-    async def navigate(self, target: str | None, *, summarise: bool = False, instructions: str | None = None) -> Arrival:
+    async def navigate(
+        self,
+        target: str | None,
+        *,
+        summarise: bool = False,
+        instructions: str | None = None,
+        replace_instructions: bool = False,
+        label: str | None = None,
+    ) -> Arrival:
         """Go to another entry of the conversation's tree, after stopping what runs. Later messages form a new branch there.
 
         Args:
-            target: The id of the entry; None is the beginning. For a message of the user, the place before it.
+            target: The id of the entry; None is the beginning. For a message of the user or of an extension, the place before it.
             summarise: Whether the model writes a summary of the branch that is left, for itself.
             instructions: What the summary should pay attention to.
+            replace_instructions: Whether `instructions` take the place of what the model is told about summaries.
+            label: Labels the summary, or the entry if there is none.
 
         Returns:
             Where the conversation stands, and the text of the user's message there.
@@ -224,7 +234,9 @@ class Session:
             EntryNotFound: There is no such entry.
             MoveCancelled: An extension blocks it. With `summarise` also what `compact` raises. Nothing has changed then.
         """
-        return await self._parts.make_moves().navigate(target, summarise=summarise, instructions=instructions)
+        return await self._parts.make_moves().navigate(
+            target, summarise=summarise, instructions=instructions, replace_instructions=replace_instructions, label=label
+        )
 
     # The end
 

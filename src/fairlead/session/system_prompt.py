@@ -22,12 +22,13 @@ _INTRODUCTION = (
 #: The same for a model with a small context window. The tools come with the request and need no list here.
 _BRIEF_INTRODUCTION = (
     "You are a coding agent. You work in the user's project through tools: read files, change them with edit or write, run"
-    " commands with bash. Use paths relative to the working directory. Read a file before you edit it."
+    " commands with bash. Use paths relative to the working directory."
 )
-#: The last words that a small model gets: without them many call tools again and again.
+#: The last words that a small model gets. Without them, many edit files that they have not read, and call tools again and again.
 _BRIEF_END = (
-    "Use tools only as long as something is left to do. Never repeat a call that has succeeded. When the task is done, or needs"
-    " no tool, answer in one or two sentences without a tool call."
+    "Before you edit a file, read it: you do not know what is in it. In an edit, oldText is whole lines copied from the file, and"
+    " newText is what these lines become. Use tools only as long as something is left to do. Never repeat a call that has"
+    " succeeded. When the task is done, or needs no tool, answer in one or two sentences without a tool call."
 )
 
 #: The tools with which a model can read a skill.

@@ -89,8 +89,8 @@ class _Document(NamedTuple):
 def ranked(query: str, tools: Iterable[Tool]) -> list[str]:
     """Return the names of the tools that match a query, the best match first.
 
-    A tool whose name is the query comes first. Then a tool that matches more words of the query comes before one that matches
-    fewer; among these, Okapi BM25 decides, in which words of the name count more.
+    A tool whose name is the query comes first. A tool that matches more words of the query comes before one that matches fewer.
+    Okapi BM25 decides among the rest; words in a tool's name count more.
     """
     terms = frozenset(words(query))
     documents = [_document(tool) for tool in tools]

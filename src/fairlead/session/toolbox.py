@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from fairlead.core.tool import Tool
 from fairlead.errors import BadCommand
+from fairlead.session.events import report
 from fairlead.tools import with_usual_subject
 
 #: The tool that the model finds deferred tools with, and its owner.
@@ -136,7 +137,10 @@ class Toolbox(Mapping[str, Tool]):
         """Close the tools that belong to this session alone."""
         for tool in () if self._made is None else self._made.tools.values():
             if tool.close is not None and tool.bound:
-                await tool.close()
+                try:
+                    await tool.close()
+                except Exception as error:  # a bug in a tool must not keep the session from closing
+                    report(error)
 
     def replace(
         self,

@@ -7,7 +7,7 @@ The dispatcher does the rest:
 - A `late` request starts in its turn and is answered when its work ends. Later requests do not wait for it.
 - A `now` request and a reply to a question take effect as soon as they arrive.
 - While a request blocks the queue, or the host does not read, urgent requests (aborts) may take effect before their turn.
-- The host can cancel a request. It is answered all the same.
+- The host can cancel a request. It is still answered.
 - An error becomes the request's answer. A bug in one handler costs one answer, never the connection.
 """
 

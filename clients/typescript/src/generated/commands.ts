@@ -238,9 +238,10 @@ export abstract class CommandMethods {
   }
 
   /**
-   * Continue from another entry of the same session; null is its beginning. If the entry is a user message, the
-   * conversation continues before it, and the response contains its text. With `summarize`, the model gets a
-   * summary of the abandoned branch. The new position is saved with the next entry.
+   * Continue from another entry of the same session; null is its beginning. If the entry is a message of the
+   * user or of an extension, the conversation continues before it, and the response contains its text. With
+   * `summarize`, the model gets a summary of the abandoned branch. The new position is saved with the next
+   * entry.
    */
   navigateTree(params: CommandParams<"navigate_tree">, options?: RequestOptions): Promise<CommandData<"navigate_tree">> {
     return this.request("navigate_tree", params, options);

@@ -93,9 +93,9 @@ class SessionMethods(Caller):
         custom_instructions: str | None = None,
         timeout: float | UnsetType | None = UNSET,
     ) -> Navigated:
-        """Continue from another entry of the same session; null is its beginning. If the entry is a user message,
-        the conversation continues before it, and the response contains its text. With `summarize`, the model gets a
-        summary of the abandoned branch. The new position is saved with the next entry."""
+        """Continue from another entry of the same session; null is its beginning. If the entry is a message of the
+        user or of an extension, the conversation continues before it, and the response contains its text. With
+        `summarize`, the model gets a summary of the abandoned branch. The new position is saved with the next entry."""
         return await self._call(
             "navigate_tree", timeout, target_id=target_id, summarize=summarize, custom_instructions=custom_instructions
         )

@@ -176,14 +176,25 @@ class Fairlead:
         self._engine.registrations.remove_tool(self._extension, name)
 
     @overload
-    def register_command(self, name: str, handler: Callable[..., Any], description: str = "") -> str: ...
+    def register_command(
+        self, name: str, handler: Callable[..., Any], description: str = "", complete: Callable[..., Any] | None = None
+    ) -> str: ...
     @overload
-    def register_command(self, name: str, handler: None = None, description: str = "") -> Callable[[F], F]: ...
-    def register_command(self, name: str, handler: Callable[..., Any] | None = None, description: str = "") -> Any:
+    def register_command(
+        self, name: str, handler: None = None, description: str = "", complete: Callable[..., Any] | None = None
+    ) -> Callable[[F], F]: ...
+    def register_command(
+        self,
+        name: str,
+        handler: Callable[..., Any] | None = None,
+        description: str = "",
+        complete: Callable[..., Any] | None = None,
+    ) -> Any:
         """Add a slash command: `/name arguments` calls `handler(arguments, context)` instead of prompting the model.
 
         The handler gets the arguments as text, and a `CommandContext`. It has no time limit. Without a handler, this is a
-        decorator.
+        decorator. `complete(typed, context)` suggests arguments while the user types them: it returns a list of texts or
+        `Completion`s, each of which can take the place of what is typed.
 
         Returns the name of the command. If another extension already has the name, a number is added. Raises ConfigError if the
         name is not one word without a slash.
@@ -193,11 +204,13 @@ class Fairlead:
         if not name or name.startswith("/") or any(char.isspace() for char in name):
             raise ConfigError(f"{name!r} cannot be the name of a command: use one word, without the slash.")
 
+        completes = None if complete is None else make_handler(self._extension, complete)
+
         def add(function: Any) -> str:
             free = self._engine.registrations.free_command_name(self._extension, name)
             listener = make_handler(self._extension, function)
             summary = description or (getattr(function, "__doc__", None) or "").strip().partition("\n")[0]
-            self._extension.commands[free] = ExtensionCommand(free, summary, listener)
+            self._extension.commands[free] = ExtensionCommand(free, summary, listener, completes)
             return free
 
         def decorate(function: F) -> F:

@@ -267,16 +267,30 @@ class CommandContext(Context):
             return await self._move(lambda: self._session.history.clone(entry_id))
         return await self._move(lambda: self._session.fork(entry_id))
 
-    async def navigate(self, target_id: str | None, *, summarise: bool = False, instructions: str | None = None) -> bool:
+    async def navigate(
+        self,
+        target_id: str | None,
+        *,
+        summarise: bool = False,
+        instructions: str | None = None,
+        replace_instructions: bool = False,
+        label: str | None = None,
+    ) -> bool:
         """Move to another entry of the tree; None is the beginning. Raises EntryNotFound.
 
         Args:
             target_id: the id of the entry.
             summarise: whether the model gets a summary of the branch that is left.
             instructions: what the summary should focus on.
+            replace_instructions: whether `instructions` take the place of what the model is told about summaries.
+            label: labels the summary, or the entry if there is none.
         """
 
-        return await self._move(lambda: self._session.navigate(target_id, summarise=summarise, instructions=instructions))
+        return await self._move(
+            lambda: self._session.navigate(
+                target_id, summarise=summarise, instructions=instructions, replace_instructions=replace_instructions, label=label
+            )
+        )
 
     async def switch_session(self, path: str | Path) -> bool:
         """Resume the session in a file. Raises SessionError."""

@@ -20,7 +20,7 @@ from fairlead.config.files import list_folder, read_bytes
 from fairlead.config.home import Home, Level
 from fairlead.errors import ConfigError
 from fairlead.extend.extensions.presence import FOLDER, GROUP, any_package_declares_one
-from fairlead.extend.node.manifest import brings_none, script_files, script_name
+from fairlead.extend.node.manifest import declared_extensions, missing_extensions, script_files, script_files_inside, script_name
 from fairlead.session.additions import Origin
 
 if TYPE_CHECKING:
@@ -121,8 +121,9 @@ def _at(path: Path, origin: Origin, within: Path | None = None) -> Iterator[Foun
         yield _found(path, origin)
     elif scripts := script_files(path):
         yield from _scripts(path, scripts, origin)
-    elif brings_none(path):
-        return
+    elif declared_extensions(path) is not None:  # nothing else in the package is loaded instead
+        if (problem := missing_extensions(path)) is not None:
+            yield FoundExtension(path.stem, path, origin, problem=problem)
     else:
         # A directory that cannot be read is not an error here.
         found = list(_inside(path, origin.scope, None, origin, within)) if os.path.isdir(path) else []
@@ -148,7 +149,7 @@ def _inside(
         if _is_extension(path):
             yield _found(path, here)
         else:
-            yield from _scripts(path, script_files(path), here)
+            yield from _scripts(path, script_files_inside(path), here)
 
 
 def _is_extension(path: Path) -> bool:

@@ -18,11 +18,11 @@ from fairlead.extend.extensions.context import CommandContext, Context
 from fairlead.extend.extensions.discovery import FoundExtension
 from fairlead.extend.extensions.event_bus import EventBus, Listeners
 from fairlead.extend.extensions.loading import Loader
-from fairlead.extend.extensions.outbox import Outbox
+from fairlead.extend.extensions.outbox import Outbox, WorkQueue
 from fairlead.extend.extensions.registrations import Extension, ExtensionCommand, Handler, Registrations
 from fairlead.extend.extensions.scripts import Scripts
-from fairlead.extend.extensions.values import checked_result
-from fairlead.session.additions import Origin, SlashCommand
+from fairlead.extend.extensions.values import checked_result, suggestions
+from fairlead.session.additions import Completion, Origin, SlashCommand
 
 if TYPE_CHECKING:
     from fairlead.extend.extensions.late import ExtensionHost
@@ -42,6 +42,8 @@ class Engine:
         self.host = host
         self.session = host.session
         self.outbox = Outbox()
+        #: Passes on events that nothing waits for.
+        self.background_events = WorkQueue()
         #: The commands that run.
         self._commands: set[CommandContext] = set()
         self.extensions: list[Extension] = []
@@ -177,6 +179,19 @@ class Engine:
             finally:
                 self.save_state(owner, "command")
                 self._commands.discard(context)
+
+    async def complete_command(self, command: ExtensionCommand, typed: str) -> list[Completion]:
+        """Ask an extension to suggest arguments for its command. If that fails, there are none, and the log says why."""
+        if command.complete is None:
+            return []
+        deadline = Deadline(self.host.timeout)
+        work = command.complete.bind(typed, Context(self, deadline))
+        try:
+            found = await self.call(command.complete.owner, work, deadline)
+            return suggestions(found)
+        except Exception as error:  # not reported: the user asks again with every key
+            _log.warning("The arguments of /%s cannot be completed: %s", command.name, error_text(error))
+            return []
 
     def send_held(self) -> None:
         """Send what commands that still run have sent. If a command is about to end, its response comes first, and then all."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -30,7 +30,6 @@ from fairlead.errors import ConfigError, ToolError
 from fairlead.extend.extensions import events as e
 from fairlead.extend.extensions.calling import error_text
 from fairlead.extend.extensions.engine import Engine
-from fairlead.extend.extensions.outbox import WorkQueue
 from fairlead.extend.extensions.values import checked_result, copy_event, copy_message, restore_unchanged
 from fairlead.session.hook_calls import SHUTDOWN_GRACE, from_hook
 from fairlead.session.hooks import (
@@ -38,6 +37,7 @@ from fairlead.session.hooks import (
     Cancelled,
     CompactionPlan,
     EndReason,
+    Guide,
     Heard,
     InputSource,
     Opening,
@@ -50,8 +50,12 @@ from fairlead.session.hooks import (
 
 if TYPE_CHECKING:
     from fairlead.extend.extensions.late import ExtensionHost
-    from fairlead.session.additions import SlashCommand
+    from fairlead.extend.extensions.registrations import Handler
+    from fairlead.session.additions import Completion, SlashCommand
     from fairlead.session.host import BashDone
+
+#: What scripts only hear in a session that has started for them.
+_ABOUT_SESSIONS = ("session_start", "session_shutdown", "resources_discover")
 
 
 class ExtensionHooks:
@@ -60,7 +64,7 @@ class ExtensionHooks:
     def __init__(self, host: ExtensionHost) -> None:
         self.engine = Engine(host)
         self._session = host.session
-        self._background_events = WorkQueue()
+        self._background_events = self.engine.background_events
         self._provider_interceptor = ProviderInterceptor(self.engine)
 
     def wants(self, name: str) -> bool:
@@ -106,8 +110,10 @@ class ExtensionHooks:
                     await self.engine.ask_or_report(name, handler, given)
 
     async def session_started(self, reason: StartReason, previous: str | None = None) -> None:
+        self.engine.scripts.in_session = True
         if reason in ("new", "resume", "fork"):
             await self.engine.scripts.renew()
+            await self.engine.scripts.set_up_session()
         self.engine.begin()
         await self._notify("session_start", e.SessionStart(reason, previous))
         await self._discover("reload" if reason == "reload" else "startup")
@@ -165,6 +171,10 @@ class ExtensionHooks:
             if command.handler.owner.found.is_script:
                 arguments = text.partition(" ")[2]  # as they were typed
             await self.engine.run_command(command, arguments, on_wait)
+
+    async def complete(self, name: str, typed: str) -> list[Completion]:
+        command = self.engine.command(name)
+        return [] if command is None else await self.engine.complete_command(command, typed)
 
     # Asking
 
@@ -283,10 +293,11 @@ class ExtensionHooks:
         return await self._first_cancel("session_before_fork", e.SessionBeforeFork(entry_id, position))
 
     async def before_compact(self, plan: CompactionPlan) -> Summary | Cancelled | None:
-        return await self._summary("session_before_compact", plan)
+        return await self._last_answer("session_before_compact", plan)
 
-    async def before_tree(self, plan: TreePlan) -> Summary | Cancelled | None:
-        return await self._summary("session_before_tree", plan)
+    async def before_tree(self, plan: TreePlan) -> Guide | Cancelled | None:
+        answer = await self._last_answer("session_before_tree", plan)
+        return Guide(summary=answer) if isinstance(answer, Summary) else answer
 
     async def user_bash(self, command: str, exclude_from_context: bool, cancel: CancelToken) -> BashDone | None:
         event = e.UserBash(command, exclude_from_context, self._session.host.workspace.cwd, cancel)
@@ -316,15 +327,21 @@ class ExtensionHooks:
     # Helpers
 
     async def _notify(self, name: str, event: Any, *, max_seconds: float = math.inf) -> None:
-        for handler in self.engine.listeners.get(name, ()):
+        for handler in self._handlers(name):
             await self.engine.ask_or_report(name, handler, replace(event), max_seconds=max_seconds)
 
     async def _ask_each(self, name: str, event: Any) -> AsyncGenerator[Any]:
         """Yield the results of the handlers that return one. The caller may change `event` between two handlers."""
-        for handler in self.engine.listeners.get(name, ()):
+        for handler in self._handlers(name):
             answer = await self.engine.ask_or_report(name, handler, _private_copy(event))
             if answer is not None:
                 yield answer
+
+    def _handlers(self, name: str) -> Sequence[Handler]:
+        found = self.engine.listeners.get(name, ())
+        if self.engine.scripts.in_session or name not in _ABOUT_SESSIONS:
+            return found
+        return [handler for handler in found if not handler.owner.found.is_script]
 
     async def _first_cancel(self, name: str, event: Any) -> Cancelled | None:
         """Return the first cancellation by a handler, or None."""
@@ -332,14 +349,14 @@ class ExtensionHooks:
             return Cancelled(answer.reason)
         return None
 
-    async def _summary(self, name: str, plan: CompactionPlan | TreePlan) -> Summary | Cancelled | None:
-        """Return the first cancellation by a handler, or else the first summary."""
-        summary: Summary | None = None
+    async def _last_answer(self, name: str, plan: CompactionPlan | TreePlan) -> Any:
+        """Return the first cancellation by a handler, or else what the last handler returned, as in pi."""
+        last: Any = None
         async for answer in self._ask_each(name, plan):
             if isinstance(answer, e.Cancel):
                 return Cancelled(answer.reason)
-            summary = summary or answer
-        return summary
+            last = answer
+        return last
 
     def _message(self, note: e.Note) -> CustomMessage:
         return CustomMessage(note.custom_type, note.content, note.display, self._session.host.now_ms(), note.details)

@@ -63,6 +63,8 @@ class ExtensionCommand(Struct, eq=False, frozen=True):
     name: str
     description: str
     handler: Handler
+    #: Suggests arguments.
+    complete: Handler | None = None
 
 
 class Extension:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from fairlead.errors import ExtensionNotLoaded
+from fairlead.errors import ExtensionNotLoaded, FairleadError
 from fairlead.extend.extensions.event_bus import EventBus
 from fairlead.extend.extensions.registrations import Extension, make_handler
 
@@ -20,6 +23,10 @@ class Scripts:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._remote: RemoteExtensions | None = None
+        #: Fills the next session before it is announced. Returns False if that fails.
+        self.set_up: Callable[[], Awaitable[object]] | None = None
+        #: Whether scripts know of the session. As in pi, they hear nothing of the start and the end of one that was not filled.
+        self.in_session = True
 
     @property
     def is_closing(self) -> bool:
@@ -57,6 +64,13 @@ class Scripts:
                 await engine.loader.load_one(extension.found)
             except ExtensionNotLoaded as error:
                 self._refuse_calls(extension, error)
+
+    async def set_up_session(self) -> None:
+        """Have the script that asked for a new session fill it."""
+        if self.set_up is not None:
+            with suppress(TimeoutError, FairleadError):  # the process is gone, which its next call reports
+                async with asyncio.timeout(self._engine.host.timeout):
+                    self.in_session = await self.set_up() is not False
 
     async def forget(self) -> None:
         """Remove all scripts and end the process, because nothing runs now."""

@@ -20,6 +20,7 @@ from fairlead.core.message_updates import MessageUpdate
 from fairlead.core.messages import Message, ModelMessage
 from fairlead.errors import ConfigError
 from fairlead.extend.extensions.events import RESULTS, Replace, Resources
+from fairlead.session.additions import Completion
 
 if TYPE_CHECKING:
     from fairlead.session.history.log import Log
@@ -56,6 +57,12 @@ def converted(kind: Any, value: Any, what: str) -> Any:
         return msgspec.convert(lenient.scrub(msgspec.to_builtins(value, str_keys=True)), kind)
     except (TypeError, ValueError, RecursionError) as error:  # msgspec's own exceptions are among these
         raise TypeError(f"{what}: {error}") from None
+
+
+def suggestions(found: Any) -> list[Completion]:
+    """Return the suggestions that an extension made for the arguments of its command. Raises TypeError."""
+    given: list[Completion | str] | None = converted(list[Completion | str] | None, found, "completions")
+    return [Completion(each) if isinstance(each, str) else each for each in given or []]
 
 
 def object_or_empty(value: Any) -> dict[str, Any]:

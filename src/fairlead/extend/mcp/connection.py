@@ -199,7 +199,7 @@ class MessageLog:
 
 
 def failure_reason(error: BaseException, connection: McpConnection, config: ServerConfig) -> str:
-    """Say why a connection failed, worded as the end of a sentence."""
+    """Return why a connection failed, worded as the end of a sentence."""
     if connection.needs_sign_in:
         return f"it needs you to sign in, with {sign_in_command(config)}"
     error = innermost(error)

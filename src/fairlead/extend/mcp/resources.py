@@ -77,6 +77,7 @@ def resources_tool(servers: Callable[[CancelToken], Awaitable[Mapping[str, McpSe
         run=run,
         kind="search",
         snippet="List resources of MCP servers, which read can read",
+        annotations={"readOnlyHint": True},
         timeout=timeout,
     )
 
@@ -154,7 +155,7 @@ async def expand_prompt(text: str, servers: Mapping[str, McpServer], cancel: Can
 def _arguments(command: str, prompt: types.Prompt, written: str) -> dict[str, str]:
     """Match the words after a command with the arguments of a prompt.
 
-    `name=value` sets the argument of that name. Other words fill the remaining arguments in order; the last one gets all words
+    `name=value` sets the argument `name`. Other words fill the remaining arguments in order; the last one gets all words
     left.
     """
     declared = [argument.name for argument in prompt.arguments or []]

@@ -185,7 +185,7 @@ class McpServer:
             self._report_problem(self, "connect", f'The MCP server "{self.config.name}" could not be connected: {reason}.')
 
     def _end_message(self) -> str:
-        """Say how the server ended, as a sentence without its first word."""
+        """Return how the server ended, as a sentence without its first word."""
         how = "can no longer be reached" if self.config.url else "has ended"
         return f'MCP server "{self.config.name}" {how}: {self._reason}.'
 

@@ -22,6 +22,7 @@ from fairlead.core.messages import ImageContent, TextContent, UserBlock
 from fairlead.core.secrets import redacted
 from fairlead.core.tool import StructuredResult, Tool, ToolContext, ToolResult
 from fairlead.errors import ToolError
+from fairlead.extend.mcp.result_schema import result_schema
 from fairlead.session.subagents.subagent import cut
 from fairlead.tools.background import Paced
 from fairlead.tools.files.read import MAX_ENCODED
@@ -101,6 +102,9 @@ def _tool(server: McpServer, name: str, offer: types.Tool, workspace: Workspace)
         name=name,
         description=offer.description or title or offer.name,
         parameters=offer.input_schema,
+        output_schema=result_schema(offer.output_schema),
+        annotations=_declared_hints(hints),
+        namespace={"name": f"{_PREFIX}{server.key}", "aliases": [server.config.name]},
         run=partial(_run, server, offer.name, workspace),
         label=title or f"{server.key}: {offer.name}",
         exposure="direct" if server.config.exposure(offer.name) == "direct" else "deferred",
@@ -108,6 +112,18 @@ def _tool(server: McpServer, name: str, offer: types.Tool, workspace: Workspace)
         idempotent=hints is not None and bool(hints.read_only_hint or hints.idempotent_hint),
         timeout=server.config.timeout or workspace.default_timeout,
     )
+
+
+def _declared_hints(hints: types.ToolAnnotations | None) -> dict[str, bool] | None:
+    if hints is None:
+        return None
+    declared = {
+        "readOnlyHint": hints.read_only_hint,
+        "destructiveHint": hints.destructive_hint,
+        "idempotentHint": hints.idempotent_hint,
+        "openWorldHint": hints.open_world_hint,
+    }
+    return {name: value for name, value in declared.items() if value is not None} or None
 
 
 async def _run(server: McpServer, name: str, workspace: Workspace, arguments: dict[str, Any], context: ToolContext) -> ToolResult:

@@ -160,12 +160,14 @@ def _time_of(entry: dict[str, Any]) -> int:
 
 
 def _before_tree(plan: Any) -> dict[str, Any]:
+    left = plan.left_behind
     preparation = {
         "targetId": plan.target_id,
         "oldLeafId": plan.old_leaf_id,
+        "commonAncestorId": left[0].get("parentId") if left else plan.old_leaf_id,
         "entriesToSummarize": plan.left_behind,
         "userWantsSummary": plan.wants_summary,
-        "customInstructions": plan.instructions,
+        **_without_none(customInstructions=plan.instructions, replaceInstructions=plan.replace_instructions, label=plan.label),
     }
     return {"preparation": preparation, "signal": None}
 
@@ -257,7 +259,7 @@ _ENCODERS: dict[str, Callable[[Any], dict[str, Any]]] = {
     "session_tree": lambda event: {
         "newLeafId": event.new_leaf_id,
         "oldLeafId": event.old_leaf_id,
-        "fromExtension": event.from_extension,
+        **({} if event.summary_entry_id is None else {"fromExtension": event.from_extension}),
     },
     "session_info_changed": lambda event: _without_none(name=event.name),
     "input": _input,

@@ -25,10 +25,23 @@ def script_files(path: Path) -> list[Path]:
     return _index_of(path)
 
 
-def brings_none(path: Path) -> bool:
-    """Whether the folder is a package whose manifest says that it brings no extensions."""
+def script_files_inside(path: Path) -> list[Path]:
+    """Return the same for a path inside a folder of extensions: an index counts if nothing exists that the manifest names."""
+    return script_files(path) or _index_of(path)
+
+
+def declared_extensions(path: Path) -> list[str] | None:
+    """Return what the manifest of a package says about its extensions; None if there is no manifest, or it says nothing."""
     manifest = read_manifest(path)
-    return manifest is not None and manifest.get("extensions") == []
+    return None if manifest is None else manifest.get("extensions")
+
+
+def missing_extensions(path: Path) -> str | None:
+    """Return the error for a package whose manifest names extensions of which none exists; None for other folders."""
+    declared = declared_extensions(path)
+    if not declared or script_files(path):
+        return None
+    return f"The package {path} has no extension that its manifest names: {', '.join(declared)}."
 
 
 def _in_place(path: Path) -> list[Path]:
@@ -44,7 +57,7 @@ def folder_scripts(folder: Path) -> list[Path]:
         names = sorted(os.listdir(folder))  # noqa: PTH208
     except OSError:
         return []
-    return [file for name in names if not name.startswith((".", "_")) for file in script_files(folder / name)]
+    return [file for name in names if not name.startswith((".", "_")) for file in script_files_inside(folder / name)]
 
 
 def _index_of(folder: Path) -> list[Path]:

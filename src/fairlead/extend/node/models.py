@@ -6,8 +6,11 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
+from msgspec.structs import replace
+
 from fairlead.core.messages import ThinkingContent, ToolCall, Usage
 from fairlead.core.model import (
+    VIRTUAL_API,
     BlockDelta,
     BlockEnd,
     BlockStart,
@@ -15,6 +18,7 @@ from fairlead.core.model import (
     Model,
     ModelMessage,
     ModelRequest,
+    ModelStream,
     StreamEnd,
     StreamEvent,
     StreamStart,
@@ -26,7 +30,9 @@ from fairlead.extend.extensions.calling import Deadline
 from fairlead.extend.extensions.context import Context
 from fairlead.extend.extensions.values import converted, object_or_empty
 from fairlead.extend.node.bridge import BridgeLost, RemoteError, abortable
+from fairlead.extend.node.call_options import CallOptions
 from fairlead.models.added_logins import prepare_key
+from fairlead.session.runtime import AsyncioRuntime
 
 if TYPE_CHECKING:
     from fairlead.core.messages import AssistantMessage
@@ -54,19 +60,57 @@ class ExtensionCall:
         self._wanted: list[str] = params.get("wanted") or []
         self._report = report
         self._cancel = CancelToken()
+        self._limits = CallOptions(self.options, model)
+        #: Whether an extension answers: its provider gets the options and applies them. A virtual model is asked by us.
+        is_added = remote.engine.host.registry.added.stream(model) is not None
+        self._is_own = is_added and model.api != VIRTUAL_API
+        self._may_repeat = not is_added
+        #: The request as it is sent, also in later attempts.
+        self._payload: dict[str, Any] | None = None
+        #: Whether the response has begun, and the clock until then.
+        self._is_answered = False
+        self._clock: asyncio.Timeout | None = None
 
     async def answer(self) -> AssistantMessage:
         """Return the model's message, also one that says that the call failed or was aborted. Raises FairleadError."""
         return await abortable(self._read(), self._cancel, _ABORT_SECONDS)
 
     async def _read(self) -> AssistantMessage:
+        """Ask the model, again if the options say so."""
         stream = await self._remote.engine.session.models.stream(self._model, self.options.get("apiKey") or None)
-        async for batch in stream(self._request(), self._cancel):
-            pieces = [piece for event in batch if (piece := _piece(event)) is not None]
-            if pieces:
-                self._report(pieces)
-            if batch and isinstance(batch[-1], StreamEnd):
-                return batch[-1].message
+        request, attempts = self._request(), 1
+        while True:
+            end = await self._attempt(stream, request, attempts)
+            delay = self._delay(attempts, end)
+            if delay is None:
+                break
+            await AsyncioRuntime().sleep(delay, self._cancel)
+            attempts += 1
+        if end is None:
+            raise ProviderError("Request timed out.")
+        return end.message
+
+    def _delay(self, attempts: int, end: StreamEnd | None) -> float | None:
+        """Return how many seconds to wait before another attempt; None if there is none. Raises ProviderError."""
+        return self._limits.delay(attempts, end) if self._may_repeat and not self._is_answered else None
+
+    async def _attempt(self, stream: ModelStream, request: ModelRequest, attempts: int) -> StreamEnd | None:
+        """Ask the model once. Returns None if its server did not begin to respond in time."""
+        try:
+            async with asyncio.timeout(None) as self._clock:
+                async for batch in stream(request, self._cancel):
+                    end = batch[-1] if batch else None
+                    if isinstance(end, StreamEnd) and self._delay(attempts, end) is not None:
+                        return end  # which the extension does not see
+                    pieces = [piece for event in batch if (piece := _piece(event)) is not None]
+                    if pieces:
+                        self._report(pieces)
+                    if isinstance(end, StreamEnd):
+                        return end
+        except TimeoutError:
+            if self._clock is not None and self._clock.expired():
+                return None
+            raise
         raise ProviderError("The model gave no answer.")
 
     def _request(self) -> ModelRequest:
@@ -81,21 +125,32 @@ class ExtensionCall:
             tools=[ToolSpec(tool["name"], tool.get("description", ""), tool["parameters"]) for tool in tools],
             thinking=self._model.clamp(options.get("reasoning") or "off"),
             max_tokens=options.get("maxTokens"),
+            session_id=self._limits.session_id,
             interceptor=self if self._wanted or options else None,
+            thinking_budgets=self._limits.thinking_budgets,
         )
 
     # As an interceptor
 
     async def request(self, payload: dict[str, Any], headers: dict[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
-        temperature = self.options.get("temperature")
-        if temperature is not None:
-            part = payload.setdefault("generationConfig", {}) if self._model.api.startswith("google") else payload
-            part["temperature"] = temperature
-        changed = await self._call("payload", payload)
-        return payload if changed is None else changed, {**headers, **(self.options.get("headers") or {})}
+        if self._payload is None or not self._may_repeat:
+            if not self._is_own:
+                self._limits.apply(payload)
+            changed = await self._call("payload", payload)
+            self._payload = cast("dict[str, Any]", payload if changed is None else changed)
+        if self._may_repeat and self._limits.timeout is not None:
+            self._set_clock(asyncio.get_running_loop().time() + self._limits.timeout)
+        return self._payload, self._limits.headers(headers)
 
     async def response(self, status: int, headers: Mapping[str, str]) -> None:
-        await self._call("response", {"status": status, "headers": headers})
+        self._set_clock(None)
+        if status < 400:
+            self._is_answered = True
+            await self._call("response", {"status": status, "headers": headers})
+
+    def _set_clock(self, end: float | None) -> None:
+        if self._clock is not None and not self._clock.expired():
+            self._clock.reschedule(end)
 
     @property
     def sees_stream(self) -> bool:
@@ -162,6 +217,8 @@ def remote_stream(remote: RemoteExtensions, number: int) -> ProviderStream:
         await prepare_key(remote.engine.host.registry, model.provider)
         mine = request.interceptor.options if isinstance(request.interceptor, ExtensionCall) else {}
         options = {"reasoning": request.thinking, "maxTokens": request.max_tokens, **_auth(remote, model), **mine}
+        if (base_url := options.pop("baseUrl", None)) is not None:
+            model = replace(model, base_url=base_url)
         with remote.signals.of_call(cancel) as signal:
             given = {"number": number, "model": model, "context": transcript, "signal": signal, "options": options}
             given["isSeen"] = request.interceptor is not None
@@ -185,12 +242,12 @@ def remote_stream(remote: RemoteExtensions, number: int) -> ProviderStream:
 
 
 def _auth(remote: RemoteExtensions, model: Model) -> dict[str, Any]:
-    """Return the key and headers for a model that an extension asks; nothing if there is no key, as in pi."""
+    """Return the key, headers and address for a model that an extension asks; nothing if there is no key, as in pi."""
     try:
         auth = remote.engine.host.registry.auth(model)
     except FairleadError:
         return {}
-    return {"apiKey": auth.api_key, "headers": auth.headers}
+    return {"apiKey": auth.api_key, "headers": auth.headers, "baseUrl": auth.base_url}
 
 
 def _pieces(event: Mapping[str, Any]) -> list[Piece]:

@@ -130,6 +130,7 @@ class RemoteExtensions:
         """End the Node process when the calls that still run in it are done, such as the command that asked for a reload."""
         if self._bridge is not None:
             self._stop_listening()
+            self._notify("retire", {})
             await self._bridge.idle()
             await self._bridge.close()
 

@@ -13,9 +13,9 @@ from msgspec import Raw, json
 from fairlead.config import json_files
 from fairlead.core.messages import CustomMessage, ImageContent, UserBlock
 from fairlead.core.runtime import CancelToken, NotifyKind
-from fairlead.errors import FairleadError
+from fairlead.errors import BadCommand, EntryNotFound, FairleadError
 from fairlead.extend.extensions.calling import Deadline
-from fairlead.extend.extensions.context import CommandContext
+from fairlead.extend.extensions.context import CommandContext, Context
 from fairlead.extend.extensions.values import converted, object_or_empty
 from fairlead.extend.node.entries import append_entry, projected_entries
 from fairlead.extend.node.prompt import prompt_options
@@ -78,6 +78,8 @@ class Requests:
             "compact": self._compact,
             "waitForIdle": self._wait_for_idle,
             "newSession": self._new_session,
+            "sendAndWait": self._send_and_wait,
+            "modelSelected": lambda params, report: self._engine.background_events.idle(),
             "fork": self._fork,
             "navigateTree": self._navigate,
             "switchSession": self._switch,
@@ -224,7 +226,7 @@ class Requests:
         if model is None:
             return None
         auth = self._engine.host.registry.auth(model)
-        return {"apiKey": auth.api_key, "headers": auth.headers, "baseUrl": model.base_url}
+        return {"apiKey": auth.api_key, "headers": auth.headers, "baseUrl": auth.base_url or model.base_url}
 
     def _stored_models(self, params: Params) -> Any:
         """Return what a provider of an extension stored about its models; None if it stored nothing."""
@@ -306,12 +308,14 @@ class Requests:
             [name for name in params["names"] if name in known and exposure(name) != "hidden"]
         )
 
-    def _set_model(self, params: Params) -> bool:
+    def _set_model(self, params: Params) -> dict[str, bool]:
         available = self._session.models.available()
-        if not any(each.provider == params["provider"] for each in available):
-            return False
-        self._remote.fl(params).set_model(f"{params['provider']}/{params['id']}")
-        return True
+        # A handler of an event that nothing waits for must not wait for the event that it causes, which comes after it.
+        may_wait = not self._engine.background_events.busy
+        is_known = any(each.provider == params["provider"] for each in available)
+        if is_known:
+            self._remote.fl(params).set_model(f"{params['provider']}/{params['id']}")
+        return {"isSet": is_known, "waits": is_known and may_wait}
 
     def _set_thinking_level(self, params: Params) -> None:
         self._remote.fl(params).set_thinking_level(params["level"])
@@ -323,18 +327,45 @@ class Requests:
         await self._context.wait_for_idle()
 
     async def _new_session(self, params: Params, report: Report) -> dict[str, bool]:
-        return {"cancelled": not await self._context.new_session(params.get("parent"))}
+        """Start a session. If the extension fills it, that happens before `session_start`, as in pi."""
+        scripts, remote = self._engine.scripts, self._remote
+        if params.get("setup"):
+            scripts.set_up = lambda: remote.call("setUp", {"number": params["setup"]}, Context(self._engine, Deadline(None)))
+        try:
+            return {"cancelled": not await self._context.new_session(params.get("parent"))}
+        finally:
+            scripts.set_up = None
+
+    async def _send_and_wait(self, params: Params, report: Report) -> None:
+        """Send a message to a session that has replaced another, and wait for the end of the run that it starts."""
+        if "message" in params:
+            self._send_message(params)
+        else:
+            self._send_user_message(params)
+        await self._context.wait_for_idle()
 
     async def _fork(self, params: Params, report: Report) -> dict[str, bool]:
-        return {"cancelled": not await self._context.fork(params["entry"], params["position"])}
+        try:
+            return {"cancelled": not await self._context.fork(params["entry"], params["position"])}
+        except EntryNotFound:
+            raise BadCommand("Invalid entry ID for forking") from None
 
     async def _navigate(self, params: Params, report: Report) -> dict[str, bool]:
-        summarise, instructions = bool(params.get("summarize")), params.get("instructions")
-        moved = await self._context.navigate(params["target"], summarise=summarise, instructions=instructions)
-        if moved and params.get("label"):
-            leaf = self._session.history.leaf
-            if leaf is not None:
-                self._session.history.set_label(leaf if summarise else params["target"], params["label"])
+        """Go to another entry. Like pi, this stops nothing: it fails while something is going on."""
+        activity = self._session.activity
+        if activity.is_streaming:
+            raise BadCommand("Wait for the current response to finish before navigating the session tree.")
+        if activity.is_compacting:
+            raise BadCommand("Wait for the current compaction or tree navigation to finish before navigating the session tree.")
+        if params["target"] == self._session.history.leaf:
+            return {"cancelled": False}
+        moved = await self._context.navigate(
+            params["target"],
+            summarise=bool(params.get("summarize")),
+            instructions=params.get("instructions"),
+            replace_instructions=bool(params.get("replaceInstructions")),
+            label=params.get("label"),
+        )
         return {"cancelled": not moved}
 
     async def _switch(self, params: Params, report: Report) -> dict[str, bool]:

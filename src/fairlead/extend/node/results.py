@@ -126,11 +126,21 @@ def _decode_compaction(result: dict[str, Any]) -> Any:
 def _decode_tree(result: dict[str, Any]) -> Any:
     if result.get("cancel"):
         return e.Cancel()
-    written = result.get("summary")
-    if not written:
-        return None
-    usage = converted(Usage | None, written.get("usage"), "usage")
-    return e.Summary(written.get("summary", ""), written.get("details"), usage=usage)
+    written, summary = result.get("summary"), None
+    if written:
+        usage = converted(Usage | None, written.get("usage"), "usage")
+        summary = e.Summary(written.get("summary", ""), written.get("details"), usage=usage)
+    replaces = result.get("replaceInstructions", msgspec.UNSET)
+    return e.Guide(
+        instructions=_text_or_unset(result, "customInstructions"),
+        replace_instructions=replaces if replaces is msgspec.UNSET else bool(replaces),
+        label=_text_or_unset(result, "label"),
+        summary=summary,
+    )
+
+
+def _text_or_unset(result: dict[str, Any], name: str) -> str | msgspec.UnsetType | None:
+    return converted(str | None, result[name], name) if name in result else msgspec.UNSET
 
 
 def _decode_bash(result: dict[str, Any]) -> Any:

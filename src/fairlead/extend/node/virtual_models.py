@@ -25,6 +25,7 @@ from fairlead.errors import BadCommand, ProviderError
 from fairlead.extend.extensions.calling import Deadline, error_text
 from fairlead.extend.extensions.context import Context
 from fairlead.extend.extensions.values import converted, object_or_empty
+from fairlead.extend.node.models import ExtensionCall
 from fairlead.session.history.entries import CustomEntry
 
 if TYPE_CHECKING:
@@ -71,8 +72,8 @@ class _Router:
         self._failed: tuple[ModelMessage | None, AssistantMessage] | None = None
 
     async def __call__(self, request: ModelRequest, cancel: CancelToken) -> AsyncIterator[list[StreamEvent]]:
-        # Only the agent's own runs name the conversation. Everything else is a request besides.
-        is_direct = request.session_id is None
+        # Only the agent's own runs name the conversation, and calls by extensions. Everything else is a request besides.
+        is_direct = request.session_id is None or isinstance(request.interceptor, ExtensionCall)
         last = request.messages[-1] if request.messages else None
         session = self._remote.engine.session
         failed, level = None if is_direct else self._taken_failure(last), request.thinking

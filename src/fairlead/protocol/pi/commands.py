@@ -327,11 +327,12 @@ class SourceInfo(Struct, rename="camel"):
     base_dir: str | UnsetType = UNSET
 
 
-class SlashCommand(Struct, rename="camel"):
+class SlashCommand(Struct, rename="camel", kw_only=True):
     """A command that a prompt can begin with, such as `/name`."""
 
     name: str
-    description: str
+    #: Left out for a command of an extension that has none.
+    description: str | UnsetType = UNSET
     #: `extension`: code of an extension; `prompt`: a prompt template; `skill`: a skill.
     source: str
     source_info: SourceInfo

@@ -149,9 +149,9 @@ class Navigated(Struct, rename="camel"):
 
 
 class NavigateTree(Command, tag="navigate_tree", kw_only=True):
-    """Continue from another entry of the same session; null is its beginning. If the entry is a user message, the conversation
-    continues before it, and the response contains its text. With `summarize`, the model gets a summary of the abandoned branch.
-    The new position is saved with the next entry."""
+    """Continue from another entry of the same session; null is its beginning. If the entry is a message of the user or of an
+    extension, the conversation continues before it, and the response contains its text. With `summarize`, the model gets a
+    summary of the abandoned branch. The new position is saved with the next entry."""
 
     target_id: str | None
     summarize: bool | None = None

@@ -183,7 +183,7 @@ class Compactor:
         return False
 
     def give_up(self) -> None:
-        """Say that nothing more can be done about requests that overflow. The end of the run says why, too."""
+        """Report that nothing more can be done about requests that overflow. The last message of the run also says why."""
         error = f"Context overflow recovery failed. {self._budget.explained(self._model())}"
         self._notify(CompactionEnd("overflow", error=error))
         end = self._run.last_end
@@ -222,7 +222,7 @@ class Compactor:
         return _given_summary(log, planned, answer)
 
     async def _compact(self, wish: Wish, stop: CancelToken, given: Given) -> CompactionResult:
-        """Compact, with an event for the beginning and one for the end, whatever that is."""
+        """Compact, and send an event at the start and one at the end, even if it fails or is cancelled."""
         reason = wish.reason
         notify, what = self._notify, "Compaction" if reason == "manual" else "Auto-compaction"
         notify(CompactionStart(reason))
@@ -272,7 +272,9 @@ class Compactor:
             with suppress(Interrupted):
                 await self._extensions.ask(hooks.compacted(log.plain(log.path()[-1:])[0], reason, from_hook))
 
-    async def summarise_branch(self, left: Sequence[Entry], instructions: str | None, stop: CancelToken) -> BranchSummary:
+    async def summarise_branch(
+        self, left: Sequence[Entry], instructions: str | None, stop: CancelToken, *, replace_instructions: bool = False
+    ) -> BranchSummary:
         """Have the model summarise the entries of a branch that is about to be left. Raises what a compaction raises."""
         from fairlead.session.compaction.cut import summarise_branch
 
@@ -284,6 +286,7 @@ class Compactor:
             await self._ask_model(model, stop),
             cancel=stop,
             instructions=instructions,
+            replace_instructions=replace_instructions,
             reserve_tokens=self._longest_summary(model),
             thinking=self._thinking(),
             retries=self._retries(None),
@@ -340,7 +343,7 @@ class Compactor:
             most = max(budget.for_messages(model) - budget.estimated(budget.reserve(model)), 0)
             keep = min(keep, most // 2)
         items = _items(self._current.log)
-        if wish.overflows:  # whatever the window is said to be, half of what is there must go, and more each time
+        if wish.overflows:  # whatever the declared window: keep at most half of the messages, and less each time
             present = sum(estimate(item.message) for item in items if item.message is not None)
             keep = most = max(min(keep, present // 2) >> (wish.overflows - 1), 1)
         return plan(items, keep, keep_messages=wish.keep_messages, most=most, again=wish.overflows > 0)

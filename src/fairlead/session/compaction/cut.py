@@ -168,17 +168,22 @@ async def summarise_branch(
     *,
     cancel: CancelToken,
     instructions: str | None = None,
+    replace_instructions: bool = False,
     reserve_tokens: int = DEFAULT_RESERVE_TOKENS,
     thinking: ThinkingLevel = "off",
     retries: SummaryRetries | None = None,
 ) -> BranchSummary:
-    """Have `model` summarise the messages of a branch. Takes and raises the same as `compact`."""
+    """Have `model` summarise the messages of a branch. Takes and raises the same as `compact`.
+
+    With `replace_instructions`, the model gets no other instructions than those of the user.
+    """
 
     def write(writer: SummaryWriter) -> Awaitable[str]:
         return writer.history(messages, None)
 
     reserve = usable_reserve(reserve_tokens, model.context_window)
-    text, usage = await _written(write, SummaryWriter(model, stream, thinking, instructions, reserve, retries), cancel)
+    writer = SummaryWriter(model, stream, thinking, instructions, reserve, retries, replace_instructions=replace_instructions)
+    text, usage = await _written(write, writer, cancel)
     files = _files(messages, FileLists())
     return BranchSummary(text + file_lists(files.read_files, files.modified_files), files, usage)
 

@@ -129,7 +129,7 @@ class SummaryRetries:
         self._has_waited = False
 
     async def repeated(self, ask: Callable[[], Awaitable[StreamEnd]], cancel: CancelToken) -> StreamEnd:
-        """Call `ask` until it succeeds, fails for good or has failed too often, or until `cancel` fires.
+        """Call `ask` until it succeeds, fails in a way that cannot pass, has failed too often, or `cancel` fires.
 
         Returns the end of the last answer. Raises what `ask` raises.
         """
@@ -177,7 +177,13 @@ class SummaryWriter:
         instructions: str | None,
         reserve_tokens: int,
         retries: SummaryRetries | None = None,
+        *,
+        replace_instructions: bool = False,
     ) -> None:
+        #: What the model is asked to do with a history. Instructions can take its place.
+        self._task = HISTORY_TASK
+        if replace_instructions and instructions and instructions.strip():
+            self._task, instructions = instructions.strip(), None
         self.usage = Usage()
         self.failure: ProviderError | None = None
         self._model = model
@@ -197,7 +203,7 @@ class SummaryWriter:
 
     async def history(self, messages: Sequence[Message], previous: str | None) -> str:
         """Return a summary of `messages` that continues the `previous` one. Without messages, return the previous one."""
-        text = await self._summarise(messages, previous, HISTORY_TASK, _HISTORY_SHARE, "Summarization failed")
+        text = await self._summarise(messages, previous, self._task, _HISTORY_SHARE, "Summarization failed")
         return text or previous or NO_HISTORY
 
     async def turn_prefix(self, messages: Sequence[Message]) -> str:

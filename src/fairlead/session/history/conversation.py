@@ -1,9 +1,9 @@
 """One conversation: its tree of entries, the file that keeps it, and what the model sees of it.
 
-What has happened (a model's answer, a tool's result) is always added: if it cannot be written, it is part of the
-conversation all the same, `on_trouble` is called, and it is written before the next entry that can be. A request (a prompt, a
-name) that cannot be written is refused with SessionError instead, and then nothing has changed. If the session belongs to
-another owner by now, `on_lost` is called, which ends the run.
+What has happened (a model's answer, a tool's result) is always added. If it cannot be written, it still becomes part of the
+conversation, `on_trouble` is called, and it is written before the next entry that can be written. A request (a prompt, a name)
+that cannot be written is refused with SessionError instead, and nothing changes. If the session belongs to another owner by
+now, `on_lost` is called, which ends the run.
 """
 
 from __future__ import annotations

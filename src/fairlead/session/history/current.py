@@ -200,7 +200,7 @@ class History:
         """Return the sessions that are saved where this one is, the last changed first.
 
         Args:
-            everywhere: Whether to list those of all working directories. A session directory of the user's own has no others.
+            everywhere: Whether to list those of all working directories. A directory that the user chose has no others.
 
         Raises:
             SessionError: The directory or the store cannot be listed.
@@ -291,7 +291,7 @@ class History:
         from msgspec import UNSET, Raw
 
         from fairlead.session.history.entries import NOTES, QUEUE, TASKS, TODOS
-        from fairlead.session.run.intake import as_json
+        from fairlead.session.run.extension_messages import as_json
 
         if custom_type in (TASKS, TODOS, QUEUE, *NOTES):
             raise BadCommand(f'Entries of type "{custom_type}" are kept by fairlead itself; choose another name.')

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import msgspec
 from msgspec import UNSET, Raw, Struct
 
+from fairlead.core import lenient
 from fairlead.core.messages import AssistantMessage, CustomMessage, Message, Usage, UserBlock, UserMessage, user_text
 from fairlead.errors import EntryNotFound, FairleadError
 from fairlead.session.history.entries import (
@@ -291,8 +292,8 @@ class Log:
         return self._lines[-1]
 
     def plain(self, entries: Iterable[Entry]) -> list[dict[str, Any]]:
-        """Return copies of the entries as JSON objects."""
-        return [msgspec.json.decode(self._lines[self._positions[entry.id]]) for entry in entries]
+        """Return copies of the entries as JSON objects. A number that is too large for a float is infinite."""
+        return [lenient.decode(self._lines[self._positions[entry.id]]) for entry in entries]
 
     def entries_json(self, since: str | None = None) -> bytes:
         """Return `entries` as a JSON array, byte for byte as they were written. Raises EntryNotFound."""
@@ -392,7 +393,7 @@ class Log:
         for position in path:
             entry, line = self._entries[position], self._lines[position]
             if entry.parent_id != fork.leaf:  # its parent was lost
-                entry, line = decode_line(msgspec.json.encode({**msgspec.json.decode(line), "parentId": fork.leaf}))
+                entry, line = decode_line(msgspec.json.encode({**lenient.decode(line), "parentId": fork.leaf}))
             fork._add(entry, line)
         # Labels are often set later, on another branch than the entry they mark.
         mine, theirs = self.labels, fork.labels
@@ -416,7 +417,7 @@ class Log:
         try:
             return self._positions[id]
         except KeyError:
-            raise EntryNotFound(f"Entry {id} not found.") from None
+            raise EntryNotFound(f"Entry {id} not found") from None  # as pi says it
 
     def _path(self, leaf: str | None) -> list[int]:
         position = self._leaf if leaf is None else self._position(leaf)

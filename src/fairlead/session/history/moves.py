@@ -1,7 +1,7 @@
-"""From one conversation to another, and from one branch to another.
+"""Moves a session from one conversation to another, and from one branch to another.
 
-Whatever runs is stopped first, with all its events. What cannot be done is refused before that, as far as it can be known, and so
-is what an extension blocks: MoveCancelled.
+Running work is stopped first, with all its events. A move that is known to be impossible is refused before that. So is one that
+an extension blocks, with MoveCancelled.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import UNSET, Struct
 
 from fairlead.core.events import BranchChanged, CommandsChanged, ExtensionError, SessionReplaced
-from fairlead.core.messages import BashExecutionMessage, UserMessage, user_text
+from fairlead.core.messages import BashExecutionMessage, CustomMessage, UserMessage, user_text
 from fairlead.core.runtime import Interrupted
 from fairlead.errors import BadCommand, EntryNotFound, MoveCancelled, SessionError
 from fairlead.session.additions import Extensions
@@ -22,7 +22,7 @@ from fairlead.session.compaction.compactor import Compactor
 from fairlead.session.context.tokens import estimate_all
 from fairlead.session.events import Notify
 from fairlead.session.history.current import CurrentConversation
-from fairlead.session.history.entries import BRANCH, Entry, entries_in_context, role_of
+from fairlead.session.history.entries import BRANCH, CustomMessageEntry, Entry, entries_in_context, role_of
 from fairlead.session.history.queue_log import undelivered
 from fairlead.session.history.sessions import ConversationStore
 from fairlead.session.run.message_queue import MessageQueue
@@ -50,6 +50,16 @@ class Arrival(Struct):
     text: str | None = None
     #: The entry that tells the model about the branch that was left.
     summary: str | None = None
+
+
+class _Leaving(Struct):
+    """How a branch is left: what `navigate` takes, and the summary that an extension wrote instead of the model."""
+
+    summarise: bool = False
+    instructions: str | None = None
+    replace_instructions: bool = False
+    label: str | None = None
+    written: Summary | None = None
 
 
 class Moves:
@@ -235,7 +245,7 @@ class Moves:
         if hooks is not None:
             with suppress(Interrupted):
                 await self._extensions.ask(hooks.session_ends(reason, _file(conversation)))
-            await self._stopper.stop()  # whatever they have started meanwhile
+            await self._stopper.stop()  # extensions may have started something meanwhile
         with suppress(SessionError):
             await left.written()  # so that no event about it comes after the change
         if conversation is left:
@@ -248,23 +258,32 @@ class Moves:
 
     # To another place in this conversation
 
-    async def navigate(self, target: str | None, *, summarise: bool, instructions: str | None = None) -> Arrival:
+    async def navigate(
+        self,
+        target: str | None,
+        *,
+        summarise: bool,
+        instructions: str | None = None,
+        replace_instructions: bool = False,
+        label: str | None = None,
+    ) -> Arrival:
         log = self._current.log
         way = [entry.id for entry in log.path(target)] if target is not None else []
-        written = await self._from_extensions(way, target, summarise=summarise, instructions=instructions)
+        leaving = _Leaving(summarise, instructions, replace_instructions, label)
+        await self._ask_to_leave(way, target, leaving)
         self._activity.cancel()
         try:
-            arrival, before = await self._go(way, target, written, summarise=summarise, instructions=instructions)
+            arrival, before = await self._go(way, target, leaving)
         finally:
             self._on_end()
         if self._extensions.hooks is not None:
-            from_extension = written is not None and arrival.summary is not None
+            from_extension = leaving.written is not None and arrival.summary is not None
             await self._extensions.hooks.moved(arrival.leaf, before, arrival.summary, from_extension)
         return arrival
 
     async def allow_branch(self, entry_id: str) -> None:
         way = [entry.id for entry in self._current.log.path(entry_id)]
-        await self._from_extensions(way, entry_id, summarise=False, instructions=None)
+        await self._ask_to_leave(way, entry_id, _Leaving())
 
     async def branch(self, entry_id: str) -> None:
         conversation = self._current.conversation
@@ -279,45 +298,53 @@ class Moves:
         if self._extensions.hooks is not None:
             await self._extensions.hooks.moved(log.leaf, before, None, False)
 
-    async def _from_extensions(
-        self, way: list[str], target: str | None, *, summarise: bool, instructions: str | None
-    ) -> Summary | None:
-        """The summary that an extension wrote instead of the model. Raises MoveCancelled if an extension blocks the move."""
+    async def _ask_to_leave(self, way: list[str], target: str | None, leaving: _Leaving) -> None:
+        """Have extensions change how the branch is left. Raises MoveCancelled if one of them blocks the move."""
         hooks = await self._extensions.ready(stoppable=True)
         if hooks is None or not hooks.wants("session_before_tree"):
-            return None
+            return
         from fairlead.session.hooks import Cancelled, TreePlan
 
         log = self._current.log
         left = log.plain(_left_behind(log.path(), set(way)))
         with self._compactor.stoppable() as stop:
-            plan = TreePlan(target, log.leaf, left, summarise, instructions, stop)
+            asked = leaving.summarise, leaving.instructions, stop, leaving.replace_instructions, leaving.label
+            plan = TreePlan(target, log.leaf, left, *asked)
             try:
                 answer = await self._extensions.ask(hooks.before_tree(plan), stop)
             except Interrupted:
                 raise MoveCancelled("it was aborted.") from None
         if isinstance(answer, Cancelled):
             raise MoveCancelled(answer.reason)
-        return answer if summarise else None
+        if answer is None:
+            return
+        if answer.instructions is not UNSET:
+            leaving.instructions = answer.instructions
+        if answer.replace_instructions is not UNSET:
+            leaving.replace_instructions = answer.replace_instructions
+        if answer.label is not UNSET:
+            leaving.label = answer.label
+        leaving.written = answer.summary if leaving.summarise else None
 
-    async def _go(
-        self, way: list[str], target: str | None, written: Summary | None, *, summarise: bool, instructions: str | None
-    ) -> tuple[Arrival, str | None]:
+    async def _go(self, way: list[str], target: str | None, leaving: _Leaving) -> tuple[Arrival, str | None]:
         """Go there. Returns where the conversation stands, and where it stood."""
+        written = leaving.written
         conversation = self._current.conversation
         log = conversation.log
         # From here on an abort means the summary, also while the run is still ending.
         with self._compactor.stoppable() as stop:
             await self._activity.idle()
-            text = _user_text(log, target) if target is not None else None
+            text = _text_to_edit(log, target) if target is not None else None
             if text is not None:
                 way.pop()
             arrival = Arrival(way[-1] if way else None, text)
             before = log.leaf
             left = _left_behind(log.path(), set(way))
             summary = None
-            if written is None and summarise and any(estimate_all(log.read(entry)) for entry in left):
-                summary = await self._compactor.summarise_branch(left, instructions, stop)
+            if written is None and leaving.summarise and any(estimate_all(log.read(entry)) for entry in left):
+                summary = await self._compactor.summarise_branch(
+                    left, leaving.instructions, stop, replace_instructions=leaving.replace_instructions
+                )
         conversation.move(arrival.leaf)
         if summary is not None or written is not None:
             try:
@@ -332,7 +359,12 @@ class Moves:
                 raise
             conversation.changed()
             arrival.leaf = arrival.summary = entry.id
-        self._moved()
+        labelled = arrival.summary or target
+        try:
+            if leaving.label and labelled is not None:
+                arrival.leaf = conversation.lasting_log.label(labelled, leaving.label).id
+        finally:
+            self._moved()
         return arrival, before
 
     def _moved(self) -> None:
@@ -390,6 +422,14 @@ def _user_text(log: Log, entry_id: str) -> str | None:
     if entry_id not in log or role_of(log.get(entry_id)) != "user":
         return None
     return next((user_text(message) for message in log.read(log.get(entry_id)) if isinstance(message, UserMessage)), None)
+
+
+def _text_to_edit(log: Log, entry_id: str) -> str | None:
+    """The text of a message of the user, or of one that an extension sent in their place; None if the entry is something else."""
+    if entry_id in log and isinstance(log.get(entry_id), CustomMessageEntry):
+        sent = (message for message in log.read(log.get(entry_id)) if isinstance(message, CustomMessage))
+        return next((user_text(UserMessage(message.content, message.timestamp)) for message in sent), None)
+    return _user_text(log, entry_id)
 
 
 def _left_behind(path: list[Entry], way: set[str]) -> list[Entry]:

@@ -3,7 +3,7 @@
 Entries are queued and written by one task, in order, so that no caller waits. What is queued within a few milliseconds is one
 append, unless a caller waits for it or it is the result of a tool. `written` waits until the entries so far are durable, and
 `Events` holds events back until then. The lease of the session is renewed meanwhile. A session whose lease is lost, or cannot be
-renewed in time, is lost for good: it takes no more entries, and `on_lost` is called so that the run ends.
+renewed in time, stays lost: it takes no more entries, and `on_lost` is called so that the run ends.
 """
 
 from __future__ import annotations
@@ -381,7 +381,7 @@ async def _acquired(store: SessionStore, call: Callable[[], Awaitable[Lease]]) -
 
 async def _with_patience(call: Callable[[], Awaitable[T]], deadline: float) -> T:
     """Call a store, again and again while it cannot be reached. Raises SessionLost at the deadline."""
-    delay, problem = _FIRST_DELAY, "the store does not answer"
+    delay, problem = _FIRST_DELAY, "the store does not answer."
     while True:
         left = deadline - clock()
         if left <= 0:
@@ -389,8 +389,8 @@ async def _with_patience(call: Callable[[], Awaitable[T]], deadline: float) -> T
         try:
             async with asyncio.timeout(None if left == float("inf") else left):
                 return await call()
-        except TimeoutError:
-            continue
+        except TimeoutError:  # ours, or one of the store
+            problem = "the store does not answer."
         except StoreUnavailable as error:
             problem = f"the store could not be reached. {error}"
         await asyncio.sleep(min(delay, max(0.0, deadline - clock())))

@@ -8,18 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol
 
-from msgspec import Struct
-
-from fairlead.core.events import ExtensionError, MessageEnd, MessageStart
 from fairlead.core.messages import (
     AssistantMessage,
     Attribution,
     CustomMessage,
     ImageContent,
     Message,
-    UserBlock,
     UserMessage,
     images_in,
     user_message,
@@ -42,6 +38,7 @@ if TYPE_CHECKING:
     from fairlead.core.limits import RunLimits
     from fairlead.session.history.queue_log import QueueName
     from fairlead.session.hooks import Hooks, InputSource
+    from fairlead.session.run.extension_messages import ExtensionMessages
     from fairlead.session.run.rewriting import Rewriting
 
 
@@ -68,17 +65,6 @@ NO_MODEL = (
     "was found."
 )
 COMPACTING = "Cannot submit a prompt while compaction is in progress. Wait for compaction to finish and retry."
-
-#: When the model sees a message of an extension: in its next turn, when it would stop, or with the next prompt.
-Deliver: TypeAlias = Literal["steer", "follow_up", "next_turn"]
-
-
-class _Sent(Struct, frozen=True):
-    """A message of an extension that was sent while a prompt was being prepared."""
-
-    message: CustomMessage
-    deliver: Deliver | None
-    trigger_turn: bool
 
 
 class Intake:
@@ -119,8 +105,8 @@ class Intake:
         self._notify = notify
         self._now_ms = now_ms
         self._waits_for_key = waits_for_key
-        #: What extensions have sent while a prompt was being prepared: until then it is not known whether there will be a run.
-        self._sent_meanwhile: list[_Sent] = []
+        #: Made when an extension sends the first message.
+        self._extension_messages: ExtensionMessages | None = None
 
     @cached_property
     def _rewriting(self) -> Rewriting:
@@ -128,6 +114,22 @@ class Intake:
         from fairlead.session.run.rewriting import Rewriting
 
         return Rewriting(self._additions)
+
+    @property
+    def extension_messages(self) -> ExtensionMessages:
+        if self._extension_messages is None:
+            from fairlead.session.run.extension_messages import ExtensionMessages
+
+            self._extension_messages = ExtensionMessages(
+                self._current,
+                self._queue,
+                self._run,
+                preparing=self._preparing,
+                begin=lambda message, before, cancel: self._begin(message, self._extensions.hooks, None, cancel, before),
+                notify=self._notify,
+                now_ms=self._now_ms,
+            )
+        return self._extension_messages
 
     # Prompts
 
@@ -150,16 +152,14 @@ class Intake:
             return None
         await self._run.announced()
         is_heard = False
-        is_next = behavior is None and self._accepts_next_prompt()
+        is_next = behavior is None and self.accepts_next_prompt
         if behavior is not None or is_next:
             await self._wait_for_other_prompt()
             if self._run.is_active:
-                heard = None if hooks is None else await self._rewriting.queued(hooks, text, images, source, behavior)
-                if heard is not None and heard.handled:
+                rewritten = await self._rewritten(hooks, text, images, source, behavior, expand=expand)
+                if rewritten is None:
                     return None
-                text, images = (text, images) if heard is None else (heard.text, heard.images)
-                if expand and text.startswith("/"):
-                    text, images = await self._rewriting.expanded(text, images, None)
+                text, images = rewritten
                 expand = False
                 if self._run.is_active:
                     message = user_message(text, images, self._now_ms(), attribution if is_next else "user")
@@ -172,15 +172,15 @@ class Intake:
                     return message
                 is_heard = True  # the run has ended meanwhile: this begins the next one
         elif self._run.is_running:
-            heard = None if hooks is None else await self._rewriting.queued(hooks, text, images, source, None)
-            if heard is not None and heard.handled:
+            if await self._rewritten(hooks, text, images, source, None, expand=False) is None:
                 return None
             raise BusyError("Agent is already processing.")
         with self._preparing() as cancel:
             heard = None if hooks is None or is_heard else await self._rewriting.prompted(hooks, text, images, source, cancel)
             if heard is not None:
                 if heard.handled:
-                    await self._begin_with_sent(cancel)
+                    if self._extension_messages is not None:
+                        await self._extension_messages.begin_with_sent(cancel)
                     return None
                 text, images = heard.text, heard.images
             if expand and text.startswith("/"):
@@ -190,7 +190,8 @@ class Intake:
             await self._begin(message, hooks, images, cancel, limits=limits)
             return message
 
-    def _accepts_next_prompt(self) -> bool:
+    @property
+    def accepts_next_prompt(self) -> bool:
         """Whether a run is still active, but a prompt may already be accepted: it starts when the automatic work is over."""
         return self._run.is_running and (self._run.is_ending or self._compactor.is_automatic)
 
@@ -330,12 +331,8 @@ class Intake:
             with self._run.preparing() as cancel:
                 yield cancel
         finally:
-            sent, self._sent_meanwhile = self._sent_meanwhile, []
-            for each in sent:
-                try:
-                    self._add(each)
-                except SessionError as error:  # the prompt itself may succeed all the same
-                    self._notify(ExtensionError("session", "write", str(error)))
+            if self._extension_messages is not None:
+                self._extension_messages.add_sent()
 
     async def _wait_for_other_prompt(self) -> None:
         """Wait for a prompt that is being prepared, unless it waits for the caller itself."""
@@ -365,6 +362,26 @@ class Intake:
                 f'Extension command "{name}" cannot be queued. Use prompt() or execute the command when not streaming.'
             )
         behavior: Behavior = "steer" if line == "steering" else "followUp"
+        rewritten = await self._rewritten(hooks, text, images, source, behavior, expand=expand)
+        if rewritten is None:
+            return None
+        message = user_message(*rewritten, self._now_ms())
+        message.attachments = attachments or None
+        self._queue.enqueue(line, message)
+        await self._current.conversation.written()
+        return message
+
+    async def _rewritten(
+        self,
+        hooks: Hooks | None,
+        text: str,
+        images: list[ImageContent] | None,
+        source: InputSource,
+        behavior: Behavior | None,
+        *,
+        expand: bool,
+    ) -> tuple[str, list[ImageContent] | None] | None:
+        """Return what a message for the active run becomes before it is queued. None: an extension has handled it."""
         heard = None if hooks is None else await self._rewriting.queued(hooks, text, images, source, behavior)
         if heard is not None:
             if heard.handled:
@@ -372,72 +389,10 @@ class Intake:
             text, images = heard.text, heard.images
         if expand and text.startswith("/"):
             text, images = await self._rewriting.expanded(text, images, None)
-        message = user_message(text, images, self._now_ms())
-        message.attachments = attachments or None
-        self._queue.enqueue(line, message)
-        await self._current.conversation.written()
-        return message
-
-    # Messages of extensions
-
-    async def send(
-        self,
-        custom_type: str,
-        content: str | list[UserBlock],
-        *,
-        display: bool,
-        details: Any,
-        deliver: Deliver | None,
-        trigger_turn: bool,
-    ) -> CustomMessage:
-        """See `Session.send_message`."""
-        message = CustomMessage(custom_type, content, display, self._now_ms(), as_json(details))
-        if deliver == "next_turn":
-            self._queue.enqueue("nextTurn", message)
-        elif self._run.is_preparing:
-            self._sent_meanwhile.append(_Sent(message, deliver, trigger_turn))
-        elif trigger_turn and not self._run.is_active:
-            await self._run.announced()
-            with self._preparing() as cancel:
-                await self._begin(message, self._extensions.hooks, None, cancel)
-        else:
-            self._add(_Sent(message, deliver, trigger_turn))
-        return message
-
-    def _add(self, sent: _Sent) -> None:
-        """Add a message that begins no run: at once, or to the queue of the run that is going on."""
-        message = sent.message
-        if self._run.is_active:
-            self._queue.enqueue("followUp" if sent.deliver == "follow_up" else "steering", message)
-        else:
-            self._current.conversation.ask(message)
-            self._notify(MessageStart(message))
-            self._notify(MessageEnd(message))
-
-    async def _begin_with_sent(self, cancel: CancelToken) -> None:
-        """Begin a run with what an extension has sent while it handled a prompt, if it asked for that."""
-        sent = self._sent_meanwhile
-        first = next((place for place, each in enumerate(sent) if each.trigger_turn), None)
-        if first is None:
-            return
-        before = [each.message for each in sent[:first]]
-        await self._begin(sent[first].message, self._extensions.hooks, None, cancel, before)
-        del sent[: first + 1]
+        return text, images
 
 
 def _was_aborted(conversation: Conversation) -> bool:
     """Whether the last answer was aborted: messages that wait stay queued then."""
     last = next((each for each in reversed(conversation.messages) if isinstance(each, AssistantMessage)), None)
     return last is not None and last.stop_reason == "aborted"
-
-
-def as_json(value: Any) -> Any:
-    """Data as it is when read back from a session file. Raises BadCommand if JSON cannot hold it."""
-    import msgspec
-
-    from fairlead.core import lenient
-
-    try:
-        return msgspec.json.decode(msgspec.json.encode(lenient.scrub(msgspec.to_builtins(value))))
-    except (TypeError, ValueError, RecursionError) as error:
-        raise BadCommand(f"An extension can keep only JSON data in a session: {error}") from None

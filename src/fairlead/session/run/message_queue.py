@@ -12,7 +12,8 @@ from fairlead.session.history.current import CurrentConversation
 
 if TYPE_CHECKING:
     from fairlead.session.history.queue_log import QueueName
-    from fairlead.session.run.intake import Deliver, Intake
+    from fairlead.session.run.extension_messages import Deliver
+    from fairlead.session.run.intake import Intake
 
 
 class MessageQueue(Queues):
@@ -56,7 +57,7 @@ class MessageQueue(Queues):
             SessionError: It cannot be written.
             BadCommand: The details are not JSON. With `trigger_turn` also what `prompt` raises.
         """
-        return await self._intake().send(
+        return await self._intake().extension_messages.send(
             custom_type, content, display=display, details=details, deliver=deliver, trigger_turn=trigger_turn
         )
 

@@ -118,8 +118,8 @@ class RunState:
             announce()
 
     async def announced(self) -> None:
-        """Wait until the end of the last run has been announced. An extension that handles it must not wait for itself: it is
-        announced at once then."""
+        """Wait until the end of the last run has been announced. An extension that handles it must not wait for itself:
+        then it is announced immediately."""
         if self._unannounced is None or self._announced is None:
             return
         from fairlead.session.hook_calls import is_inside
@@ -218,7 +218,7 @@ class Activity:
     @property
     def accepts_next_prompt(self) -> bool:
         """Whether automatic work is going on, after which a prompt that comes now has its turn."""
-        return self._run.is_running and (self._run.is_ending or self._compactor.is_automatic)
+        return self._run.is_running and self._intake().accepts_next_prompt
 
     @property
     def is_stopping(self) -> bool:
@@ -257,7 +257,7 @@ class Activity:
             self.cancel()
 
     def cancel(self, *, resumable: bool = False) -> None:
-        """Tell the run, a compaction, and whatever waits for an extension, to stop, without waiting for them.
+        """Tell the run, a compaction, and calls that wait for an extension, to stop, without waiting for them.
 
         `resumable` says that no user aborts the run, but the process or the session ends: `resume` can continue it later.
         """

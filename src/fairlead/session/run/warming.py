@@ -111,7 +111,7 @@ class CacheWarmer:
             asked.cancel.fire()
 
     async def close(self) -> None:
-        """The same, for good."""
+        """Leave the cache alone from now on, because the session is closed."""
         self.stop()
         if self._refreshing is not None:
             self._refreshing.cancel()

@@ -117,7 +117,7 @@ Match: TypeAlias = Callable[[str], tuple[Model, ThinkingLevel | None]]
 class SessionSpawner:
     """Implements `fairlead.session.subagents.subagents.Spawner`: sessions like the first one, each with its own context.
 
-    `models` gives the models for one conversation. Without a `match` there is one model, whatever agents ask for.
+    `models` gives the models for one conversation. Without a `match` there is one model, and agents cannot choose another.
     """
 
     def __init__(
@@ -192,7 +192,7 @@ def _tools(parent: Parent, workspace: Workspace, subagents: SessionSubagents) ->
 
 
 def _code(tool: Tool) -> object:
-    """What a tool runs, whatever workspace it was made for."""
+    """Return the code that a tool runs, which does not depend on its workspace."""
     function: Any = tool.run
     if isinstance(function, partial):
         function = cast("partial[Any]", function).func

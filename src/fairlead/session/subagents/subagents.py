@@ -66,7 +66,7 @@ class Spawner(Protocol):
 
 
 class Order(Struct, frozen=True):
-    """A piece of work. The id is a wish: it is changed if it is taken, or not fit for the name of a file."""
+    """A piece of work. The id is a suggestion: it changes if it is taken or cannot be part of a file name."""
 
     id: str
     description: str

@@ -218,7 +218,7 @@ class AcpSession:
         self._settle()
 
     def _settle(self) -> None:
-        """Resolve the prompts whose run has ended, and see to those that the run left in the queue."""
+        """Resolve the prompts whose run has ended, and handle those that the run left in the queue."""
         for turn, outcome in self._prompts.take_finished():
             if not turn.outcome.done():
                 turn.outcome.set_result(outcome)

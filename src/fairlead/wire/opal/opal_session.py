@@ -129,8 +129,7 @@ class OpalSession:
     async def prompt(self, text: str) -> Prompted:
         """Start a run with a prompt, or queue it during a run. Raises FairleadError if it cannot be accepted.
 
-        If extensions work on the prompt for longer than they have been given, it is accepted all the same. Its events say then
-        what becomes of it.
+        If extensions take longer than they may to handle the prompt, it is accepted anyway. Its events then report the outcome.
         """
         session = self.session
         hooks = await session.extensions.ready() if text.startswith("/") else None
@@ -247,7 +246,7 @@ class OpalSession:
         return "running" if told == "idle" and self.session.activity.is_streaming else told
 
     def cancel(self) -> None:
-        """Stop whatever is running, without waiting for it."""
+        """Stop running work, without waiting for it."""
         self.session.activity.cancel()
         self.narrator.command_aborted()
 

@@ -323,7 +323,8 @@ def _slash_command(command: SlashCommand) -> c.SlashCommand:
     info = c.SourceInfo(scrub_text(str(origin.path)), origin.source, origin.scope)
     if origin.base is not None:
         info.base_dir = scrub_text(str(origin.base))
-    return c.SlashCommand(command.name, command.description, command.source, info)
+    description = UNSET if command.source == "extension" and not command.description else command.description
+    return c.SlashCommand(name=command.name, description=description, source=command.source, source_info=info)
 
 
 def _set_updates(server: PiServer, command: c.SetUpdates) -> None:

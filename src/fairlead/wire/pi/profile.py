@@ -73,7 +73,7 @@ class Profile(Struct, frozen=True, kw_only=True):
     withdraws_dialogs: bool
     #: Whether `setTitle` requests are sent. "on request" means: if PI_RPC_EMIT_TITLE is set.
     titles: Literal["always", "on request", "never"]
-    #: Whether the command exits with code 0 in JSON mode, whatever the model did.
+    #: Whether the command exits with code 0 in JSON mode even if the model failed.
     json_mode_succeeds: bool = False
 
 

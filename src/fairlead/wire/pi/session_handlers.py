@@ -184,7 +184,10 @@ def _export_html(server: PiServer, command: c.ExportHtml) -> Coroutine[Any, Any,
         raise BadCommand("outputPath: expected the path of a file, got an empty string")
     name = conversation.id if conversation.path is None else conversation.path.stem
     target = command.output_path or f"{server.profile.name}-session-{name}.html"
-    path = server.session.host.workspace.resolve(target)
+    workspace = server.session.host.workspace
+    path = workspace.resolve(target)
+    if not workspace.may_work_in(path):
+        raise BadCommand(f"outputPath: {target} is outside {workspace.root}, and sessions may not write there")
     if conversation.path is not None and (path.resolve() == conversation.path.resolve() or conversation.is_kept_in(path)):
         raise BadCommand("outputPath: that is the session's own file, which the page would replace")
     # A copy: entries that are added while the page is written are not part of it.

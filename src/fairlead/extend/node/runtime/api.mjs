@@ -1,7 +1,7 @@
 // `pi`: the object with which an extension adds itself to the agent.
 
-import { askNow, described, notify } from "./channel.mjs";
-import { createContext, onlyInTerminal } from "./context.mjs";
+import { ask, askNow, described, notify } from "./channel.mjs";
+import { createContext, endSession, onlyInTerminal, refuseStale } from "./context.mjs";
 import { exec } from "./exec.mjs";
 import { announce, isLoading, plainForm, refreshSoon } from "./provider-models.mjs";
 
@@ -46,9 +46,18 @@ function eventsOf(extension) {
 
 /** Forget an extension that has been loaded again, in another session. */
 export function forget({ extension }) {
+	endSession();
 	forgotten.add(extension);
 	listeners = listeners.filter((each) => each.extension !== extension);
 	for (const [number, entry] of registered) if (entry.extension === extension) registered.delete(number);
+}
+
+/** Whether this process has a successor, in which all extensions are loaded again. */
+let isRetired = false;
+
+export function retire() {
+	endSession();
+	isRetired = true;
 }
 
 function plainTool(tool) {
@@ -91,7 +100,13 @@ function serversChanged() {
 
 /** Make the object for one extension. */
 export function createApi(extension) {
-	const act = (method, params = {}) => askNow(method, { extension, ...params });
+	const requireLive = () => {
+		if (isRetired || forgotten.has(extension)) refuseStale();
+	};
+	const act = (method, params = {}) => {
+		requireLive();
+		return askNow(method, { extension, ...params });
+	};
 	// What a command sends is held back until the host has the command's response. A command that runs on does not hold it.
 	const send = (method, params) => {
 		act(method, params);
@@ -111,8 +126,9 @@ export function createApi(extension) {
 			act("registerTool", { number, tool: plainTool(tool) });
 		},
 		registerCommand(name, options) {
-			const number = keep({ extension, kind: "command", run: options.handler, complete: options.getArgumentCompletions });
-			act("registerCommand", { number, name, description: options.description });
+			const { handler, description, getArgumentCompletions } = options;
+			const number = keep({ extension, kind: "command", run: handler, complete: getArgumentCompletions });
+			act("registerCommand", { number, name, description, completes: typeof getArgumentCompletions === "function" });
 		},
 		registerFlag(name, options) {
 			act("registerFlag", { name, type: options.type, default: options.default, description: options.description });
@@ -150,13 +166,20 @@ export function createApi(extension) {
 		setSessionName: (name) => void act("setSessionName", { name }),
 		getSessionName: () => act("getSessionName"),
 		setLabel: (entry, label) => void act("setLabel", { entry, label }),
-		exec: (command, args, options) => exec(command, args, options),
+		exec(command, args, options) {
+			requireLive();
+			return exec(command, args, options);
+		},
 		getActiveTools: () => act("tools").filter((tool) => tool.active).map((tool) => tool.name),
 		getAllTools: () => listedTools().map(({ active, callable, label, outputSchema, ...tool }) => tool),
 		setActiveTools: (names) => void act("setActiveTools", { names }),
 		getCommands: () => act("commands"),
 		getSettings: () => act("settings"),
-		setModel: async (model) => act("setModel", { provider: model.provider, id: model.id }),
+		setModel: async ({ provider, id }) => {
+			const { isSet, waits } = act("setModel", { provider, id });
+			if (waits) await ask("modelSelected"); // until handlers have seen it
+			return isSet;
+		},
 		getThinkingLevel: () => act("state").thinkingLevel,
 		setThinkingLevel: (level) => void act("setThinkingLevel", { level }),
 		events: eventsOf(extension),

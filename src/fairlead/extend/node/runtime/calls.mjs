@@ -125,6 +125,7 @@ export async function runCommand({ number, args }, call) {
 }
 
 export async function complete({ number, prefix }) {
-	const entry = found(number, "command");
-	return (await entry.complete?.(prefix)) ?? null;
+	const items = await found(number, "command").complete(prefix);
+	if (!Array.isArray(items)) return [];
+	return items.map(({ value, label, description }) => ({ value, label: label ?? "", description: description ?? "" }));
 }

@@ -64,10 +64,43 @@ function createUi(call) {
 	};
 }
 
+const STALE =
+	"This extension ctx is stale after session replacement or reload. Do not use a captured pi or command ctx after ctx.newSession(), ctx.fork(), ctx.switchSession(), or ctx.reload(). For newSession, fork, and switchSession, move post-replacement work into withSession and use the ctx passed to withSession. For reload, do not use the old ctx after await ctx.reload().";
+
+/** Counts the sessions, because what belongs to an earlier one must not act on the present one. */
+let session = 0;
+
+/** Make all contexts that exist throw when they are used. */
+export function endSession() {
+	session += 1;
+}
+
+/** Throw the error of pi for something that belongs to an earlier session. */
+export function refuseStale() {
+	throw new Error(STALE);
+}
+
+/** A context with more fields. All that it has throws once its session has been replaced. */
+function guarded(context, more = {}) {
+	const mine = session;
+	const check = () => mine === session || refuseStale();
+	const all = { ...Object.getOwnPropertyDescriptors(context), ...Object.getOwnPropertyDescriptors(more) };
+	for (const [name, { get, value }] of Object.entries(all)) {
+		const called = (...given) => (check(), value(...given));
+		const read = () => (check(), get ? get() : value);
+		Object.defineProperty(context, name, typeof value === "function" ? { value: called } : { get: read });
+	}
+	return context;
+}
+
 const state = () => askNow("state");
 
 /** The context of an event handler. `given` has what the agent already said about the call. */
 export function createContext(call, given = {}) {
+	return guarded(contextOf(call, given));
+}
+
+function contextOf(call, given = {}) {
 	const ui = createUi(call);
 	return {
 		ui,
@@ -112,53 +145,78 @@ export function createContext(call, given = {}) {
 
 /** The context of a tool: it can also call other tools. */
 export function createToolContext(call, toolCallId, signal) {
-	return Object.defineProperties(createContext(call, { signal }), {
-		tools: { get: () => askNow("tools").filter((tool) => tool.callable).map(({ active, callable, ...tool }) => tool) },
-		executeTool: {
-			value: (name, args, options = {}) =>
-				ask("executeTool", { call, name, args }, options.signal ?? signal, options.onUpdate).catch((error) => ({
-					toolCall: { type: "toolCall", id: `${toolCallId}/0`, name, arguments: args ?? {} },
-					result: { content: [{ type: "text", text: error.message }], details: {} },
-					isError: true,
-				})),
+	return guarded(contextOf(call, { signal }), {
+		get tools() {
+			return askNow("tools").filter((tool) => tool.callable).map(({ active, callable, ...tool }) => tool);
 		},
+		executeTool: (name, args, options = {}) =>
+			ask("executeTool", { call, name, args }, options.signal ?? signal, options.onUpdate).catch((error) => ({
+				toolCall: { type: "toolCall", id: `${toolCallId}/0`, name, arguments: args ?? {} },
+				result: { content: [{ type: "text", text: error.message }], details: {} },
+				isError: true,
+			})),
 	});
+}
+
+/** The functions that fill a new session, while these are started. */
+const setups = new Map();
+let nextSetup = 1;
+
+/** Have an extension fill the session that it has asked for. Returns whether it could. */
+export async function setUp({ number }) {
+	const { fill, failed } = setups.get(number);
+	try {
+		await fill(writableSession);
+		return true;
+	} catch (error) {
+		failed(error);
+		return false;
+	}
+}
+
+async function newSession(move, options = {}) {
+	const { parentSession: parent, setup, withSession } = options;
+	if (!setup) return move("newSession", { parent }, withSession);
+	const number = nextSetup++;
+	const errors = [];
+	setups.set(number, { fill: setup, failed: (error) => errors.push(error) });
+	try {
+		return await move("newSession", { parent, setup: number }, (ctx) => {
+			if (errors.length) throw errors[0];
+			return withSession?.(ctx);
+		});
+	} finally {
+		setups.delete(number);
+	}
 }
 
 /** The context of a command: it can also go to other sessions. */
-export function createCommandContext(call, extension) {
-	const move = async (method, params, options) => {
+export function createCommandContext(call, extension, more = {}) {
+	const move = async (method, params, withSession) => {
 		const result = await ask(method, { call, ...params });
-		if (!result.cancelled && options?.withSession) await options.withSession(replaced(call, extension));
+		if (!result.cancelled && withSession) await withSession(replaced(call, extension));
 		return result;
 	};
-	return Object.defineProperties(createContext(call), {
-		getSystemPromptOptions: { value: () => askNow("systemPromptOptions") },
-		waitForIdle: { value: () => ask("waitForIdle") },
-		newSession: {
-			value: async (options = {}) => {
-				const withSession = async (ctx) => {
-					await options.setup?.(writableSession);
-					await options.withSession?.(ctx);
-				};
-				return move("newSession", { parent: options.parentSession }, { withSession });
-			},
+	return guarded(contextOf(call), {
+		getSystemPromptOptions: () => askNow("systemPromptOptions"),
+		waitForIdle: () => ask("waitForIdle"),
+		newSession: (options) => newSession(move, options),
+		fork: (entry, options = {}) => move("fork", { entry, position: options.position ?? "before" }, options.withSession),
+		navigateTree: (target, options = {}) => {
+			const { summarize, customInstructions: instructions, replaceInstructions, label } = options;
+			return move("navigateTree", { target, summarize, instructions, replaceInstructions, label });
 		},
-		fork: { value: (entry, options = {}) => move("fork", { entry, position: options.position ?? "before" }, options) },
-		navigateTree: {
-			value: (target, options = {}) =>
-				move("navigateTree", { target, summarize: options.summarize, instructions: options.customInstructions, label: options.label }),
-		},
-		switchSession: { value: (path, options = {}) => move("switchSession", { path }, options) },
-		reload: { value: () => ask("reload", { call }) },
+		switchSession: (path, options = {}) => move("switchSession", { path }, options.withSession),
+		reload: () => ask("reload", { call }),
+		...more,
 	});
 }
 
+/** The context of a session that has replaced another. What it sends, it waits for. */
 function replaced(call, extension) {
-	const ctx = createCommandContext(call, extension);
-	return Object.defineProperties(ctx, {
-		sendMessage: { value: async (message, options) => void askNow("sendMessage", { extension, replaced: true, message, options }) },
-		sendUserMessage: { value: async (content, options) => void askNow("sendUserMessage", { extension, replaced: true, content, options }) },
+	return createCommandContext(call, extension, {
+		sendMessage: (message, options) => ask("sendAndWait", { extension, replaced: true, message, options }),
+		sendUserMessage: (content, options) => ask("sendAndWait", { extension, replaced: true, content, options }),
 	});
 }
 

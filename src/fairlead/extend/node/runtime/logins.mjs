@@ -48,6 +48,10 @@ export async function renewLogin({ number, credentials }) {
 	return loggedIn(number, await oauthOf(number).refreshToken(credentials, AbortSignal.timeout(RENEW_MS)));
 }
 
-export async function loginKey({ number, credentials }) {
-	return oauthOf(number).getApiKey(credentials);
+/** The key, the headers and the address for requests with a login. A provider that is described with a name has a key only. */
+export async function loginAuth({ number, credentials }) {
+	const oauth = oauthOf(number);
+	if (!oauth.toAuth) return { apiKey: await oauth.getApiKey(credentials) };
+	const { apiKey, headers, baseUrl } = await oauth.toAuth(credentials);
+	return { apiKey, headers, baseUrl };
 }

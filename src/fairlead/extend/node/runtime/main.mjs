@@ -12,7 +12,7 @@ if (cache) module.enableCompileCache?.(cache);
 installGuards();
 
 // Together, and after the cache is on.
-const [{ createApi, forget }, calls, { abortSignal }, { configure }, logins, { callOption }, { route, streamProvider }, { withModels }] = await Promise.all([
+const [{ createApi, forget, retire }, calls, { abortSignal, setUp }, { configure }, logins, { callOption }, { route, streamProvider }, { withModels }] = await Promise.all([
 	import("./api.mjs"),
 	import("./calls.mjs"),
 	import("./context.mjs"),
@@ -54,17 +54,19 @@ const methods = {
 	prepare: counted(calls.prepareArguments),
 	present: counted(calls.presentTools),
 	command: counted(calls.runCommand),
-	complete: calls.complete,
+	complete: counted(calls.complete),
 	stream: counted(streamProvider),
 	route: counted(route),
 	login: counted(logins.login),
 	renewLogin: counted(logins.renewLogin),
-	loginKey: logins.loginKey,
+	loginAuth: logins.loginAuth,
 	option: counted(callOption),
 	ping: () => busy,
 	version: () => process.version,
 	abort: ({ signal }) => abortSignal(signal),
+	setUp: counted(setUp),
 	forget,
+	retire,
 };
 
 serve(methods, () => {

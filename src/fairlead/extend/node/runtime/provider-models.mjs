@@ -32,7 +32,7 @@ function plainLogin(native) {
 			});
 		},
 		refreshToken: (credentials, signal) => native.refresh(credentials, signal),
-		getApiKey: async (credentials) => (await native.toAuth(credentials)).apiKey,
+		toAuth: (credentials) => native.toAuth(credentials),
 	};
 }
 
