@@ -30,21 +30,23 @@ async def started(jobs: Jobs, id: str, attempt: int) -> None:
             return
 
 
-async def test_a_killed_worker_process_is_replaced_and_its_job_continues_within_3_seconds(fleet: Fleet) -> None:
+async def test_a_killed_worker_process_is_replaced_and_its_job_continues(fleet: Fleet) -> None:
     worker = fleet.start_worker()
     async with Jobs(fleet.url) as jobs:
         await jobs.submit(fleet.job("a", HELD, "echo second >> ended"))
         await until_begun(fleet)
-        before = asyncio.get_running_loop().time()
+        async for event in jobs.events("a"):
+            if event.type == "tool_running":
+                break
         os.kill(worker.children()[0], signal.SIGKILL)
         await started(jobs, "a", 2)
-        # The worker process has to start again, which takes most of the time: its imports alone take a second here.
-        assert asyncio.get_running_loop().time() - before < 5
         (fleet.workdir / "go").touch()
         result = (await ended(jobs, "a"))["a"]
-    assert (result.status, result.attempts) == ("done", 2)
-    # The command that was interrupted is not run again.
+    # The turn that was interrupted is counted, and what it cost.
+    assert (result.status, result.attempts, result.turns, result.tokens) == ("done", 2, 3, 330)
+    # The command that was interrupted is not run again, and the model is told of it.
     assert lines_of(fleet.workdir / "begun") == ["begun"] and "second" in lines_of(fleet.workdir / "ended")
+    assert "it may have run" in str(fleet.provider.requests[-1])
 
 
 async def test_another_worker_process_takes_over_at_once(fleet: Fleet) -> None:
@@ -88,6 +90,33 @@ async def test_a_worker_that_is_told_to_stop_leaves_its_jobs_to_others(fleet: Fl
         fleet.start_worker()
         results = await ended(jobs, "a", "b")
     assert [(result.status, result.attempts) for result in results.values()] == [("done", 2)] * 2
+
+
+async def test_the_end_of_a_worker_that_was_told_to_stop_does_not_count_as_a_death(fleet: Fleet) -> None:
+    from fairlead.jobs.database import Database, DatabaseUrl
+    from fairlead.jobs.dbos_queue import Queues
+    from fairlead.jobs.job_writer import JobWriter
+    from fairlead.jobs.leases import Leases
+    from fairlead.jobs.records import Records
+    from fairlead.jobs.recovery import Recovery
+
+    async with Jobs(fleet.url) as jobs:
+        await jobs.submit(fleet.job("a"))
+        database, queues = Database(DatabaseUrl(fleet.url), patience=5), Queues(DatabaseUrl(fleet.url))
+        leases, records = Leases(database), Records(database)
+        await leases.take("w", 1)
+        assert await JobWriter(database, "w").start("a", 1) is not None
+        await leases.leave(["w"])
+        # It has ended. Another supervisor of this machine looks before its own has put the job back.
+        await database.run("UPDATE fairlead_workers SET process = 'ended'")
+        await Recovery(database, queues).sweep()
+        assert (await jobs.get("a")).status == "running"
+        # Another one had seen the end, and counts it only now.
+        await records.take_from("w", died=True)
+        record = (await records.find(["a"]))["a"]
+        assert (record.status, record.deaths) == ("queued", 0)
+        await asyncio.to_thread(queues.close)
+        await database.close()
 
 
 async def test_a_job_that_kills_its_workers_is_parked_after_3(fleet: Fleet) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -63,6 +64,34 @@ async def test_cancelling_stops_a_running_tool_within_a_second(fleet: Fleet) -> 
         assert (await ended(jobs, "a", "b"))["b"].status == "done"
         assert (await jobs.list())[0].status == "cancelled"
     assert "Traceback" not in (fleet.root / "worker.log").read_text()
+
+
+async def test_a_job_that_is_cancelled_in_a_turn_has_used_what_that_turn_used(fleet: Fleet) -> None:
+    fleet.start_worker()
+    async with Jobs(fleet.url) as jobs:
+        await jobs.submit(fleet.job("a", "sleep 600"))
+        async for event in jobs.events("a"):
+            if event.type == "tool_running":
+                break
+        (result,) = await jobs.cancel("a")
+    assert (result.turns, result.tokens, result.cost) == (1, 110, 0.0011)
+
+
+async def test_a_job_that_is_cancelled_in_an_answer_has_used_what_was_asked(tmp_path: Path) -> None:
+    answer = {"text": "A long answer. " * 20, "chunk": 12, "holdAfter": 6, "usage": {"input": 100, "output": 50}}
+    with fleet_in(tmp_path, turns=lambda body: answer) as fleet:
+        fleet.start_worker()
+        async with Jobs(fleet.url) as jobs:
+            await jobs.submit(fleet.job("a"))
+            async for event in jobs.events("a"):
+                if event.type == "text":
+                    break
+            await jobs.cancel("a")
+            for _ in range(200):
+                if (await jobs.get("a")).tokens:
+                    break
+                await asyncio.sleep(0.05)
+            assert (await jobs.get("a")).tokens >= 100
 
 
 def is_running(pid: int) -> bool:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import signal
 import sqlite3
+import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ from tests.support.fleet import Fleet
 from fairlead.errors import ConfigError, DatabaseUnavailable, JobConflict, JobError, JobNotFound
 from fairlead.jobs import Job, JobLimits, Jobs
 from fairlead.jobs.database import Database, DatabaseUrl, shown
+from fairlead.jobs.schema import DBOS_VERSION, TABLES_VERSION
 
 
 async def test_submitting_the_same_job_again_changes_nothing(fleet: Fleet) -> None:
@@ -24,6 +28,38 @@ async def test_submitting_the_same_job_again_changes_nothing(fleet: Fleet) -> No
         again = await jobs.submit(fleet.job("a"), fleet.job("b"))
         assert first[0].status == "queued" and [result.id for result in again] == ["a", "b"]
         assert [result.id for result in await jobs.list()] == ["a", "b"]
+
+
+#: Submits three jobs, and dies when two of them are inserted.
+DYING = """
+import asyncio, os, signal, sys
+from fairlead.jobs import Job, Jobs, client
+
+inserted = []
+
+def insert_or_die(transaction, job, type):
+    inserted.append(job)
+    if len(inserted) > 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return add_event(transaction, job, type)
+
+add_event, client.add_event = client.add_event, insert_or_die
+
+async def main():
+    async with Jobs(sys.argv[1]) as jobs:
+        await jobs.submit(*(Job(id=name, prompt="[]", workdir="/") for name in "abc"))
+
+asyncio.run(main())
+"""
+
+
+async def test_a_client_that_dies_while_it_submits_has_submitted_nothing(fleet: Fleet) -> None:
+    dying = await asyncio.create_subprocess_exec(sys.executable, "-c", DYING, fleet.url, env=fleet.env)
+    assert await dying.wait() == -signal.SIGKILL
+    async with Jobs(fleet.url) as jobs:
+        assert await jobs.list() == []
+        await jobs.submit(*(Job(id=name, prompt="[]", workdir="/") for name in "abc"))
+        assert [result.id for result in await jobs.list()] == ["a", "b", "c"]
 
 
 async def test_the_same_id_with_other_contents_is_refused_and_nothing_is_submitted(fleet: Fleet) -> None:
@@ -236,6 +272,37 @@ async def test_a_database_that_permits_no_tables_is_an_error(tmp_path: Path) -> 
     connection.close()
     with pytest.raises(ConfigError, match=r"other.db cannot be used: views may not be indexed"):
         await Jobs(f"sqlite:///{tmp_path}/other.db").open()
+
+
+async def test_a_database_of_a_newer_fairlead_is_refused_and_left_alone(tmp_path: Path) -> None:
+    async with Jobs(f"sqlite:///{tmp_path}/jobs.db") as jobs:
+        await jobs.limit("key", rate=1)  # which creates the tables of DBOS
+    file = tmp_path / "jobs.db"
+    versions = {"fairlead_schema": TABLES_VERSION, "dbos_migrations": DBOS_VERSION}
+    newer: list[tuple[str, int | str]] = [(table, known + 1) for table, known in versions.items()]
+    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+        for table, version in (*newer, ("fairlead_schema", "later")):
+            assert connection.execute(f"SELECT version FROM {table}").fetchall() == [(versions[table],)]
+            connection.execute(f"UPDATE {table} SET version = ?", (version,))
+            connection.execute("DROP TABLE IF EXISTS fairlead_workers")
+            with pytest.raises(ConfigError, match=rf"newer fairlead: {table} has the version {version!r}, .*Update fairlead\."):
+                async with Jobs(f"sqlite:///{file}"):
+                    pass
+            found = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'fairlead_workers'").fetchall()
+            assert not found, "nothing was created"
+            connection.execute(f"UPDATE {table} SET version = ?", (versions[table],))
+    async with Jobs(f"sqlite:///{file}") as jobs:
+        assert await jobs.list() == []
+
+
+async def test_a_database_without_a_version_is_accepted_and_gets_one(tmp_path: Path) -> None:
+    async with Jobs(f"sqlite:///{tmp_path}/jobs.db") as jobs:
+        await jobs.submit(Job(id="kept", prompt="[]", workdir="/"))
+    with closing(sqlite3.connect(tmp_path / "jobs.db")) as connection:
+        connection.execute("DROP TABLE fairlead_schema")
+        async with Jobs(f"sqlite:///{tmp_path}/jobs.db") as jobs:
+            assert [job.id for job in await jobs.list()] == ["kept"]
+        assert connection.execute("SELECT version FROM fairlead_schema").fetchall() == [(TABLES_VERSION,)]
 
 
 async def test_a_full_disk_is_waited_for(tmp_path: Path) -> None:

@@ -61,7 +61,6 @@ class Chaos:
         self._workers: list[WorkerProcess] = []
         self._over = threading.Event()
         self._wakes: list[tuple[float, list[int]]] = []
-        self._has_struck_again = False
         self.report = ChaosReport(jobs=count, seconds=0.0)
 
     def jobs(self) -> list[Job]:
@@ -114,6 +113,9 @@ class Chaos:
     def _torment(self) -> None:
         restart_at = self._random.uniform(1, 4)
         began = time.monotonic()
+        with suppress(FileNotFoundError, ProcessLookupError):
+            self._strike_running(deaths=0, kill=True)
+            self._strike_running(deaths=1, kill=True)
         while not self._over.wait(self._random.uniform(0.7, 2.0)):
             now = time.monotonic()
             for end, pids in [each for each in self._wakes if each[0] < now]:
@@ -128,8 +130,8 @@ class Chaos:
                 continue
             with suppress(FileNotFoundError, ProcessLookupError):
                 self._strike()
-                if not self._has_struck_again or self._random.random() < 0.4:
-                    self._strike_again()
+                if self._random.random() < 0.4:
+                    self._strike_running(deaths=1, kill=True)
         for _, pids in self._wakes:
             for pid in pids:
                 send_signal(pid, signal.SIGCONT)
@@ -153,29 +155,28 @@ class Chaos:
                     os.kill(pid, signal.SIGSTOP)
                 self._wakes.append((time.monotonic() + 18, [worker.pid, *children]))
 
-    def _strike_again(self) -> None:
-        """Kill the next process that runs a job whose worker died before."""
+    def _strike_running(self, *, deaths: int, kill: bool) -> None:
+        """Kill or stop the next process that runs a job whose workers have died so often."""
         sql = (
             "SELECT w.pid FROM fairlead_jobs j JOIN fairlead_workers w ON j.worker = w.id"
-            " WHERE j.status = 'running' AND j.deaths = 1 ORDER BY j.seq"
+            " WHERE j.status = 'running' AND j.deaths = ? ORDER BY j.seq"
         )
         end = time.monotonic() + 4
         while time.monotonic() < end and not self._over.wait(0.1):
             stopped = {pid for _, pids in self._wakes for pid in pids}
-            pids = [pid for (pid,) in self._query(sql) if pid not in stopped]
+            pids = [pid for (pid,) in self._query(sql, (deaths,)) if pid not in stopped]
             if pids:
-                self._strike_child(pids[0], kill=True)
-                self._has_struck_again = True
+                self._strike_child(pids[0], kill=kill)
                 return
 
     def _strike_child(self, pid: int, *, kill: bool) -> None:
+        os.kill(pid, signal.SIGSTOP)  # so that it starts no other job before the blow
         if not self._may_strike(pid):
-            return
-        if kill:
+            os.kill(pid, signal.SIGCONT)
+        elif kill:
             os.kill(pid, signal.SIGKILL)
             self.report.kills += 1
         else:
-            os.kill(pid, signal.SIGSTOP)
             self.report.stops += 1
             self._wakes.append((time.monotonic() + self._random.choice((4, 20)), [pid]))
 

@@ -25,7 +25,7 @@ async def test_on_sqlite_every_job_is_answered_once(tmp_path: Path) -> None:
     with fleet_in(tmp_path) as fleet:
         report = await Chaos(fleet, COUNT, seed=SEED).run(TIMEOUT)
     print(f"SQLite: {report}")
-    assert report.kills + report.stops + report.hosts > 2 and report.twice
+    assert report.kills + report.stops + report.hosts >= 2 and report.twice
     assert report.narrow <= 3
 
 
@@ -38,5 +38,5 @@ async def test_on_postgres_every_job_is_answered_once(tmp_path: Path) -> None:
     finally:
         server.remove()
     print(f"Postgres: {report}")
-    assert report.kills + report.stops + report.hosts > 2 and report.restarts and report.twice
+    assert report.kills + report.stops + report.hosts >= 2 and report.restarts and report.twice
     assert report.narrow <= 3

@@ -63,7 +63,7 @@ def stop_all(worker: WorkerProcess) -> list[int]:
     return pids
 
 
-async def test_a_worker_process_that_hangs_is_killed_and_its_jobs_continue_within_17_seconds(sqlite_fleet: Fleet) -> None:
+async def test_a_worker_process_that_hangs_is_killed_within_17_seconds_and_its_jobs_continue(sqlite_fleet: Fleet) -> None:
     fleet = sqlite_fleet
     worker = fleet.start_worker()
     async with Jobs(fleet.url) as jobs:
@@ -117,7 +117,7 @@ async def test_jobs_survive_a_crash_of_postgres(postgres_fleet: Fleet, server: P
         await asyncio.to_thread(wait_until, lambda: len(fleet.provider.requests) > 6)
         await asyncio.to_thread(server.restart, "immediate")
         results = await ended(jobs, *(f"j{n}" for n in range(8)))
-    assert [result.status for result in results.values()] == ["done"] * 8
+    assert [(result.status, result.attempts) for result in results.values()] == [("done", 1)] * 8
     assert sorted(lines_of(fleet.workdir / "ran")) == [str(n) for n in range(8)]
 
 
@@ -133,7 +133,7 @@ async def test_jobs_survive_postgres_being_away_for_longer_than_a_lease(postgres
         await asyncio.sleep(20)
         await asyncio.to_thread(server.start)
         results = await ended(jobs, *(f"j{n}" for n in range(4)))
-    assert [result.status for result in results.values()] == ["done"] * 4
+    assert [(result.status, result.attempts) for result in results.values()] == [("done", 1)] * 4
     assert sorted(lines_of(fleet.workdir / "ran")) == [str(n) for n in range(4)]
 
 

@@ -51,7 +51,11 @@ class Jobs:
         self._is_ready = self._is_closed = False
 
     async def __aenter__(self) -> Self:
-        await self.open()
+        try:
+            await self.open()
+        except BaseException:
+            await self.close()
+            raise
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -18,8 +18,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+from fairlead.config.home import expand_user
 from fairlead.errors import ConfigError, DatabaseUnavailable, FairleadError, JobError
-from fairlead.jobs.schema import TABLES
+from fairlead.jobs.schema import DBOS_VERSION, TABLES, TABLES_VERSION
 from fairlead.stores.sqlite import use_wal
 
 T = TypeVar("T")
@@ -42,7 +43,7 @@ class DatabaseUrl:
         self.file: Path | None = None
         self.postgres = ""
         if url.startswith("sqlite:///") and len(url) > len("sqlite:///"):
-            self.file = Path(url.removeprefix("sqlite:///")).expanduser().absolute()
+            self.file = expand_user(url.removeprefix("sqlite:///")).absolute()
         elif _POSTGRES.match(url):
             self.postgres = _POSTGRES.sub("postgresql://", url)
         else:
@@ -149,7 +150,7 @@ class Database:
         return await self.do(lambda transaction: transaction.run(sql, values), is_one_statement=True)
 
     async def create_tables(self) -> None:
-        """Create what does not exist yet. Raises ConfigError if the database does not permit that."""
+        """Create what does not exist yet. Raises ConfigError if the database does not permit that, or is of a newer fairlead."""
         real, serial = (
             ("DOUBLE PRECISION", "BIGSERIAL PRIMARY KEY") if self.is_postgres else ("REAL", "INTEGER PRIMARY KEY AUTOINCREMENT")
         )
@@ -157,11 +158,14 @@ class Database:
         def create(transaction: Transaction) -> None:
             if self.is_postgres:  # CREATE TABLE IF NOT EXISTS fails if two processes do it at once
                 transaction.run("SELECT pg_advisory_xact_lock(4711)")
+            self._refuse_newer(transaction)
             for table in TABLES:
                 transaction.run(table.format(real=real, serial=serial))
-            if not transaction.rows("SELECT 1 FROM fairlead_fleet"):  # on SQLite, another process may do the same now
-                insert = "INSERT INTO fairlead_fleet (id) SELECT ? WHERE NOT EXISTS (SELECT 1 FROM fairlead_fleet)"
-                transaction.run(insert, (os.urandom(6).hex(),))
+            for name, column, value in (("fleet", "id", os.urandom(6).hex()), ("schema", "version", TABLES_VERSION)):
+                table = f"fairlead_{name}"
+                if not transaction.rows(f"SELECT 1 FROM {table}"):  # on SQLite, another process may do the same now
+                    insert = f"INSERT INTO {table} ({column}) SELECT ? WHERE NOT EXISTS (SELECT 1 FROM {table})"
+                    transaction.run(insert, (value,))
 
         try:
             await self.do(create)
@@ -170,6 +174,21 @@ class Database:
         except Exception as error:
             problem = f"The database {shown(str(self.url))} cannot be used: {_first_line(error)}."
             raise ConfigError(f"{problem} Check its address, and that its user may create tables.") from error
+
+    def _refuse_newer(self, transaction: Transaction) -> None:
+        """Raise ConfigError if the tables have a version that this program does not know. One without a version is older."""
+        exists = "SELECT 1 FROM sqlite_master WHERE name = ?"
+        tables = {"fairlead_schema": TABLES_VERSION, "dbos_migrations": DBOS_VERSION}
+        if self.is_postgres:
+            exists = "SELECT 1 WHERE to_regclass(?) IS NOT NULL"
+            tables = {"fairlead_schema": TABLES_VERSION, "dbos.dbos_migrations": DBOS_VERSION}
+        for table, known in tables.items():
+            for (version,) in transaction.rows(f"SELECT version FROM {table}") if transaction.rows(exists, (table,)) else ():
+                if not isinstance(version, int) or version > known:
+                    raise ConfigError(
+                        f"The database {shown(str(self.url))} was made by a newer fairlead: {table} has the version {version!r},"
+                        f" and this one knows versions up to {known}. Update fairlead."
+                    )
 
     async def fleet(self) -> str:
         """Return the id of the database. It keeps the files of jobs apart from those of jobs in other databases."""

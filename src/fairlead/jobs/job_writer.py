@@ -112,6 +112,10 @@ class JobWriter:
         self._events.append(_EventRow(job, number, data.decode(), epoch))
         self._flush_soon()
 
+    def note(self, record: JobRecord, progress: Progress) -> None:
+        """Write how far a job came soon."""
+        self._changed(record, progress, None)
+
     async def save(self, record: JobRecord, progress: Progress) -> bool:
         """Write how far a job came, with the events so far. Returns False if another worker owns it."""
         return await self._change(record, progress, None)
@@ -130,11 +134,14 @@ class JobWriter:
 
     def _change(self, record: JobRecord, progress: Progress, end: JobEnd | None) -> asyncio.Future[bool]:
         written: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._changed(record, progress, end).waiting.append(written)
+        return written
+
+    def _changed(self, record: JobRecord, progress: Progress, end: JobEnd | None) -> _Change:
         change = self._changes.setdefault((record.id, record.epoch), _Change(record.id, record.epoch, progress, None, []))
         change.progress, change.end = copy(progress), end or change.end
-        change.waiting.append(written)
         self._flush_soon()
-        return written
+        return change
 
     def _flush_soon(self) -> None:
         if self._flushing is None:

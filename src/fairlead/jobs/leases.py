@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import socket
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -18,6 +19,8 @@ from fairlead.jobs.database import Database, Transaction
 #: How long a lease lasts, and how often it is renewed.
 LEASE_SECONDS = 15.0
 RENEW_SECONDS = 3.0
+#: The host of a worker process that is told to stop. No machine looks whether it still runs.
+LEAVING = "leaving"
 
 
 class WorkerRow(Struct, frozen=True):
@@ -30,7 +33,7 @@ class WorkerRow(Struct, frozen=True):
     is_expired: bool
 
     def is_dead(self) -> bool:
-        """Whether the process ran on this machine, and has ended."""
+        """Whether the process ran on this machine, and has ended without having been told to."""
         return self.host == host_id() and process_identity(self.pid) != self.process
 
 
@@ -64,6 +67,11 @@ class Leases:
         """Keep a worker from renewing a lease that has expired. Returns False if it has renewed it by now."""
         statement = f"UPDATE fairlead_workers SET expires_at = 0 WHERE id = ? AND expires_at < {self._database.now}"
         return await self._database.run(statement, (worker,)) == 1
+
+    async def leave(self, workers: Sequence[str]) -> None:
+        """Record that worker processes are told to stop, so that their ends do not count as deaths."""
+        marks = ", ".join("?" * len(workers))
+        await self._database.run(f"UPDATE fairlead_workers SET host = '{LEAVING}' WHERE id IN ({marks})", workers)
 
     async def end(self, worker: str) -> None:
         """Remove the lease of a worker whose jobs have been put back."""

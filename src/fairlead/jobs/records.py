@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from fairlead.jobs.database import CHANNEL, Database, Transaction
+from fairlead.jobs.leases import LEAVING
 from fairlead.jobs.schema import JOB_COLUMNS
 from fairlead.jobs.task import Job
 from fairlead.protocol.http.fleet import ENDED, JobStatus
@@ -212,6 +213,14 @@ class Records:
             (patch, snapshot, record.id, record.generation),
         )
 
+    async def save_used(self, record: JobRecord, used: Progress) -> None:
+        """Save what a job that was cancelled had used when its worker stopped it, unless it was retried since."""
+        await self._database.run(
+            "UPDATE fairlead_jobs SET turns = ?, tokens = ?, cost = ?, seconds = ?"
+            " WHERE id = ? AND generation = ? AND status = 'cancelled'",
+            (used.turns, used.tokens, used.cost, used.seconds, record.id, record.generation),
+        )
+
     async def save_patch(self, record: JobRecord, patch: str) -> None:
         """Save what a job changed in its repository."""
         await self._database.run(
@@ -280,17 +289,20 @@ class Records:
         return await self._database.do(give_up)
 
     async def take_from(self, worker: str, *, died: bool) -> list[JobRecord]:
-        """Put the running jobs of a worker back. With `died`, count its death; a job with too many is parked.
+        """Put the running jobs of a worker back. With `died`, count its death, unless it was told to stop; a job with too many is
+        parked.
 
         Returns the jobs that were parked.
         """
 
         def take(transaction: Transaction) -> list[JobRecord]:
+            is_leaving = transaction.rows(f"SELECT 1 FROM fairlead_workers WHERE id = ? AND host = '{LEAVING}'", (worker,))
+            deaths = int(died and not is_leaving)
             rows = transaction.rows(
                 "UPDATE fairlead_jobs SET epoch = epoch + 1, worker = NULL, deaths = deaths + ?,"
                 " status = CASE WHEN deaths + ? >= ? THEN 'parked' ELSE 'queued' END"
                 f" WHERE worker = ? AND status = 'running' RETURNING {JOB_COLUMNS}",
-                (int(died), int(died), MOST_DEATHS, worker),
+                (deaths, deaths, MOST_DEATHS, worker),
             )
             records = [record_of(row) for row in rows]
             parked = [record for record in records if record.status == "parked"]

@@ -157,10 +157,12 @@ class JobRun:
         return record if is_cancelled else None
 
     async def _keep_if_cancelled(self) -> bool:
-        """If the job was cancelled, save the files that it left. Returns whether they can go."""
+        """If the job was cancelled, save what it used and the files that it left. Returns whether they can go."""
         record = await self._cancelled()
         if record is None or self._agent is None:
             return False
+        self._progress.seconds = self._seconds()
+        await self._around.records.save_used(record, self._progress)
         try:
             snapshot, patch = await self._workspace.snapshot(self._progress.turns), await self._workspace.patch()
         except WorkspaceError as problem:
@@ -222,7 +224,7 @@ class JobRun:
     def _note_lease(self, epoch: int) -> None:
         """Save the epoch of the session's lease soon, for the worker that may have to take over."""
         self._progress.lease = epoch
-        self._noting = asyncio.get_running_loop().create_task(self._around.writer.save(self._record, self._progress))
+        self._around.writer.note(self._record, self._progress)
 
     async def _snapshot_to_start_from(self) -> str | None:
         if self._record.snapshot is not None or self._job.session is None:
@@ -290,6 +292,8 @@ class JobRun:
         self._progress.turns += message.stop_reason not in ("error", "aborted")
         self._progress.tokens += usage.input + usage.output + usage.cache_read + usage.cache_write
         self._progress.cost += usage.cost.total
+        self._progress.seconds = self._seconds()
+        self._around.writer.note(self._record, self._progress)  # a turn may end in another worker, or never
         most = self._job.limits.tokens
         if most is not None and self._progress.tokens >= most and self._over_limit is None and message.stop_reason == "toolUse":
             self._over_limit = self._limit_reached()

@@ -6,6 +6,12 @@ what it does not: what a job is, how far it came, its events, and the leases of 
 
 from __future__ import annotations
 
+#: The version of the tables below and of those of sessions in the same database. It grows when an older fairlead could no longer
+#: use them.
+TABLES_VERSION = 1
+#: The version of the tables of DBOS, as the release that fairlead needs creates them.
+DBOS_VERSION = 123
+
 #: `{serial}` and `{real}` differ between the databases.
 TABLES = (
     """CREATE TABLE IF NOT EXISTS fairlead_jobs (
@@ -54,6 +60,7 @@ TABLES = (
         expires_at {real} NOT NULL
     )""",
     "CREATE TABLE IF NOT EXISTS fairlead_fleet (id TEXT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS fairlead_schema (version BIGINT NOT NULL)",
 )
 
 #: The columns of `fairlead_jobs` that a `JobRecord` has, in its order.

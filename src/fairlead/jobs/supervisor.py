@@ -36,6 +36,8 @@ _SILENT_SECONDS = LEASE_SECONDS
 _RESTART_SECONDS = 1.0
 #: How long a worker that stops tries to put its jobs back. After that, another one does it when the lease has expired.
 _PUT_BACK_SECONDS = 5.0
+#: How long it tries to record that it stops, before it does.
+_LEAVE_SECONDS = 1.0
 
 
 class SupervisorOptions(Struct, kw_only=True):
@@ -221,6 +223,9 @@ class Supervisor:
     async def _stop(self) -> None:
         """End the worker processes, and put their jobs back. Running jobs are continued by other workers."""
         children = list(self._children)
+        with suppress(Exception):  # then others take it for dead, and that counts against its jobs
+            async with asyncio.timeout(_LEAVE_SECONDS):
+                await self._leases.leave([child.worker for child in children])
         for child in children:
             with suppress(ProcessLookupError):
                 child.process.terminate()

@@ -113,8 +113,8 @@ class RepositoryWorkspace:
     async def snapshot(self, turn: int) -> str | None:
         """Commit all files that are not ignored, and push the commit. Returns its hash.
 
-        Raises WorkspaceError. If the commit cannot be pushed, this machine has it all the same. A file that cannot be read does
-        not keep the others from being saved.
+        Raises WorkspaceError. If the commit cannot be pushed, this machine still has it. A file that cannot be read does not
+        keep the others from being saved.
         """
         if problem := await self._commit_files(turn):
             log.warning("a snapshot lacks files of %s: %s", self._worktree, problem)
@@ -319,7 +319,7 @@ class RepositoryWorkspace:
         return None
 
     async def _fetch(self, *refs: str) -> tuple[int, bytes, bytes]:
-        # A job may have a branch checked out in its worktree. The mirror has the branches of the repository all the same.
+        # A job may have a branch checked out in its worktree. The mirror still has the branches of the repository.
         words = ("fetch", "--quiet", "--no-write-fetch-head", "--update-head-ok", "origin")
         return await call_git(*words, *refs, cwd=self._mirror)
 

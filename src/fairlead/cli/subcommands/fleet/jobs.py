@@ -15,6 +15,7 @@ from fairlead.cli.console import say
 from fairlead.cli.subcommands.fleet.worker import database
 from fairlead.cli.subcommands.subcommand import Options, Subcommand
 from fairlead.cli.subcommands.table import find
+from fairlead.config.home import expand_user
 from fairlead.errors import ConfigError
 from fairlead.export.contents import count
 
@@ -64,7 +65,7 @@ def _action(action: str, command: Subcommand, options: Options, rest: Sequence[s
     if action == "export":
         if len(rest) != 1:
             raise command.usage_error("fairlead jobs export takes one directory.")
-        folder = Path(rest[0]).expanduser().absolute()
+        folder = expand_user(rest[0]).absolute()
         return lambda fleet: _export(fleet, folder)
     if rest:
         raise command.usage_error(f"fairlead jobs {action} takes no words, got {rest[0]!r}.")
@@ -90,7 +91,7 @@ def _read(name: str) -> list[Job]:
 
     if name == "-":
         return read_tasks(sys.stdin.buffer, "standard input", Path.cwd())
-    path = Path(name).expanduser().absolute()
+    path = expand_user(name).absolute()
     try:
         lines = path.read_bytes().splitlines()
     except OSError as error:

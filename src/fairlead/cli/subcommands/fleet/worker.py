@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from fairlead.cli.console import say
 from fairlead.cli.subcommands.subcommand import Options, Subcommand
 from fairlead.cli.subcommands.table import find
+from fairlead.config.home import expand_user
 
 if TYPE_CHECKING:
     from fairlead.jobs import KeyLimits
@@ -80,7 +81,7 @@ def _data_folder(options: Options, program: Program) -> Path:
 
     given = options.text("data")
     if given is not None:
-        return Path(given).expanduser().absolute()
+        return expand_user(given).absolute()
     return Home.find(os.environ, isolated=False, peer=program.home).root / "jobs"
 
 
