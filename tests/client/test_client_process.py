@@ -191,6 +191,20 @@ async def test_commands_during_a_restart_wait_for_it(tmp_path: Path) -> None:
         assert (await client.ask("Hi")).text == "ok"
 
 
+async def test_a_restart_survives_a_session_file_that_cannot_be_looked_for(tmp_path: Path) -> None:
+    code = """
+for command in commands():
+    if command["type"] == "prompt":
+        sys.exit(7)
+    answer(command, data={"sessionFile": "/" + "x" * 5000})
+"""
+    async with Client.start(program(tmp_path, code), restart=True) as client:
+        await client.get_state()
+        with pytest.raises(AgentGone, match="has begun a new session"):
+            await asyncio.wait_for(client.prompt("Hi"), PATIENCE)
+        await asyncio.wait_for(client.get_state(), PATIENCE)
+
+
 async def test_an_agent_that_dies_again_and_again_is_given_up(tmp_path: Path) -> None:
     async with Client.start(program(tmp_path, "sys.exit(7)\n"), restart=True) as client:
         with pytest.raises(AgentGone, match="exit code 7"):

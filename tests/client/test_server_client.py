@@ -16,6 +16,7 @@ from tests.client.server_process import PATIENCE, CuttingProxy, ServerProcess, c
 from fairlead.client import NumberedEvent, ServerClient, server_events
 from fairlead.client import server as client_module
 from fairlead.client.events import MessageEnd, MessageStart, MessageUpdate, TextDelta
+from fairlead.client.network import ConnectionBroke, ServerAddress
 from fairlead.core.messages import AssistantMessage
 from fairlead.errors import AgentGone, CommandRefused
 from fairlead.protocol.http.objects import Snapshot
@@ -254,6 +255,39 @@ async def test_a_server_that_stays_away_is_an_error(tmp_path: Path) -> None:
         await server.end()
         with pytest.raises(AgentGone, match="cannot be reached"):
             await following
+
+
+async def test_a_request_that_broke_is_repeated_while_the_server_restarts(monkeypatch: pytest.MonkeyPatch) -> None:
+    requests: list[bytes] = []
+    refused = asyncio.Event()
+    connect = ServerAddress.connect
+
+    async def watched(self: ServerAddress, timeout: float | None) -> Any:
+        try:
+            return await connect(self, timeout)
+        except ConnectionBroke:
+            refused.set()
+            raise
+
+    async def goes_away(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        requests.append(await reader.readuntil(b"\r\n\r\n"))
+        before.close()
+        writer.close()
+
+    async def answers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        requests.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 15\r\n\r\n{"sessions":[]}')
+        writer.close()
+
+    monkeypatch.setattr(ServerAddress, "connect", watched)
+    before = await asyncio.start_server(goes_away, "127.0.0.1", 0)
+    port = before.sockets[0].getsockname()[1]
+    async with asyncio.timeout(PATIENCE):
+        listing = asyncio.create_task(ServerClient(f"http://127.0.0.1:{port}", token="token").list_sessions())
+        await refused.wait()
+        async with await asyncio.start_server(answers, "127.0.0.1", port):
+            assert (await listing).sessions == []
+    assert len(requests) == 2
 
 
 async def test_events_come_over_tls(tmp_path: Path) -> None:

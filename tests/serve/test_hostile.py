@@ -177,6 +177,17 @@ async def _try_to_leave(at: Web, door: str, outside: Path, file: Path) -> None:
         await socket.send(json.dumps({"id": "2", "type": "bash", "command": "pwd"}))
         answer = await until_message(socket, id="2", type="response")
         assert str(outside) not in answer["data"]["output"]
+        inside = at.project
+        (inside / "folder").symlink_to(outside)
+        (inside / "page.html").symlink_to(outside / "page.html")
+        for target in (str(outside / "x.html"), "../../outside/x.html", "folder/x.html", "page.html"):
+            await socket.send(json.dumps({"id": target, "type": "export_html", "outputPath": target}))
+            answer = await until_message(socket, id=target, type="response")
+            assert not answer["success"] and "outside" in answer["error"], target
+        assert list(outside.iterdir()) == [file]
+        await socket.send(json.dumps({"id": "3", "type": "export_html", "outputPath": "own.html"}))
+        assert (await until_message(socket, id="3", type="response"))["success"]
+        assert (inside / "own.html").exists()
 
 
 # Seeing what others do

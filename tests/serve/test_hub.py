@@ -163,6 +163,30 @@ async def test_events_that_wait_for_clients_take_little_memory() -> None:
         tracemalloc.stop()
 
 
+async def test_a_short_answer_takes_little_memory() -> None:
+    feeds = [Feed() for _ in range(100)]
+    tracemalloc.start()
+    try:
+        for feed in feeds:
+            for number in range(31):
+                feed.publish(b'{"type":"message_update","delta":"%d","usage":"%b"}' % (number, b"always the same " * 20))
+        assert tracemalloc.get_traced_memory()[0] / len(feeds) < 8_000  # of 12,000 bytes
+    finally:
+        tracemalloc.stop()
+
+
+async def test_a_client_that_waits_takes_little_memory() -> None:
+    feed = Feed()
+    tracemalloc.start()
+    try:
+        listeners = [feed.listen() for _ in range(100)]
+        assert tracemalloc.get_traced_memory()[0] / len(listeners) < 500
+    finally:
+        tracemalloc.stop()
+    for listener in listeners:
+        listener.end("closed")
+
+
 async def test_many_events_at_the_same_moment_drop_no_listener() -> None:
     feed = Feed(RingBounds(events=10))
     with feed.listen() as listener:

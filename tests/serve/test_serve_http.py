@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from tests.serve.web import next_message, web
 from websockets.exceptions import ConnectionClosed
 
 from fairlead.protocol.http.operations import OPERATIONS
+from fairlead.serve.access import FAILURES_OF_ONE
 from fairlead.serve.sessions.feed import RingBounds
 from fairlead.serve.sessions.open_sessions import HubLimits
 
@@ -233,6 +235,67 @@ async def test_bad_requests_get_one_kind_of_error(tmp_path: Path) -> None:
             assert (reply.status, reply.code) == (status, code)
 
 
+async def test_a_message_without_text_and_images_is_refused(tmp_path: Path) -> None:
+    async with web(tmp_path) as at:
+        path = await at.session()
+        for way in ("prompt", "steer", "follow_up"):
+            for text in ("", " \n\t"):
+                reply = await at.call("POST", f"{path}/{way}", {"text": text, "id": "x"})
+                assert (reply.status, reply.code) == (400, "bad_request"), (way, text)
+                assert reply.json["error"]["message"].startswith("text: it is empty.")
+        shown = (await at.call("GET", path)).json
+        assert (shown["messages"], shown["session"].get("steering")) == ([], None)
+        gif = {"type": "image", "data": b64encode(b"GIF89a" + bytes(20)).decode(), "mimeType": "image/gif"}
+        async with await at.open("GET", f"{path}/events") as stream:
+            assert (await at.call("POST", f"{path}/prompt", {"text": "", "images": [gif], "id": "x"})).status == 202
+            await stream.until("prompt_result")
+
+
+async def test_a_name_is_short_and_has_no_control_characters(tmp_path: Path) -> None:
+    async with web(tmp_path) as at:
+        path = await at.session(name="Plans")
+        for name, problem in (
+            ("x" * 201, "length <= 200"),
+            ("", "length >= 1"),
+            (" ", "empty"),
+            ("two\nlines", "control"),
+            ("end\n", "control"),
+            ("\x1b[31mred", "control"),
+            ("\x9b31m", "control"),
+        ):
+            replies = [await at.call("PATCH", path, {"name": name, "approval": "deny"})]
+            replies.append(await at.call("POST", "/v1/sessions", {"name": name}))
+            for reply in replies:
+                assert (reply.status, reply.code) == (400, "bad_request"), name[:20]
+                assert problem in reply.json["error"]["message"]
+        kept = (await at.call("GET", path)).json["session"]
+        assert (kept["name"], kept["approval"]) == ("Plans", "auto"), "nothing was changed"
+        name = "\N{WOMAN}\N{ZERO WIDTH JOINER}\N{PERSONAL COMPUTER}" + "é" * 197
+        assert (await at.call("PATCH", path, {"name": name})).json["name"] == name
+        schemas = (await at.call("GET", "/openapi.json")).json["components"]["schemas"]
+        for body in ("Changes", "NewSession"):
+            declared = schemas[body]["properties"]["name"]
+            assert {"type": "string", "minLength": 1, "maxLength": 200} in declared["anyOf"]
+            assert "control characters" in declared["description"]
+
+
+async def test_images_that_models_do_not_accept_are_refused(tmp_path: Path) -> None:
+    async with web(tmp_path) as at:
+        path = await at.session()
+        for data, kind in (("!!!", "image/png"), ("aGVsbG8=", "image/png"), ("PHN2Zy8+", "image/svg+xml"), ("", "image/png")):
+            image = {"type": "image", "data": data, "mimeType": kind}
+            for way in ("prompt", "steer", "follow_up"):
+                reply = await at.call("POST", f"{path}/{way}", {"text": "look", "images": [image]})
+                assert (reply.status, reply.code) == (400, "bad_request") and kind in reply.json["error"]["message"]
+        assert (await at.call("GET", path)).json["messages"] == []
+        gif = {"type": "image", "data": b64encode(b"GIF89a" + bytes(20)).decode(), "mimeType": "image/png"}
+        async with await at.open("GET", f"{path}/events") as stream:
+            assert (await at.call("POST", f"{path}/prompt", {"text": "look", "images": [gif]})).status == 202
+            await stream.until("prompt_result")
+        [message, _] = (await at.call("GET", path)).json["messages"]
+        assert message["content"][1]["mimeType"] == "image/gif", "what it is, not what it is said to be"
+
+
 async def test_the_document_describes_every_operation(tmp_path: Path) -> None:
     async with web(tmp_path) as at:
         document = (await at.call("GET", "/openapi.json")).json
@@ -243,6 +306,26 @@ async def test_the_document_describes_every_operation(tmp_path: Path) -> None:
         for name in document["components"]["schemas"]:
             assert f"#/components/schemas/{name}" in text or name == "ServeEvent"
         assert "$defs" not in text
+
+
+async def test_the_document_names_the_status_of_every_error(tmp_path: Path) -> None:
+    async with web(tmp_path) as at:
+        paths = (await at.call("GET", "/openapi.json")).json["paths"]
+        session = await at.session()
+        json_type, text_type = {"Content-Type": "application/json"}, {"Content-Type": "text/plain"}
+        tries: list[tuple[str, str, str, dict[str, str], bytes, int]] = [
+            ("POST", "/login", "/login", json_type, b'{"code": "wrong"}', 401),
+            ("POST", "/login", "/login", text_type, b"wrong", 415),
+            ("POST", "/v1/sessions", "/v1/sessions", text_type, b"{}", 415),
+            ("PATCH", "/v1/sessions/{id}", session, text_type, b"{}", 415),
+        ]
+        for method, template, path, headers, body, status in tries:
+            assert (await at.call(method, path, headers=headers, raw=body)).status == status
+            assert str(status) in paths[template][method.lower()]["responses"], template
+        for _ in range(FAILURES_OF_ONE):
+            reply = await at.call("GET", session, headers={"Authorization": "Bearer wrong"})
+            assert str(reply.status) in paths["/v1/sessions/{id}"]["get"]["responses"]
+        assert (await at.call("GET", session)).status == 429
 
 
 async def test_health_is_public_and_readiness_ends_with_the_server(tmp_path: Path) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 import re
 import time
 from contextlib import suppress
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -209,7 +209,7 @@ class AgentConnection(Connection[str], Caller):
     def _handle_without_responses(self, event: Event) -> None:
         """Let the events of pi-2025 stand in for responses.
 
-        An error is about the oldest command that waits, and otherwise about the newest prompt without a run of its own.
+        An error belongs to the oldest command that waits. If none waits, it belongs to the newest prompt that has no run.
         """
         waiting = [(id, request) for id, request in self._requests.items() if not request.answer.done()]
         if isinstance(event, Compaction) and not event.auto:
@@ -304,7 +304,7 @@ class AgentConnection(Connection[str], Caller):
         self._reading = asyncio.get_running_loop().create_task(self._read())
         await self._publish(at_once=True)
         file = self._session_file
-        if file is None or not await asyncio.to_thread(Path(file).exists):
+        if file is None or not await asyncio.to_thread(os.path.exists, file):
             await self._learn_session(at_once=True)
             return None
         await self._command("switch_session", {"sessionPath": file}, at_once=True)

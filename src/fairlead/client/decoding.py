@@ -1,4 +1,4 @@
-"""Turns lines into typed values, whatever the agent adds or leaves out.
+"""Turns lines into typed values, and tolerates fields that the agent adds or leaves out.
 
 Agents of other versions send other fields. A value that matches the declarations is decoded in one step. Any other value is
 built field by field: a field that is missing is UNSET (or None if the declaration allows that), a value of another type stays as

@@ -1,9 +1,9 @@
 """Hands events to independent readers, in order and without loss, in bounded memory.
 
 A reader that is behind gets neighbouring deltas of one block as one, and only the last of several updates of one tool call. If
-that is not enough, its queue is full, and the client stops reading from the agent until the reader has caught up. The agent
-then waits, too. There is one exception: while the reader itself waits for an answer from this client, the client must go on
-reading, so the queue may grow until the answer is there.
+its queue still becomes full, the client stops reading from the agent until the reader has caught up, and the agent waits.
+There is one exception: while the reader itself waits for an answer from this client, the client must keep reading, so the queue
+may grow until the answer arrives.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ class EventHub(Generic[E]):
             await self._room.wait()
 
     def taken(self) -> None:
-        """Say that a reader took an event, or waits for an answer now."""
+        """Note that a reader took an event, or waits for an answer now."""
         self._room.set()
 
     def remove(self, stream: EventStream[E]) -> None:

@@ -65,8 +65,8 @@ class ServerClient(HttpMethods):
         async for each in server.follow(session.id):
             ...
 
-    Every operation of the HTTP interface is a method, also those of a fleet (`fairlead serve --db`). Each request has a
-    connection of its own, so there is nothing to close.
+    Every operation of the HTTP interface is a method, also those of a fleet (`fairlead serve --db`). Each request opens
+    its own connection, so there is nothing to close.
     """
 
     def __init__(
@@ -230,7 +230,9 @@ class ServerClient(HttpMethods):
                     await response.close()
             except ConnectionBroke as error:
                 may_repeat = operation.name in REPEATABLE or operation.method == "GET"
-                if not error.was_sent or not may_repeat or attempt == MOST_ATTEMPTS:
+                # A server that was there a moment ago may be restarting. One that never answered is reported at once.
+                was_there = error.was_sent or attempt > 1
+                if not was_there or not may_repeat or attempt == MOST_ATTEMPTS:
                     raise
                 await away.wait(error)
 

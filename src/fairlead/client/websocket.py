@@ -133,7 +133,7 @@ class WebSocketStream:
         await self._writer.drain()
 
     def close(self) -> None:
-        """Say goodbye and close the connection."""
+        """Send a close frame and close the connection."""
         if not self._is_closing:
             self._is_closing = True
             with suppress(OSError, RuntimeError):

@@ -99,16 +99,16 @@ async def _pump(
 
     working = asyncio.create_task(work())
     leaving = asyncio.ensure_future(left())
-    dropped = asyncio.create_task(listener.dropped.wait())
+    listener.on_dropped = working.cancel
     try:
-        await asyncio.wait((working, leaving, dropped), return_when=asyncio.FIRST_COMPLETED)
-        if working.done() and not working.cancelled() and working.exception() is None:
-            return working.result()
-        return Ended("slow") if dropped.done() and not leaving.done() else None
+        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if working.cancelled():
+            return None if leaving.done() else Ended("slow")
+        return working.result() if working.done() and working.exception() is None else None
     finally:
-        for task in (working, leaving, dropped):
+        for task in (working, leaving):
             task.cancel()
-        for task in (working, leaving, dropped):
+        for task in (working, leaving):
             with suppress(asyncio.CancelledError, Exception):  # a connection that is gone
                 await task
 

@@ -59,6 +59,7 @@ export interface Changes {
   /** The provider and the id of a model, such as `anthropic/claude-opus-5-5`. */
   model?: string | null;
   thinking?: "high" | "low" | "max" | "medium" | "minimal" | "off" | "xhigh" | null;
+  /** At most 200 characters, not only spaces, and no control characters such as line breaks. */
   name?: string | null;
   approval?: "ask" | "auto" | "deny" | "write" | null;
 }
@@ -279,6 +280,7 @@ export interface NewSession {
   model?: string | null;
   thinking?: "high" | "low" | "max" | "medium" | "minimal" | "off" | "xhigh" | null;
   approval?: "ask" | "auto" | "deny" | "write" | null;
+  /** At most 200 characters, not only spaces, and no control characters such as line breaks. */
   name?: string | null;
 }
 
@@ -292,6 +294,7 @@ export interface Price {
 
 /** A message of the user that starts a run. */
 export interface Prompt {
+  /** May be empty only with images. */
   text: string;
   /** Repeating a prompt with the same id returns the first answer and starts nothing. */
   id?: string | null;
@@ -349,6 +352,7 @@ export interface QuestionClosed {
 
 /** A message of the user for the run that is active. */
 export interface QueuedMessage {
+  /** May be empty only with images. */
   text: string;
   /** Repeating a message with the same id returns the first answer and queues nothing. */
   id?: string | null;

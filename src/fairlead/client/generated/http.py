@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         Moved,
         RequestId,
         SessionList,
+        SessionName,
         SessionState,
         Snapshot,
         Tree,
@@ -49,7 +50,7 @@ class HttpMethods(Caller):
         model: str | None = None,
         thinking: ThinkingLevel | None = None,
         approval: Approval | None = None,
-        name: str | None = None,
+        name: SessionName | None = None,
         timeout: float | UnsetType | None = UNSET,
     ) -> SessionState:
         """Begin a session."""
@@ -73,7 +74,7 @@ class HttpMethods(Caller):
         *,
         model: str | None = None,
         thinking: ThinkingLevel | None = None,
-        name: str | None = None,
+        name: SessionName | None = None,
         approval: Approval | None = None,
         timeout: float | UnsetType | None = UNSET,
     ) -> SessionState:

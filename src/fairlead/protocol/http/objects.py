@@ -15,6 +15,8 @@ from fairlead.protocol.http.events import PromptResult, Question
 Approval: TypeAlias = Literal["auto", "write", "ask", "deny"]
 #: An id that a client chooses, so that it can repeat a request without repeating its effect.
 RequestId: TypeAlias = Annotated[str, Meta(min_length=1, max_length=128)]
+#: The name that a client gives a session.
+SessionName: TypeAlias = Annotated[str, Meta(min_length=1, max_length=200)]
 
 
 class Body(Struct, rename="camel", omit_defaults=True, kw_only=True, forbid_unknown_fields=True):
@@ -50,12 +52,14 @@ class NewSession(Body, kw_only=True):
     model: str | None = None
     thinking: ThinkingLevel | None = None
     approval: Approval | None = None
-    name: str | None = None
+    #: At most 200 characters, not only spaces, and no control characters such as line breaks.
+    name: SessionName | None = None
 
 
 class Prompt(Body, kw_only=True):
     """A message of the user that starts a run."""
 
+    #: May be empty only with images.
     text: str
     #: Repeating a prompt with the same id returns the first answer and starts nothing.
     id: RequestId | None = None
@@ -68,6 +72,7 @@ class Prompt(Body, kw_only=True):
 class QueuedMessage(Body, kw_only=True):
     """A message of the user for the run that is active."""
 
+    #: May be empty only with images.
     text: str
     #: Repeating a message with the same id returns the first answer and queues nothing.
     id: RequestId | None = None
@@ -105,7 +110,8 @@ class Changes(Body, kw_only=True):
     #: The provider and the id of a model, such as `anthropic/claude-opus-5-5`.
     model: str | None = None
     thinking: ThinkingLevel | None = None
-    name: str | None = None
+    #: At most 200 characters, not only spaces, and no control characters such as line breaks.
+    name: SessionName | None = None
     approval: Approval | None = None
 
 

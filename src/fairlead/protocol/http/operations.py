@@ -251,7 +251,7 @@ OPERATIONS: tuple[Operation, ...] = (
         summary="Exchange a login code or a token for a cookie.",
         body=o.Login,
         status=204,
-        errors=(429,),
+        errors=(401, 429),
         is_public=True,
     ),
     Operation(name="log_out", method="POST", path="/logout", summary="Forget the cookie.", status=204),

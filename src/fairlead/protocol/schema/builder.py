@@ -122,8 +122,9 @@ class SchemaBuilder:
                 return {"type": "object", "additionalProperties": self._schema(value)}
             case types.LiteralType(values=values):
                 return self._literal(values)
-            case types.StrType():
-                return {"type": "string"}
+            case types.StrType(min_length=least, max_length=most):
+                lengths = {"minLength": least, "maxLength": most}
+                return {"type": "string", **{key: length for key, length in lengths.items() if length is not None}}
             case types.BoolType():
                 return {"type": "boolean"}
             case types.IntType():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -19,11 +19,13 @@ DESCRIPTION = (
 )
 _REASONS = {
     400: "The request is malformed, or asks for something that cannot be done.",
-    401: "The client has not logged in.",
+    401: "The client has not logged in, or its token or code is not valid.",
     403: "The request is not allowed: its Host, its Origin or its directory.",
     404: "There is no such session, entry or question.",
+    408: "The body of the request did not arrive in time.",
     409: "The session is in a state that does not allow this.",
     413: "The request is too large.",
+    415: "The body is not JSON, or its `Content-Type` does not say so.",
     429: "Too many requests of this kind. `Retry-After` says when to try again.",
     502: "The provider of the model failed.",
     503: "The server shuts down, or has too many sessions.",
@@ -85,7 +87,18 @@ def _operation(operation: Operation, body: Schema | None, result: Schema | None,
     elif operation.content != "application/json":
         success["content"] = {operation.content: {"schema": {"type": "string"}}}
     responses: dict[str, Any] = {str(operation.status): success}
-    for status in sorted({400, *(() if operation.is_public else (401,)), 403, 413, *operation.errors}):
+    for status in sorted({*_common_errors(operation), *operation.errors}):
         responses[str(status)] = {"description": _REASONS[status], "content": {"application/json": {"schema": error}}}
     described["responses"] = responses
     return described
+
+
+def _common_errors(operation: Operation) -> Iterator[int]:
+    """Yield the statuses of errors that an operation has because of what it accepts."""
+    yield from (400, 403, 408, 413)
+    if not operation.is_public:
+        yield from (401, 429)  # a wrong token, and too many of them
+    if operation.body is not None:
+        yield 415
+    if operation.path.startswith("/v1/sessions"):
+        yield 503

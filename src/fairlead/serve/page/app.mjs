@@ -59,7 +59,7 @@ class App {
   }
 
   _openFromAddress() {
-    const id = decodeURIComponent(location.hash.slice(1));
+    const id = idInAddress();
     this._connection?.close();
     this._connection = null;
     this._sidebar.current = id;
@@ -159,9 +159,10 @@ class App {
         break;
       case "question":
         this._questions.show(event);
+        transcript.follow(); // the observer of its size notices nothing if one question takes the place of another
         break;
       case "question_closed":
-        this._questions.close(event.id);
+        this._questions.closed(event);
         break;
       case "queue_update":
         this._composer.queue(event.steering, event.followUp);
@@ -272,6 +273,16 @@ class App {
     this._connection?.close();
     await call("POST", "/logout").catch(() => {});
     location.replace("/login");
+  }
+}
+
+/** Return the session in the address. Something that is not encoded well is taken as it is, and found to be missing. */
+function idInAddress() {
+  const text = location.hash.slice(1);
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
   }
 }
 

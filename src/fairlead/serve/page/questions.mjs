@@ -5,6 +5,8 @@ import { announce, el, notice } from "./dom.mjs";
 import { codeBlock } from "./markdown.mjs";
 import { diffBlock } from "./tools.mjs";
 
+const CLOSED = { answered: "Another client has answered.", expired: "It was not answered in time." };
+
 export class Questions {
   constructor(root) {
     this._root = root;
@@ -34,6 +36,13 @@ export class Questions {
     this._root.append(form);
     this._root.hidden = false;
     announce(`The agent asks: ${question.title}`, { urgent: true });
+  }
+
+  /** Close a question because the server says so: another client may have been faster. */
+  closed({ id, reason }) {
+    const form = this._shown.get(id);
+    if (form && !form.dataset.isAnswered && CLOSED[reason]) notice(`${form.getAttribute("aria-label")} ${CLOSED[reason]}`);
+    this.close(id);
   }
 
   close(id) {
@@ -91,12 +100,16 @@ export class Questions {
   async _answer(id, body, form) {
     if (form.contains(document.activeElement)) form.dataset.hadFocus = "true"; // a button that is disabled loses it
     form.querySelectorAll("button").forEach((each) => (each.disabled = true));
+    form.dataset.isAnswered = "true";
     try {
       await call("POST", sessionPath(this.session, "questions", encodeURIComponent(id)), body);
       this.close(id);
     } catch (error) {
       if (error.status === 409 || error.status === 404) this.close(id);
-      else form.querySelectorAll("button").forEach((each) => (each.disabled = false));
+      else {
+        delete form.dataset.isAnswered;
+        form.querySelectorAll("button").forEach((each) => (each.disabled = false));
+      }
       notice(error.message, "error");
     }
   }

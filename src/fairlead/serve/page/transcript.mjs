@@ -14,9 +14,8 @@ export class Transcript {
     this._cards = new Map();
     this._open = null;
     this._follows = true;
-    scroller.addEventListener("scroll", () => {
-      this._follows = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < NEAR;
-    }, { passive: true });
+    this._position = 0;
+    scroller.addEventListener("scroll", () => this._scrolled(), { passive: true });
     // Questions and a long message make the room smaller.
     new ResizeObserver(() => this.follow()).observe(scroller);
   }
@@ -27,6 +26,7 @@ export class Transcript {
     this._open = null;
     const kept = this._follows ? null : this._scroller.scrollHeight - this._scroller.scrollTop;
     this._root.replaceChildren();
+    this._follows = false; // each message would be laid out by itself
     if (snapshot.skippedMessages) {
       const text = `Show older messages (${snapshot.skippedMessages})`;
       this._root.append(el("button", { type: "button", className: "older", onclick: onOlder }, text));
@@ -48,11 +48,21 @@ export class Transcript {
 
   toEnd() {
     this._follows = true;
-    this._scroller.scrollTop = this._scroller.scrollHeight;
+    this.follow();
   }
 
   follow() {
-    if (this._follows) this._scroller.scrollTop = this._scroller.scrollHeight;
+    if (!this._follows) return;
+    this._scroller.scrollTop = this._scroller.scrollHeight;
+    this._position = this._scroller.scrollTop;
+  }
+
+  /** Follow the end while the reader is near it, until they scroll up. What arrives may be tall, and is no reason to stop. */
+  _scrolled() {
+    const { scrollHeight, scrollTop, clientHeight } = this._scroller;
+    if (scrollHeight - scrollTop - clientHeight < NEAR) this._follows = true;
+    else if (scrollTop < this._position) this._follows = false;
+    this._position = scrollTop;
   }
 
   /** Add a message that is complete. */

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Literal, Self, TypeAlias
 
 from msgspec import Struct
@@ -23,6 +23,8 @@ GRACE = 0.1
 BATCH = 1 << 13
 #: How many events are compressed together, and how many bytes they may have: compressing more would hold up all sessions.
 BLOCK, MOST_COMPRESSED = 16, 1 << 16
+#: How many of the newest events are always as they are. Clients that keep up read only these.
+FRESH = 4
 #: Between the events of a block. No JSON has this byte.
 _BETWEEN = b"\0"
 
@@ -85,7 +87,7 @@ class _Ring:
     def append(self, event: bytes) -> None:
         self.size += len(event)
         self._newest.append(event)
-        if len(self._newest) == 2 * BLOCK:
+        if len(self._newest) == BLOCK + FRESH:
             self._blocks.append(_Block.of(self._newest[:BLOCK]))
             del self._newest[:BLOCK]
 
@@ -213,10 +215,11 @@ class Listener:
         self.position = position
         #: Whether events were missed before this listener began.
         self.has_gap = has_gap
-        self._awake = asyncio.Event()
+        #: Set when there may be something to take. A future takes less memory than an event of asyncio.
+        self._news: asyncio.Future[None] | None = None
         self._end: EndReason | None = None
-        #: Set when the listener was dropped, for a sender that is stuck.
-        self.dropped = asyncio.Event()
+        #: Called when the listener is dropped, for a sender that is stuck.
+        self.on_dropped: Callable[[], object] | None = None
 
     def __enter__(self) -> Listener:
         return self
@@ -225,22 +228,22 @@ class Listener:
         self._feed.forget(self)
 
     def wake(self) -> None:
-        self._awake.set()
+        if self._news is not None and not self._news.done():
+            self._news.set_result(None)
 
     def end(self, reason: EndReason) -> None:
         """Send no more events. A listener that is not slow still gets those so far."""
         self._feed.forget(self)
         self._end = reason
-        self._awake.set()
-        if reason == "slow":
-            self.dropped.set()
+        self.wake()
+        if reason == "slow" and self.on_dropped is not None:
+            self.on_dropped()
 
     async def next(self) -> list[tuple[int, bytes]]:
         """Wait for events and return them with their numbers. Raises Ended."""
         while True:
             if self._end == "slow":
                 raise Ended("slow")
-            self._awake.clear()
             taken = self._feed.take(self.position)
             if taken is None:
                 self.end("slow")
@@ -250,4 +253,5 @@ class Listener:
             elif self._end is not None:
                 raise Ended(self._end)
             else:
-                await self._awake.wait()
+                self._news = asyncio.get_running_loop().create_future()
+                await self._news

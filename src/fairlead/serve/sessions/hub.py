@@ -24,7 +24,7 @@ from fairlead.serve.refusals import Refusal, bad_request, no_session, outside_ro
 from fairlead.serve.sessions.feed import Feed
 from fairlead.serve.sessions.open_sessions import RING_PART, HubLimits, OpenSessions
 from fairlead.serve.sessions.opening import Parked, make_agent, new_conversation, open_session, restore, restore_approval
-from fairlead.serve.sessions.session import HubSession
+from fairlead.serve.sessions.session import HubSession, check_name
 from fairlead.serve.sessions.spaces import Space
 from fairlead.serve.sessions.watched import Key, WatchedSession, run_by_workers
 from fairlead.serve.sessions.watching import WatchedSessions
@@ -154,8 +154,7 @@ class Hub:
         """Begin a session. Raises Refusal and FairleadError."""
         space = self.spaces[user]
         cwd = space.folder(body.cwd)
-        if body.name is not None and not body.name.strip():
-            raise bad_request("name: expected a name, found an empty string.")
+        check_name(body.name)
         options: dict[str, object] = {"model": body.model, "thinking": body.thinking}
         given = {name: value for name, value in options.items() if value is not None}
         session = await self._start(user, cwd, new_conversation, given)

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from typing import Literal
+from unicodedata import category
 
 import msgspec
 
@@ -297,8 +298,7 @@ class HubSession:
     async def change(self, changes: o.Changes) -> None:
         """Change the model, the thinking level, the name or the approval mode. Raises BadCommand and ModelNotFound."""
         session = self.session
-        if changes.name is not None and not changes.name.strip():
-            raise BadCommand("name: expected a name, found an empty string.")
+        check_name(changes.name)
         if changes.model is not None:
             provider, slash, model = changes.model.partition("/")
             if not slash:
@@ -328,3 +328,13 @@ class HubSession:
             self._frames.flush()
             if ends_feed:
                 self.feed.close()
+
+
+def check_name(name: str | None) -> None:
+    """Raise BadCommand if a session cannot have a name. Its length is declared."""
+    if name is None:
+        return
+    if not name.strip():
+        raise BadCommand("name: it is empty. Write a name, or leave it out.")
+    if any(category(character) == "Cc" for character in name):
+        raise BadCommand("name: it has control characters. Write it on one line, without tabs.")

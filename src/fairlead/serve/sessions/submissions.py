@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+from base64 import b64decode
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from fairlead.core.messages import UserMessage
+from fairlead.core.images import image_type
+from fairlead.core.messages import ImageContent, UserMessage
 from fairlead.protocol.http import events as shown
 from fairlead.protocol.http import objects as o
-from fairlead.serve.refusals import Refusal
+from fairlead.serve.refusals import Refusal, bad_request
 from fairlead.serve.sessions.notes import note_refusal, note_request, noted_requests
 from fairlead.session.session import Session
 from fairlead.wire.prompts import AcceptedPrompts
@@ -76,19 +79,21 @@ class Submissions:
 
     async def prompt(self, body: o.Prompt) -> o.AcceptedPrompt:
         """Start a run, or queue the message. Raises what `Session.prompt` raises, and Refusal."""
+        images = _checked(body)
         return await self._once(
             body,
             body.id,
-            lambda: self._session.prompt(body.text, body.images or None, source="rpc", behavior=body.behavior),
+            lambda: self._session.prompt(body.text, images, source="rpc", behavior=body.behavior),
             may_queue=body.behavior is not None,
         )
 
     async def steer(self, body: o.QueuedMessage) -> o.AcceptedPrompt:
-        return await self._once(body, body.id, lambda: self._session.steer(body.text, body.images or None, source="rpc"), "steer")
+        images = _checked(body)
+        return await self._once(body, body.id, lambda: self._session.steer(body.text, images, source="rpc"), "steer")
 
     async def follow_up(self, body: o.QueuedMessage) -> o.AcceptedPrompt:
-        make = lambda: self._session.follow_up(body.text, body.images or None, source="rpc")  # noqa: E731
-        return await self._once(body, body.id, make, "followUp")
+        images = _checked(body)
+        return await self._once(body, body.id, lambda: self._session.follow_up(body.text, images, source="rpc"), "followUp")
 
     async def _once(
         self,
@@ -170,3 +175,22 @@ class Submissions:
             return o.AcceptedPrompt(status="queued" if self._session.queue.holds(message) else "started", id=ident)
         finally:
             self.active -= 1
+
+
+def _checked(body: o.Prompt | o.QueuedMessage) -> list[ImageContent] | None:
+    """Return the images of a message with their real types.
+
+    Raises Refusal if the message is empty, or if a provider would refuse the conversation because of an image.
+    """
+    if not body.text.strip() and not body.images:
+        raise bad_request("text: it is empty. Say something, or send an image.")
+    checked: list[ImageContent] = []
+    for image in body.images:
+        try:
+            kind = image_type(b64decode(image.data, validate=True))
+        except ValueError:
+            kind = None
+        if kind is None:
+            raise bad_request(f"images: expected PNG, JPEG, GIF or WebP in base64, found {image.mime_type[:50]!r}.")
+        checked.append(replace(image, mime_type=kind))
+    return checked or None
