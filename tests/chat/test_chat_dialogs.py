@@ -204,6 +204,7 @@ async def test_an_approval_hides_no_part_of_a_command(command: str) -> None:
 
 async def test_a_narrow_approval_names_all_keys() -> None:
     dialog = an_approval(request(subject="make", kind="execute"))
+    assert dialog.draw(PLAIN, 19, 6)[0][-1] == "y/a allow · n deny"
     assert dialog.draw(PLAIN, 39, 6)[0][-1] == "y once · a session · n deny · Esc stop"
     assert dialog.draw(PLAIN, 79, 6)[0][-1] == "y once · a for this session · n deny · Esc stop"
 

@@ -35,7 +35,7 @@ def test_no_row_is_wider_than_the_editor(text: str) -> None:
     assert row == len(lines) - 1 and column <= 20
 
 
-@pytest.mark.parametrize("text", ["👍🏽 ok", "🇩🇪 de", "👩‍👩‍👧‍👦", "日本", "e\u0301", "a\tb", "\x1b[m"])
+@pytest.mark.parametrize("text", ["👍🏽 ok", "🇩🇪 de", "👩‍👩‍👧‍👦", "日本", "e\u0301", "a\tb", "\x1b[m", "a\u202eb\u2028"])
 def test_the_cursor_is_behind_the_last_character_that_the_user_sees(text: str) -> None:
     lines, cursor = an_editor(text).draw(PLAIN, 40, 3)
     assert cursor == (0, width(lines[0]))
@@ -112,3 +112,31 @@ def test_a_backslash_before_a_new_line_goes_away() -> None:
 def test_an_empty_editor_shows_a_hint() -> None:
     lines, cursor = an_editor().draw(PLAIN, 40, 3, "say something")
     assert lines == ["> say something"] and cursor == (0, 2)
+
+
+@pytest.mark.parametrize("seen", ["👩‍👩‍👧‍👦", "👍🏽", "🇩🇪", "e\u0301", "日", "x", "\n"])
+def test_keys_move_and_delete_by_what_the_user_sees_as_one_character(seen: str) -> None:
+    text = f"ab\n{seen}{seen}ä"
+    editor = an_editor(text)
+    editor.buffer.cursor_left()
+    assert editor.buffer.cursor_position == len(text) - 1
+    if seen != "\n":  # these keys stay in their line
+        for count in (1, 2, 2):
+            editor.buffer.cursor_left()
+            assert editor.buffer.cursor_position == len(text) - 1 - min(count, 2) * len(seen)
+        editor.buffer.cursor_right()
+        editor.buffer.cursor_right()
+        assert editor.buffer.cursor_position == len(text) - 1
+    editor.delete_before()
+    assert editor.text == f"ab\n{seen}ä"
+    editor.buffer.cursor_position -= len(seen)
+    editor.buffer.delete()
+    assert (editor.text, editor.buffer.cursor_position) == ("ab\nä", 3)
+    editor.delete_before()
+    editor.buffer.delete()
+    assert (editor.text, editor.buffer.cursor_position) == ("ab", 2)
+    editor.buffer.delete()
+    assert editor.text == "ab"
+    editor.buffer.cursor_position = 0
+    editor.delete_before()
+    assert editor.text == "ab"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.chat.dialogs import Choice, Confirm, Dialog, Picker
+from fairlead.chat.dialogs import Ask, Choice, Confirm, Dialog, Picker
 from fairlead.chat.input.completion import Item, Menu
 from fairlead.chat.input.editor import Editor
 from fairlead.chat.view.footer import Facts
@@ -29,7 +29,7 @@ class Live:
 class Decorations:
     def __init__(self) -> None:
         self.statuses = {"a": "status " * 30}
-        self.above = {"a": ["widget " * 30] * 50}
+        self.above = {"a": ["widget\n" + "widget " * 30] * 50}
         self.below = {"b": ["widget " * 30] * 50}
 
 
@@ -38,7 +38,20 @@ def a_frame(columns: int, rows: int, dialog: Dialog[Any] | None = None, menu: Me
     editor.set_text("some words " * 100)
     facts = Facts("~/project", "main", "a name", "a-model", "high", 50, 1000, 1, 9, "ask")
     queued = (["waiting " * 20] * 10, ["later"] * 10)
-    return Frame(DARK, columns, rows, editor, dialog, menu, facts, Decorations(), queued, ("Working", 75.0), "", "out\n" * 50)
+    return Frame(
+        DARK,
+        columns,
+        rows,
+        editor,
+        dialog,
+        menu,
+        facts,
+        Decorations(),
+        queued,
+        ("$ make\nmake test 1m 15s", 75.0),
+        "",
+        "out\n" * 50,
+    )
 
 
 @pytest.mark.parametrize(("columns", "rows"), [(99, 30), (79, 24), (39, 12), (19, 16), (199, 60)])
@@ -54,9 +67,17 @@ async def test_a_frame_is_never_larger_than_the_terminal(columns: int, rows: int
         assert cursor[0] < len(lines) and cursor[1] <= columns
 
 
-def test_the_spinner_says_how_long_it_takes() -> None:
+def test_the_spinner_says_what_goes_on_in_one_line() -> None:
     lines, _, _ = compose(a_frame(79, 40), Live())
-    assert any("Working 1m 15s" in line for line in lines)
+    assert any("$ make make test 1m 15s" in line for line in lines)
+
+
+async def test_no_line_of_a_frame_has_a_line_break() -> None:
+    menu = Menu("file", 1, [Item("a\nfile", "its\ndetail")])
+    pickers = [Picker("Two\nlines", [Choice("a\nlabel", 1, "a\ndetail")]), Picker("", [Choice("a\nlabel", 1)], filtered=False)]
+    for dialog in (*pickers, Ask("Your\nname?", "first\nand last"), None):
+        lines, _, _ = compose(a_frame(79, 24, dialog, menu), Live())
+        assert not [line for line in lines if "\n" in line]
 
 
 async def test_a_question_in_a_low_terminal_has_no_other_lines_beside_it_that_can_change() -> None:

@@ -1,4 +1,4 @@
-"""What becomes of live lines that a resize has pushed out of the screen."""
+"""What happens to live lines that a resize has pushed out of the screen."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from tests.chat.terminal import Terminal
 
 from fairlead.chat.view.screen import Screen
-from fairlead.chat.view.settled import letters_of, without
+from fairlead.chat.view.settled import Drawn, letters_of, rest_of, without
 from fairlead.chat.view.text import RESET
 
 
@@ -21,7 +21,7 @@ def test_settled_text_is_left_out_however_the_rest_is_wrapped() -> None:
     [
         ("one *two", "one two three", "three"),
         ("a [link](http://x", "a link (http://x.org) b", ".org) b"),
-        ("| name | va", "name │ value", "lue"),
+        ("| name | va", "name │ value", "value"),
         ("- item", "• item and more", "and more"),
         ("`code", "code()", "()"),
         ("x = f(a", "x = f(a) * b", ") * b"),
@@ -29,6 +29,15 @@ def test_settled_text_is_left_out_however_the_rest_is_wrapped() -> None:
 )
 def test_marks_of_markdown_may_disappear_from_settled_text(shown: str, now: str, rest: str) -> None:
     assert without([now], letters_of(shown)) == ([rest], "")
+
+
+def test_a_word_that_was_settled_while_it_arrived_is_drawn_whole() -> None:
+    assert without(["one two12 three"], "onetw") == (["two12 three"], "")
+    assert without(["one", "two12 three"], "onetwo") == (["two12 three"], "")
+    assert without(["one two, three"], "onetwo") == ([", three"], "")
+    assert without(["one two three"], "onetwo") == (["three"], "")
+    assert without(["你好吗 two"], "你好") == (["吗 two"], "")
+    assert rest_of(["one two12 three"], "onetw") == ([Drawn("two12 three", "o12three")], "")
 
 
 def test_text_that_has_become_another_is_drawn_again() -> None:

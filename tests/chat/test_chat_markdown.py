@@ -214,3 +214,21 @@ def test_the_cost_is_linear() -> None:
         return seen
 
     assert parsed(40) < 11 * parsed(4)
+
+
+@pytest.mark.parametrize("text", ["before\rafter", "before\r\nafter", "before\nafter"])
+@pytest.mark.parametrize("size", [1, 100])
+def test_a_carriage_return_ends_a_line_and_hides_nothing(text: str, size: int) -> None:
+    assert streamed([text[at : at + size] for at in range(0, len(text), size)]) == ["before", "after"]
+    code = f"```\n{text}\n```\n"
+    assert streamed([code[at : at + size] for at in range(0, len(code), size)]) == ["  before", "  after"]
+
+
+def test_code_that_arrives_faster_than_it_is_drawn_has_one_row_for_each_line() -> None:
+    stream = MarkdownStream(PLAIN, clock=lambda: 0.0)  # it never becomes time for the next drawing
+    stream.feed("```python\n" + "word = 1  # and a long remark\n" * 5000 + "x")
+    stream.finished(60)
+    stream.open(60)
+    stream.feed(" = 1\ny = 2\nz")
+    stream.finished(50)
+    assert [line.text for line in stream.open(50)[-3:]] == ["  x = 1", "  y = 2", "  z"]

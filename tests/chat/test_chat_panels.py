@@ -46,7 +46,10 @@ def ended(panel: ToolPanel, text: str, *, failed: bool = False, **rest: Any) -> 
         ("edit", {"path": "a.py"}, ("Edit", "a.py")),
         ("grep", {"pattern": "x+", "path": "src"}, ("Search", "x+ in src")),
         ("bash", {"command": 7}, ("$", "")),
-        ("mcp_tool", {"query": "a\x1b[2Jb", "count": 3}, ("mcp_tool", "query=ab count=3")),
+        ("bash", {"command": "rm x\recho y"}, ("$", "rm x^Mecho y")),
+        ("bash", {"command": "rm x \x1b]0;echo y"}, ("$", "rm x ^[]0;echo y")),
+        ("write", {"path": "a\u202egnp.py"}, ("Write", "a<U+202E>gnp.py")),
+        ("mcp_tool", {"query": "a\x1b[2Jb", "count": 3}, ("mcp_tool", "query=a^[[2Jb count=3")),
     ],
 )
 def test_a_title_says_what_a_call_does(name: str, arguments: dict[str, Any], title: tuple[str, str]) -> None:
@@ -55,6 +58,8 @@ def test_a_title_says_what_a_call_does(name: str, arguments: dict[str, Any], tit
 
 def test_a_title_is_known_before_the_arguments_are_complete() -> None:
     assert partial_title("write", '{"path": "src/new.py", "content": "import') == ("Write", "src/new.py")
+    assert partial_title("bash", r'{"command": "echo \"\u00fc\" \\ \u00') == ("$", 'echo "ü" \\ ')
+    assert partial_title("bash", r'{"command": "make\nmake test') == ("$", "make")
 
 
 def test_a_panel_shows_that_arguments_arrive() -> None:
@@ -190,8 +195,9 @@ def test_a_removed_line_that_looks_like_a_header_is_a_line() -> None:
     assert bare(diff_lines(diff, PLAIN, 40)) == ["/a.sql", "1 - -- a", "1 + ++ b"]
 
 
-def test_escape_sequences_in_a_diff_are_removed() -> None:
-    assert bare(draw(numbered("+1 a\x1b[2Jb"), PLAIN, 40)) == ["1 + ab"]
+def test_control_characters_in_a_diff_are_named() -> None:
+    assert bare(draw(numbered("+1 a\x1b[2Jb"), PLAIN, 40)) == ["1 + a^[[2Jb"]
+    assert bare(draw(unified("--- a\n+++ b\n@@ -0,0 +1 @@\n+rm x\recho y\n"), PLAIN, 40)) == ["1 + rm x^Mecho y"]
 
 
 def test_a_todo_list_is_drawn_as_a_list() -> None:

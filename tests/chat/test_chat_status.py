@@ -83,8 +83,12 @@ async def test_images_are_found_however_they_are_named(tmp_path: Path, text: str
     (tmp_path / "fake.png").write_text("not an image")
     async with Agent(model=SCRIPTED_MODEL, stream=Scripted([Turn(text="x")]), cwd=tmp_path, isolated=True) as agent:
         sender = Sender(_Chat(agent))  # pyright: ignore[reportArgumentType]
-        found = sender.images_in(f"{text.format(tmp_path)} and @fake.png and @missing.png")
+        found, remarks = sender.images_in(f"{text.format(tmp_path)} and @fake.png and @missing.png or /no/such.png")
         assert [image.mime_type for image in found] == ["image/png"]
+        assert remarks == [
+            f"{tmp_path / 'fake.png'} is not a PNG, JPEG, GIF or WebP image. The prompt goes without it.",
+            "There is no image missing.png, so the prompt goes without it.",
+        ]
 
 
 def test_a_terminal_that_cannot_move_its_cursor_gets_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -131,6 +131,13 @@ def deltas(viewer: Viewer, *texts: str, block: TextContent | ThinkingContent | N
     viewer.handle(*(delta(events.BlockDelta(0, text), partial) for text in texts))
 
 
+def more(viewer: Viewer, text: str) -> None:
+    """Let the block go on."""
+    from fairlead import PartialMessage
+
+    viewer.handle(events.TextDelta(events.BlockDelta(0, text), PartialMessage(SCRIPTED_MODEL, 0)))
+
+
 def test_text_of_an_answer_that_has_left_the_screen_is_final() -> None:
     viewer = Viewer()
     deltas(viewer, "one " * 15 + "two " * 15 + "three")
@@ -159,7 +166,7 @@ def test_text_that_leaves_the_screen_before_a_frame_could_be_written_is_there_on
     viewer.transcript.finish(30)
     viewer.transcript.live(30, 10)
     assert viewer.transcript.settle(1) == 1
-    viewer.write()
+    viewer.look()
     assert " ".join(viewer.lines) == "two " * 14 + "two"
 
 
@@ -190,6 +197,42 @@ def test_rows_of_a_table_that_have_left_the_screen_are_not_drawn_again_in_anothe
     assert viewer.live(columns=60) == ["e1          │ f1"]
     viewer.handle(events.AgentSettled())
     assert viewer.lines == ["e1          │ f1"]
+
+
+def test_a_word_that_arrives_in_a_row_that_leaves_the_screen_is_there_as_a_whole() -> None:
+    viewer = Viewer()
+    deltas(viewer, "| name | value |\n|---|---|\n| a1 a2 | b1 b2 b3 b4 b1")
+    assert viewer.live(columns=20)[2:] == ["a1 a2 │ b1 b2 b3 b4", "      │ b1"]
+    assert viewer.transcript.settle(3) == 4
+    more(viewer, "23 b5 |\n| c1 | d1")
+    assert viewer.live(columns=60) == ["      │ b123 b5", "c1    │ d1"]
+    viewer.handle(events.AgentSettled())
+    assert viewer.lines == ["      │ b123 b5", "c1    │ d1"]
+
+
+def test_a_frame_that_was_not_written_is_made_again() -> None:
+    viewer = Viewer()
+    viewer.transcript.note("hello")
+    rows = "| name | value |\n|---|---|\n| a1 a2 a3 a4 | b1 b2 b3 b4 |\n| c1"
+    deltas(viewer, rows)
+    assert viewer.live(columns=20)[3:] == ["a1 a2 a3 │ b1 b2 b3", "a4       │ b4", "c1       │"]
+    viewer.transcript.handle(events.AgentSettled())
+    viewer.transcript.note("bye")
+    for columns in (20, 50):
+        viewer.transcript.finish(columns)
+        viewer.transcript.live(columns, 1)
+    assert viewer.transcript.settle(4) == 5
+    assert viewer.look() == ["hello", "c1          │", "", "bye"]
+
+
+def test_text_for_which_there_is_no_room_is_not_final() -> None:
+    viewer = Viewer()
+    deltas(viewer, "one two")
+    assert viewer.live() == ["one two"]
+    assert viewer.live(rows=0) == []
+    assert viewer.lines == []
+    assert viewer.transcript.settle(1) == 0
+    assert viewer.live() == ["one two"]
 
 
 def test_thinking_is_folded_to_one_line() -> None:

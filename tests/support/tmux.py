@@ -144,6 +144,10 @@ class ChatInTmux(Tmux):
 
     def start(self, *words: str) -> None:
         """Start the chat, and wait until it can be used."""
+        if "/help lists" in self.screen():  # an earlier chat said it, and keys would go to the shell
+            self.type("clear")
+            self.press("Enter")
+            self.wait_for(lambda screen: screen == _PROMPT)
         self.type(f"clear; fairlead {shlex.join(words)}; echo code=$?")
         self.press("Enter")
         self.wait_for("/help lists")

@@ -72,10 +72,12 @@ def test_the_flag_resume_asks_which_session(tmp_path: Path) -> None:
         chat.start("an old question")
         chat.wait_for("All done.")
         chat.leave()
+        named = re.search(r"fairlead --resume (\w+)", chat.screen())
+        assert named is not None
         chat.start("--resume")
         chat.wait_for("▸ an old question")
         chat.press("Enter")
-        chat.wait_for("Resumed")
+        chat.wait_for(f"Resumed: session {named[1]}")
         chat.wait_for("All done.")
 
 
@@ -213,6 +215,9 @@ def test_an_image_that_does_not_exist_is_reported(tmp_path: Path) -> None:
         chat.send("what is in @missing.png there")
         chat.wait_for("There is no image missing.png")
         chat.wait_for("All done.")
+        (chat.folder / "fake.png").write_text("not an image")
+        chat.send("and in @fake.png there")
+        chat.wait_for(lambda screen: "is not a PNG, JPEG, GIF or WebP image." in " ".join(screen.split()))
 
 
 def test_a_key_after_login_is_neither_kept_nor_shown_again(tmp_path: Path) -> None:
@@ -236,14 +241,16 @@ def test_what_fails_is_said_once_and_with_advice_for_the_chat(tmp_path: Path) ->
         screen = chat.wait_for("ValueError: quite broken")
         assert screen.count("bad.py was not loaded: quite broken") == 1
         assert "(load)" not in screen
+        chat.command("/compact")
+        chat.wait_for("Nothing to compact")
         for prompt, answer in (("first", "One."), ("second", "Two.")):
             chat.send(prompt)
             chat.wait_for(answer)
         chat.command("/compact now")
-        chat.wait_for("Compaction failed: ")
+        chat.wait_for("without any text")
         chat.command("/model foo")
         screen = chat.wait_for('Model "foo" not found. /model lists those that can be used.')
-        assert screen.count("answered without any text") == 1
+        assert screen.count("answered without any text") == screen.count("Nothing to compact") == 1
         chat.command("/export")
         chat.wait_for("Written to ")
         (page,) = (tmp_path / "project").glob("*.html")
@@ -270,3 +277,23 @@ def test_an_extension_that_cannot_be_loaded_is_reported_once(tmp_path: Path) -> 
         chat.wait_for("quite broken")
         chat.wait_until_steady()
         assert chat.screen().count("quite broken") == 1
+
+
+def test_a_name_with_a_line_break_and_control_characters_is_one_row_of_the_list(tmp_path: Path) -> None:
+    with chat_in_tmux(tmp_path, [{"text": "Hello."}]) as chat:
+        chat.start()
+        chat.send("hi")
+        chat.wait_for("Hello.")
+        chat.leave()
+        (path,) = (chat.home / "sessions").rglob("*.jsonl")
+        name = {"type": "session_info", "id": "ffffffff", "parentId": None, "timestamp": "2026-01-01T00:00:00.000Z"}
+        with path.open("a") as file:
+            file.write(json.dumps({**name, "name": "first\nsecond\x1b[2J\x1b]0;stolen\x07 third"}) + "\n")
+        chat.start()
+        before = chat.screen().partition("\n> ")[0].rstrip()
+        chat.command("/resume")
+        screen = chat.wait_for("▸ first second third")
+        assert screen.startswith(f"{before}\n\nSessions of this folder\n/\n▸ first second third  ")
+        chat.press("Escape")
+        screen = chat.wait_for("> Ask for")
+        assert screen.startswith(f"{before}\n\n> Ask for") and "stolen" not in chat.title()

@@ -48,6 +48,26 @@ def test_wide_characters_and_the_cursor(tmp_path: Path) -> None:
         assert sent(chat) == "日本語 xok"
 
 
+def test_keys_step_over_an_emoji_of_several_characters(tmp_path: Path) -> None:
+    with chat_in_tmux(tmp_path, [DONE]) as chat:
+        chat.start()
+        chat.type("a👍🏽b👍🏽c")
+        chat.wait_for("> a👍🏽b👍🏽c")
+        chat.press("Left", "BSpace")
+        chat.wait_for("> a👍🏽bc")
+        chat.press("Left", "Left", "DC", "Enter")
+        assert sent(chat) == "abc"
+
+
+def test_pasted_characters_that_reorder_text_are_visible_and_sent_as_they_are(tmp_path: Path) -> None:
+    with chat_in_tmux(tmp_path, [DONE]) as chat:
+        chat.start()
+        chat.paste("safe\u202egnihton\u202c end")
+        chat.wait_for("> safe\ufffdgnihton\ufffd end")
+        chat.press("Enter")
+        assert sent(chat) == "safe\u202egnihton\u202c end"
+
+
 def test_long_pastes_are_folded_and_sent_in_full(tmp_path: Path) -> None:
     pasted = "\n".join(f"row {number}" for number in range(120))
     with chat_in_tmux(tmp_path, [DONE]) as chat:
@@ -106,6 +126,16 @@ def test_files_are_completed_and_ignored_ones_are_not(tmp_path: Path) -> None:
         assert sent(chat) == 'read @src/application.py and @"docs/my notes.md"'
 
 
+def test_enter_sends_a_prompt_that_ends_with_the_whole_name_of_a_file(tmp_path: Path) -> None:
+    with chat_in_tmux(tmp_path, [DONE]) as chat:
+        (chat.folder / "notes.md").write_text("")
+        chat.start()
+        chat.type("read @notes.md")
+        chat.wait_for("▸ notes.md")
+        chat.press("Enter")
+        assert sent(chat) == "read @notes.md"
+
+
 def test_commands_of_all_kinds_are_completed(tmp_path: Path) -> None:
     with chat_in_tmux(tmp_path, [DONE]) as chat:
         for name, text in (
@@ -138,6 +168,45 @@ def test_commands_of_all_kinds_are_completed(tmp_path: Path) -> None:
         chat.type("main.py")
         chat.press("Enter")
         assert sent(chat) == "Review main.py carefully."
+
+
+def test_extensions_suggest_arguments_of_their_commands(tmp_path: Path) -> None:
+    with chat_in_tmux(tmp_path, [DONE]) as chat:
+        for name, text in (
+            (
+                "greeter.py",
+                "def setup(fl):\n    def names(typed):\n"
+                '        return [name for name in ("Ann", "Anton", "Bert") if name.startswith(typed)]\n'
+                '    @fl.register_command("greet", complete=names)\n'
+                '    def greet(name, context):\n        context.ui.notify(f"Hello, {name}!")\n',
+            ),
+            (
+                "deploy.ts",
+                'export default (pi: any) => pi.registerCommand("deploy", {\n'
+                "  getArgumentCompletions: async (typed: string) =>\n"
+                '    [{ value: `${typed}ing`, label: "LABEL", description: "a place" }],\n'
+                "  handler: async (args: string, ctx: any) => ctx.ui.notify(`Deploying: ${args}`),\n"
+                "});\n",
+            ),
+        ):
+            path = chat.home / "extensions" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        chat.start()
+        chat.type("/greet A")
+        chat.wait_for("▸ Ann")
+        chat.type("nt")
+        chat.wait_for(lambda screen: "▸ Anton" in screen and "Ann" not in screen)
+        chat.press("Tab")
+        chat.press("Enter")
+        chat.wait_for("Hello, Anton!")
+        chat.type("/deploy stag")
+        chat.wait_for("▸ LABEL  a place")
+        chat.press("Enter")
+        chat.wait_for("Deploying: staging")
+        chat.type("/greet C")
+        chat.press("Enter")
+        chat.wait_for("Hello, C!")
 
 
 def test_escape_closes_the_menu_and_keeps_the_text(tmp_path: Path) -> None:

@@ -254,3 +254,29 @@ def test_letters_of_a_text_in_the_making_do_not_answer_an_approval(tmp_path: Pat
         chat.wait_for("Reason:")
         chat.press("Enter")
         chat.wait_for("> " + "ya" * 16)
+
+
+LINE_BREAKS = """
+def setup(fl):
+    @fl.register_command("ask")
+    async def ask(arguments, context):
+        picked = await context.ui.select("Which?", ["one\\nthing", "another"])
+        await context.ui.input("Your name?", "first\\nand last")
+        context.ui.set_widget("list", ["above\\nthe editor"])
+        context.ui.notify(f"picked: {picked!r}", "warning")
+"""
+
+
+def test_line_breaks_of_an_extension_leave_nothing_behind(tmp_path: Path) -> None:
+    with chat_in_tmux(tmp_path, [DONE]) as chat:
+        (chat.home / "extensions").mkdir()
+        (chat.home / "extensions/breaker.py").write_text(LINE_BREAKS)
+        chat.start()
+        before = chat.screen().partition("\n> ")[0]
+        chat.command("/ask")
+        chat.wait_for("▸ 1. one thing\n  2. another")
+        chat.press("Enter")
+        chat.wait_for("> first and last\nEnter send")
+        chat.press("Enter")
+        screen = chat.wait_for("picked: 'one\\nthing'")
+        assert screen.startswith(f"{before.rstrip()}\npicked: 'one\\nthing'\n\nabove\nthe editor\n\n> Ask for")

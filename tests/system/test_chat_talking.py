@@ -127,6 +127,15 @@ def test_a_failed_model_call_says_why(tmp_path: Path) -> None:
         chat.wait_for(lambda screen: "x-api-key" in screen and "Esc stops" not in screen)
 
 
+def test_an_empty_answer_is_named(tmp_path: Path) -> None:
+    with chat_in_tmux(tmp_path, [{"text": ""}, DONE]) as chat:
+        chat.start()
+        chat.send("hello")
+        chat.wait_for("▲ The model answered without any text.")
+        chat.send("again")
+        assert chat.wait_for("All done.").count("without any text") == 1
+
+
 def test_without_a_model_the_chat_says_what_helps(tmp_path: Path) -> None:
     with chat_in_tmux(tmp_path, [DONE], key=False, env={"FAIRLEAD_LOCAL_SERVERS": ""}) as chat:
         chat.start()
@@ -169,6 +178,8 @@ def test_a_shell_command_of_the_user_is_seen_by_the_model(tmp_path: Path) -> Non
         chat.wait_for("All done.")
         sent = str(chat.server.requests[0].body["messages"])
         assert "visible" in sent and "hidden" not in sent
+        chat.send("!seq 100000")
+        chat.wait_for("[This is the end of the output. Full output: /")
 
 
 def test_escape_stops_a_shell_command_of_the_user(tmp_path: Path) -> None:
@@ -190,3 +201,36 @@ def test_a_key_that_is_refused_is_named_once(tmp_path: Path) -> None:
         assert "/login anthropic" in screen
         chat.wait_for(lambda screen: "Esc stops" not in screen)
         assert chat.screen().count("401 bad key") == 1
+
+
+def test_the_chat_counts_down_to_the_next_attempt(tmp_path: Path) -> None:
+    turn = {"status": 429, "error": "too many requests", "headers": {"retry-after": "3"}}
+    with chat_in_tmux(tmp_path, [turn, DONE]) as chat:
+        chat.start()
+        chat.send("hello")
+        for seconds in (3, 2, 1):
+            chat.wait_for(f"Retry 1 of 3 in {seconds}s · Esc stops")
+        chat.wait_for(lambda screen: "All done." in screen and "Esc stops" not in screen)
+
+
+def test_an_error_as_long_as_a_page_is_folded(tmp_path: Path) -> None:
+    page = "<html>" + " ".join(f"word{number}" for number in range(2000)) + "</html>"
+    with chat_in_tmux(tmp_path, [{"status": 500, "error": page}, DONE]) as chat:
+        chat.start()
+        chat.send("hello")
+        screen = chat.wait_for("All done.")
+        assert "> hello" in screen and "word0" in screen and " more lines" in screen and "Trying again" in screen
+
+
+def test_escape_with_a_slash_right_behind_it_stops_the_agent_and_begins_a_command(tmp_path: Path) -> None:
+    with chat_in_tmux(tmp_path, [HELD, DONE]) as chat:
+        chat.start()
+        chat.send("begin")
+        chat.wait_for("first part")
+        chat.press("M-/")
+        chat.type("cost")
+        chat.wait_for("> /cost")
+        chat.wait_for("Interrupted")
+        chat.press("Enter")
+        chat.wait_for("in this session")
+        assert len(chat.server.requests) == 1

@@ -40,6 +40,7 @@ def test_a_signal_ends_the_chat_and_restores_the_terminal(tmp_path: Path, number
         chat.wait_for("begun")
         os.kill(chat_process(chat), number)
         assert chat.wait_for_end() == code
+        assert "\nbegun" in chat.screen() and "Interrupted" in chat.screen()  # what was said so far stays
         assert_restored(chat)
 
 
@@ -190,7 +191,7 @@ def test_ctrl_c_in_the_editor_keeps_the_text_of_the_chat(tmp_path: Path) -> None
         chat.press("C-g", "C-g")
         chat.wait_until((tmp_path / "editors").exists, bool)
         chat.press("C-c")
-        chat.wait_for("failed with status")
+        chat.wait_for(lambda screen: "failed with status" in " ".join(screen.split()))
         chat.wait_for("> precious")
         assert len((tmp_path / "editors").read_text().split()) == 1
 

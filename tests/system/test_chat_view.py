@@ -43,6 +43,18 @@ def test_output_of_tools_cannot_move_the_cursor_or_set_the_title(tmp_path: Path)
         assert "stolen" not in chat.title()
 
 
+def test_a_command_cannot_hide_a_part_of_itself(tmp_path: Path) -> None:
+    commands = ["echo one; rm -f one\r echo harmless", "rm -f two \x1b]0; echo harmless"]
+    turn = {"text": "", "toolCalls": [{"name": "bash", "arguments": {"command": command}} for command in commands]}
+    with chat_in_tmux(tmp_path, [turn, {"text": "First.\rSecond."}]) as chat:
+        chat.start()
+        chat.send("go")
+        screen = chat.wait_for("Second.")
+        assert "● $ echo one; rm -f one^M echo harmless" in screen
+        assert "● $ rm -f two ^[]0; echo harmless" in screen
+        assert "First.\nSecond." in screen
+
+
 #: One open paragraph, and the sizes between 100x30 and 100x30 again: low, narrow, both, and loops of them.
 WORDS = [f"w{number:03}" for number in range(240)]
 LOOPS = [

@@ -98,7 +98,7 @@ class Chat:
         self._dialogs: list[Dialog[Any]] = []
         self._appeared: Dialog[Any] | None = None
         self._drawing = Drawing(
-            terminal,
+            terminal.size,
             screen,
             self.transcript,
             self._frame,
@@ -125,8 +125,8 @@ class Chat:
         try:
             return await self._done
         finally:
-            forget()
             await self._end(keys, drawing)
+            forget()
 
     def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Run something beside the chat. What it raises on purpose is shown; anything else ends the chat."""
@@ -256,7 +256,7 @@ class Chat:
 
     def _frame(self, columns: int, rows: int) -> Frame:
         status = self.status
-        busy = "Waiting for you" if status.activity is not None and self._dialogs else status.activity
+        doing = status.with_time("Waiting for you") if status.activity is not None and self._dialogs else status.doing
         return Frame(
             theme=self.theme,
             columns=columns,
@@ -267,7 +267,7 @@ class Chat:
             facts=status.facts,
             ui=self.ui,
             queued=status.queued,
-            activity=None if busy is None else (busy, status.busy_seconds),
+            activity=None if doing is None else (doing, status.busy_seconds),
             hint=self._hint,
             command_tail=status.command_tail,
         )

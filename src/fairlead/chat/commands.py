@@ -14,7 +14,7 @@ from fairlead.chat.dialogs import Ask, Choice, Picker
 from fairlead.chat.input.completion import Item
 from fairlead.chat.places import pick_fork, pick_place, pick_session
 from fairlead.chat.view.footer import dollars
-from fairlead.errors import FairleadError, ModelNotFound, NothingToCompact
+from fairlead.errors import FairleadError, ModelNotFound
 
 if TYPE_CHECKING:
     from fairlead import Model
@@ -226,8 +226,6 @@ class Commands:
     async def _compact(self, argument: str) -> None:
         try:
             await self._session.compact(argument or None)
-        except NothingToCompact as error:
-            self._chat.note(str(error))
         except FairleadError as error:
             if not self._chat.transcript.has_said(str(error)):
                 raise

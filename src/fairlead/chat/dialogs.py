@@ -11,13 +11,15 @@ from typing import Any, Generic, Protocol, TypeVar
 from fairlead import Allow, ApprovalRequest, Deny
 from fairlead.chat.input.completion import ranked
 from fairlead.chat.view.proposals import Proposal
-from fairlead.chat.view.text import clip, plain, visible, width, wrap
+from fairlead.chat.view.text import clip, one_line, plain, visible, width, wrap
 from fairlead.chat.view.theme import Theme
 
 T = TypeVar("T")
 
 #: The keys of an approval are explained at length in a terminal with this many columns.
 _WIDE = 48
+#: The keys of an approval need this many columns.
+_KEYS = 38
 #: How many columns of a label stay readable beside a detail.
 _LABEL = 40
 #: A list has labels alone in a terminal with this many columns or fewer.
@@ -218,17 +220,17 @@ class Picker(Dialog[Any]):
 
     def _row(self, theme: Theme, choice: Choice, number: int, columns: int, aligned: int) -> str:
         lead = self._lead(number)
-        label = lead + clip(plain(choice.label), aligned if choice.detail else columns - len(lead))
+        label = lead + clip(one_line(choice.label), aligned if choice.detail else columns - len(lead))
         gap = max(2, len(lead) + aligned + 2 - width(label))
         room = columns - width(label) - gap
-        detail = theme.paint("dim", " " * gap + clip(plain(choice.detail), room)) if choice.detail and room > 4 else ""
+        detail = theme.paint("dim", " " * gap + clip(one_line(choice.detail), room)) if choice.detail and room > 4 else ""
         return (theme.paint("selected", label) if number == self._selected else label) + detail
 
 
 def _label_width(page: Sequence[Choice], columns: int) -> int:
     """Return how wide a label beside a detail is at most. A wide terminal has room for whole details."""
-    labels = max((width(plain(choice.label)) for choice in page), default=0)
-    details = max((width(plain(choice.detail)) for choice in page), default=0)
+    labels = max((width(one_line(choice.label)) for choice in page), default=0)
+    details = max((width(one_line(choice.detail)) for choice in page), default=0)
     room = max(columns - details - 2, min(_LABEL, columns * 2 // 3)) if columns > _NARROW else columns
     return min(labels, room)
 
@@ -275,7 +277,7 @@ class Ask(Dialog[str]):
         lines = [theme.paint("accent", line) for line in wrap(plain(self.title), columns)][: max(1, rows - 2)]
         shown, at = self._line.draw(columns - 3)
         if not self._line.text and self._placeholder:
-            shown = theme.paint("dim", clip(plain(self._placeholder), columns - 3))
+            shown = theme.paint("dim", clip(one_line(self._placeholder), columns - 3))
         cursor = (len(lines), 2 + at)
         lines.append(f"{theme.paint('accent', '>')} {shown}")
         return [*lines, theme.paint("dim", clip("Enter send · Esc close", columns))][:rows], cursor
@@ -338,7 +340,7 @@ class Approval(Dialog[Allow | Deny]):
     def draw(self, theme: Theme, columns: int, rows: int) -> Drawn:
         who = f" (sub-agent {self._request.subagent})" if self._request.subagent else ""
         about = f" {self._proposal.about}" if self._proposal is not None else ""
-        head = theme.paint("warning", clip(plain(visible(f"{self.title}{who}{about}".rstrip())), columns))
+        head = theme.paint("warning", clip(one_line(visible(f"{self.title}{who}{about}".rstrip())), columns))
         body = self._body(theme, columns)
         column: int | None = None
         if self._reason is not None:
@@ -369,4 +371,6 @@ class Approval(Dialog[Allow | Deny]):
 
 def _keys(theme: Theme, columns: int) -> str:
     words = (("y", "once"), ("a", "for this session" if columns >= _WIDE else "session"), ("n", "deny"), ("Esc", "stop"))
+    if columns < _KEYS:
+        words = (("y/a", "allow"), ("n", "deny"))
     return theme.paint("dim", " · ").join(f"{theme.paint('accent', key)} {theme.paint('dim', word)}" for key, word in words)

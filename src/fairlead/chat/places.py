@@ -43,7 +43,8 @@ async def pick_session(chat: Chat) -> None:
     path = await chat.ask(picker)
     if path is not None:
         await history.switch(path)
-        chat.note(f"Resumed: {history.name or 'session ' + history.id[:8]}", "accent")
+        # The beginning of an id is a time, and the same for many sessions.
+        chat.note(f"Resumed: {history.name or 'session ' + history.id[-8:]}", "accent")
         chat.show_past()
 
 

@@ -6,7 +6,7 @@ import asyncio
 import os
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -54,9 +54,10 @@ class Sender:
                 chat.note(remark, "warning")
                 self._give_back(text)
                 return
-            for name in self._missing(text):
-                chat.note(f"There is no image {name}, so the prompt goes without it.", "warning")
-            attached = [*images, *await asyncio.to_thread(self.images_in, text)]
+            named, remarks = await asyncio.to_thread(self.images_in, text)
+            for remark in remarks:
+                chat.note(remark, "warning")
+            attached = [*images, *named]
             await chat.session.prompt(text, attached or None, behavior="followUp" if queued else "steer")
         except RunAborted:
             chat.note("Stopped before it began.")
@@ -96,37 +97,42 @@ class Sender:
 
     # Images
 
-    def images_in(self, text: str) -> list[ImageContent]:
-        """Return the images that a text names: after `@`, or as a path that was dragged into the terminal."""
+    def images_in(self, text: str) -> tuple[list[ImageContent], list[str]]:
+        """Return the images that a text names, and remarks about those that cannot be sent."""
         images: list[ImageContent] = []
-        for path in dict.fromkeys(self._named(text)):
-            with suppress(OSError, ValueError):
-                if os.path.isfile(path) and path.stat().st_size <= _MOST_BYTES:
-                    images.append(ImageContent.from_file(path))
+        remarks: list[str] = []
+        for path, name in self._named(text).items():
             if len(images) == _MOST_IMAGES:
+                remarks.append(f"Only {_MOST_IMAGES} images go with a prompt, so {name} and later ones do not.")
                 break
-        return images
+            if not os.path.exists(path):
+                # A path without `@` may be about something else.
+                remarks += [f"There is no image {name}, so the prompt goes without it."] if name else []
+                continue
+            try:
+                if not os.path.isfile(path) or path.stat().st_size > _MOST_BYTES:
+                    raise ValueError(f"{path} is not an image of at most {_MOST_BYTES >> 20} MiB.")
+                images.append(ImageContent.from_file(path))
+            except (OSError, ValueError) as error:
+                remarks.append(f"{str(error).removesuffix('.')}. The prompt goes without it.")
+        return images, remarks
 
-    def _missing(self, text: str) -> list[str]:
-        """Return the images that a text names after `@` and that do not exist."""
-        cwd = self._chat.session.host.workspace.cwd
-        names = [quoted or bare for quoted, bare in _MENTION.findall(text)]
-        with suppress(OSError, RuntimeError, ValueError):
-            return [
-                name for name in names if name.lower().endswith(_IMAGES) and not os.path.exists(cwd / Path(name).expanduser())
-            ]
-        return []
+    def _named(self, text: str) -> dict[Path, str]:
+        """Return the paths of images in a text, each with its name if that stands after `@`.
 
-    def _named(self, text: str) -> Iterator[Path]:
+        Others are words like those that a terminal writes for a dragged file.
+        """
         cwd = self._chat.session.host.workspace.cwd
-        names = [quoted or bare for quoted, bare in _MENTION.findall(text)]
-        names += [name for name in _words(text) if name.startswith(("/", "~/", "file://", "./", "../"))]
-        for name in names:
-            if name.startswith("file://"):
-                name = unquote(name.removeprefix("file://"))
+        mentioned = [quoted or bare for quoted, bare in _MENTION.findall(text)]
+        named = {name: name for name in mentioned}
+        named |= {name: "" for name in _words(text) if name.startswith(("/", "~/", "file://", "./", "../"))}
+        found: dict[Path, str] = {}
+        for name, shown in named.items():
             if name.lower().endswith(_IMAGES):
-                with suppress(RuntimeError):
-                    yield cwd / Path(name).expanduser()
+                path = unquote(name.removeprefix("file://")) if name.startswith("file://") else name
+                with suppress(RuntimeError):  # there is no such user
+                    found.setdefault(cwd / Path(path).expanduser(), shown)
+        return found
 
 
 def _words(text: str) -> list[str]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import ceil
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from fairlead import events
 from fairlead.chat.view.footer import Facts, git_branch, short_folder, user_home
+from fairlead.chat.view.titles import elapsed
 from fairlead.messages import AssistantMessage
 
 if TYPE_CHECKING:
@@ -43,6 +45,8 @@ class Status:
         self.queued: tuple[list[str], list[str]] = ([], [])
         self.command_tail = ""
         self._busy_since = 0.0
+        #: When the activity begins; it has begun if that is in the past.
+        self._begins_at = 0.0
         #: The title that an extension has set.
         self._own_title: str | None = None
 
@@ -55,6 +59,18 @@ class Status:
     def busy_seconds(self) -> float:
         return monotonic() - self._busy_since
 
+    @property
+    def doing(self) -> str | None:
+        """What keeps the session busy, with the time it has taken or the time until it begins; None: nothing."""
+        if self.activity is None:
+            return None
+        left = self._begins_at - monotonic()
+        return f"{self.activity} in {elapsed(ceil(left), 0)}" if left > 0 else self.with_time(self.activity)
+
+    def with_time(self, text: str) -> str:
+        """Return the text with the time that the session has been busy."""
+        return f"{text} {elapsed(self.busy_seconds, whole_from=0)}"
+
     def handle(self, event: events.Event) -> None:
         """Follow an event of the session."""
         match event:
@@ -64,7 +80,8 @@ class Status:
                 self.set_activity(None)
                 self.refresh(totals=len(self._session.history.log) < _MANY_ENTRIES)
             case events.RetryStart() | events.SummaryRetryScheduled():
-                self.set_activity(f"Waiting for retry {event.attempt} of {event.max_attempts}")
+                text = f"Retry {event.attempt} of {event.max_attempts}"
+                self.set_activity(text, begins_at=monotonic() + event.delay_ms / 1000)
             case events.CompactionStart() | events.SummaryRetryStart():
                 self.set_activity("Compacting")
             case events.CompactionEnd() | events.RetryEnd():
@@ -103,11 +120,12 @@ class Status:
             facts.cost = session.usage.totals.cost
         self._show_title()
 
-    def set_activity(self, text: str | None) -> None:
-        """Say what keeps the session busy."""
+    def set_activity(self, text: str | None, *, begins_at: float = 0) -> None:
+        """Say what keeps the session busy, or when it will begin."""
         if self.activity is None and text is not None:
             self._busy_since = monotonic()
         self.activity = text
+        self._begins_at = begins_at
         self._show_title()
 
     def set_title(self, title: str) -> None:

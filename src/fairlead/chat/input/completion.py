@@ -25,10 +25,11 @@ _SKIPPED = {"node_modules", "__pycache__", ".git", ".venv", ".hg", ".svn"}
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A suggestion: what is inserted, and what is shown beside it."""
+    """A suggestion: what is inserted, what is shown beside it, and what is shown instead of it, if anything."""
 
     text: str
     detail: str = ""
+    label: str = ""
 
 
 @dataclass(slots=True)

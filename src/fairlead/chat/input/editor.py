@@ -15,7 +15,30 @@ from fairlead.chat.view.theme import Theme
 _MOST_LINES, _MOST_CHARACTERS = 10, 1500
 _MARK = re.compile(r"\[paste #(\d+), [^\]\n]*\]")
 _TAB = 4
+#: Characters that change the order of others, or break lines in some terminals. They are sent as they are.
+_REORDERING = frozenset("\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _PROMPT = "> "
+
+
+class _Buffer(Buffer):
+    """A buffer that neither stops within what the user sees as one character, such as a joined emoji, nor deletes part of it."""
+
+    @property
+    def cursor_position(self) -> int:
+        return super().cursor_position
+
+    @cursor_position.setter
+    def cursor_position(self, value: int) -> None:
+        at = _edge(self.text, max(value, 0), value - self.cursor_position)
+        Buffer.cursor_position.__set__(self, at)
+
+    def delete_before_cursor(self, count: int = 1) -> str:
+        at = self.cursor_position
+        return super().delete_before_cursor(at - _edge(self.text, max(at - count, 0), -1))
+
+    def delete(self, count: int = 1) -> str:
+        at = self.cursor_position
+        return super().delete(_edge(self.text, at + count, 1) - at)
 
 
 class Editor:
@@ -26,7 +49,7 @@ class Editor:
     """
 
     def __init__(self, changed: Callable[[], None]) -> None:
-        self.buffer = Buffer(multiline=True, on_text_changed=lambda _: changed(), on_cursor_position_changed=lambda _: changed())
+        self.buffer = _Buffer(multiline=True, on_text_changed=lambda _: changed(), on_cursor_position_changed=lambda _: changed())
         self._pastes: dict[int, str] = {}
         self._columns = 80
 
@@ -116,6 +139,19 @@ class Editor:
         return lines, (here - first, len(_PROMPT) + _cells(text[places[here][0] : at]))
 
 
+def _edge(text: str, at: int, direction: int) -> int:
+    """Return a place in a text, or if it is within what the user sees as one character, the end of that in a direction."""
+    start, end = text.rfind("\n", 0, at) + 1, text.find("\n", at)
+    line = text[start : len(text) if end < 0 else end]
+    if line.isascii():
+        return at
+    for cluster, _ in clusters(line):
+        if start + len(cluster) > at:
+            return at if start == at else start + len(cluster) if direction > 0 else start
+        start += len(cluster)
+    return at
+
+
 def _rows(text: str, columns: int) -> list[tuple[int, int]]:
     """Where the rows of the screen begin and end in a text. Rows break at spaces, where there are any."""
     rows: list[tuple[int, int]] = []
@@ -146,7 +182,7 @@ def _clusters(text: str) -> Iterator[tuple[str, int]]:
         yield from clusters(text)
         return
     for cluster, cells in clusters(text):
-        yield cluster, _TAB if cluster == "\t" else 2 if _is_control(cluster[0]) else cells
+        yield cluster, _TAB if cluster == "\t" else 2 if _is_control(cluster[0]) else 1 if cluster in _REORDERING else cells
 
 
 def _cells(text: str) -> int:
@@ -162,6 +198,8 @@ def _shown(text: str) -> str:
 def _glyph(character: str) -> str:
     if character == "\t":
         return " " * _TAB
+    if character in _REORDERING:
+        return "\ufffd"
     # The characters from 0x80 on are control characters too: some terminals obey them.
     return f"^{chr(ord(character) % 128 ^ 64)}" if _is_control(character) else character
 

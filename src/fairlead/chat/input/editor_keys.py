@@ -53,13 +53,24 @@ class EditorKeys:
             self._chat.start(self._find_files(before, asked))
         elif asked.kind == "command":
             self._offer(asked, self._commands(asked.typed))
-        else:
+        elif self._chat.commands.knows(before):
             values = self._chat.commands.arguments(asked.command)
-            found = ranked(asked.typed, [item.text for item in values])
             by_text = {item.text: item for item in values}
-            self._offer(asked, [by_text[text] for text in found if text != asked.typed])
-            if self.menu is not None:
-                self.menu.is_guess = asked.typed.lower() not in self.menu.chosen.text.lower()
+            self._offer_arguments(asked, [by_text[text] for text in ranked(asked.typed, by_text)])
+        else:
+            self.menu = None  # Enter must not choose what was suggested for less
+            self._chat.start(self._find_arguments(before, asked))
+
+    def _offer_arguments(self, asked: Wanted, items: list[Item]) -> None:
+        self._offer(asked, [item for item in items if item.text != asked.typed])
+        if self.menu is not None:
+            self.menu.is_guess = asked.typed.lower() not in self.menu.chosen.text.lower()
+
+    async def _find_arguments(self, before: str, asked: Wanted) -> None:
+        """Ask the extension that has the command. It has chosen from what is typed itself."""
+        found = await self._chat.session.additions.complete(asked.command, asked.typed)
+        if self._looked_up == before:  # otherwise the user has typed on
+            self._offer_arguments(asked, [Item(each.value, each.description, each.label) for each in found[:MOST_ITEMS]])
 
     def _offer(self, asked: Wanted, items: list[Item]) -> None:
         self.menu = Menu(asked.kind, asked.replaces, items) if items else None
@@ -114,10 +125,14 @@ class EditorKeys:
                 self._send(queued=False)
 
     def _needs_more(self, menu: Menu) -> bool:
-        """Whether there may be more to type after the suggestion: words after a file, arguments of a template."""
+        """Whether there may be more to type after the suggestion: words after a file, arguments of a template.
+
+        There is not if the user has typed all of it already.
+        """
         if menu.kind == "command":
             return not self._chat.commands.is_own(menu.chosen.text) and menu.chosen.text != self._chat.editor.text
-        return menu.kind == "file"
+        typed = self._chat.editor.buffer.document.text_before_cursor[-menu.replaces :]
+        return menu.kind == "file" and typed not in (mention(menu.chosen.text), f"@{menu.chosen.text}")
 
     def queue(self) -> None:
         dialog = self._chat.dialog

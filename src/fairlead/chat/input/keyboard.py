@@ -135,12 +135,18 @@ def _editor_bindings(actions: Actions) -> KeyBindings:
         def _(event: KeyPressEvent) -> None:  # pyright: ignore[reportUnusedFunction]
             action()
 
+    def escape_and_slash() -> None:
+        # A user stops the agent and types a command right away. tmux and ssh can turn that into Alt+/.
+        actions.escape()
+        actions.editor_with_focus().insert("/")
+
     bind(actions.enter, "enter")
     bind(actions.queue, QUEUE)
     bind(actions.queue, "escape", "enter")
     bind(lambda: actions.editor_with_focus().break_line(), "c-j")
     bind(lambda: actions.editor_with_focus().break_line(), NEW_LINE)
     bind(actions.escape, "escape")
+    bind(escape_and_slash, "escape", "/")
     bind(actions.interrupt, "c-c")
     bind(actions.end_of_input, "c-d")
     bind(actions.tab, "tab")

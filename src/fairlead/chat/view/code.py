@@ -126,9 +126,9 @@ class Code:
             self._so_far.append(line)
         return self._so_far
 
-    def partial(self, line: str) -> str:
-        """Return a line that is still arriving with colours. It comes after those of `open`."""
-        return self._highlighted([line], self._state_so_far)[0][0]
+    def arriving(self, lines: Sequence[str]) -> list[str]:
+        """Return lines with colours that come after those of `open` and were not added. The last one may be incomplete."""
+        return self._highlighted(lines, self._state_so_far)[0]
 
     def _highlighted(self, lines: Sequence[str], state: list[str]) -> tuple[list[str], list[str]]:
         too_long = sum(map(len, lines)) > _MOST_CHARACTERS or any(len(line) > _LONGEST_LINE for line in lines)

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
-from fairlead.chat.view.text import clip, fold, plain
+from fairlead.chat.view.text import clip, fold, plain, visible
 from fairlead.chat.view.theme import Theme
 
 #: How a line of a diff is meant: added, removed, unchanged, a gap between hunks, the name of a file, or a remark.
@@ -34,7 +34,7 @@ class DiffLine(Struct, frozen=True):
 
 def unified(diff: str) -> list[DiffLine]:
     """Read a unified diff of one file or more."""
-    return list(_read_unified(plain(diff, 4).removesuffix("\n").split("\n")))
+    return list(_read_unified(plain(visible(diff), 4).removesuffix("\n").split("\n")))
 
 
 def _read_unified(lines: Sequence[str]) -> Iterator[DiffLine]:
@@ -64,7 +64,7 @@ def _read_unified(lines: Sequence[str]) -> Iterator[DiffLine]:
 def numbered(diff: str) -> list[DiffLine]:
     """Read a diff whose lines have numbers, as in the result of the edit tool."""
     lines: list[DiffLine] = []
-    for line in plain(diff, 4).split("\n"):
+    for line in plain(visible(diff), 4).split("\n"):
         if match := _NUMBERED.match(line):
             kind: Kind = "+" if match[1] == "+" else "-" if match[1] == "-" else " "
             lines.append(DiffLine(kind, match[3], int(match[2])))

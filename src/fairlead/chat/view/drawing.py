@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from time import monotonic
 
-from fairlead.chat.input.terminal import Terminal
 from fairlead.chat.view.frame import Frame, compose
 from fairlead.chat.view.screen import Screen
 from fairlead.chat.view.transcript import Transcript
@@ -26,8 +25,8 @@ class Drawing:
     """Draws one chat.
 
     Args:
-        terminal: The terminal of the chat.
-        screen: What writes to it.
+        size: Returns the columns and rows of the terminal.
+        screen: What writes to the terminal.
         transcript: The conversation, above everything else.
         frame: Returns everything that a frame shows, for a number of columns and rows.
         cursor_row: Returns the row of the cursor, or None if the terminal does not say it within so many seconds.
@@ -36,14 +35,14 @@ class Drawing:
 
     def __init__(
         self,
-        terminal: Terminal,
+        size: Callable[[], tuple[int, int]],
         screen: Screen,
         transcript: Transcript,
         frame: Callable[[int, int], Frame],
         cursor_row: Callable[[float], Awaitable[int | None]],
         env: Mapping[str, str],
     ) -> None:
-        self._terminal = terminal
+        self._size = size
         self._screen = screen
         self._transcript = transcript
         self._frame = frame
@@ -66,17 +65,18 @@ class Drawing:
             if (left := self._steady_at - monotonic()) > 0:
                 await asyncio.sleep(left)
                 continue
-            if not self.is_paused and self._screen.is_moved and not await self._find_cursor():
+            size = self._size()
+            if not self.is_paused and self._screen.is_moved and not await self._find_cursor(size):
                 continue
             self._wake.clear()
             if not self.is_paused:
-                self._draw()
+                self.draw(size)
             await asyncio.sleep(_FRAME)
 
     def finish(self) -> None:
         """Draw what belongs to the scrollback, and nothing below it."""
         self.is_paused = False
-        self._transcript.finish(self._columns)
+        self._transcript.finish(_columns(self._size()))
         self._screen.commit(self._transcript.unwritten)
         self._clear()
 
@@ -117,21 +117,16 @@ class Drawing:
         self.is_paused = False
         self.begin_anew()
 
-    @property
-    def _columns(self) -> int:
-        return max(10, self._terminal.size()[0] - 1)
-
     def _clear(self) -> None:
         self._screen.show([], None)
         self._screen.flush()
 
-    async def _find_cursor(self) -> bool:
-        """Tell the screen where a resize has moved the cursor. Returns False if the size has changed again meanwhile."""
+    async def _find_cursor(self, size: tuple[int, int]) -> bool:
+        """Tell the screen where a resize has moved the cursor. Returns False if the terminal does not have this size any more."""
         if self._unanswered >= _MOST_UNANSWERED:
             return True
-        size = self._terminal.size()
         row = await self._cursor_row(_ANSWER)
-        if self._terminal.size() != size or self._steady_at > monotonic():
+        if self._size() != size or self._steady_at > monotonic():
             return False
         if row is None:
             self._unanswered += 1
@@ -140,21 +135,25 @@ class Drawing:
             self._screen.cursor_is_in(row)
         return True
 
-    def _draw(self) -> None:
-        size = self._terminal.size()
-        columns = self._columns
+    def draw(self, size: tuple[int, int]) -> None:
+        """Draw now, or again soon if the terminal does not have this size any more.
+
+        Args:
+            size: The columns and rows of the terminal. The screen knows where the cursor is, if they have changed.
+        """
+        columns = _columns(size)
         frame = self._frame(columns, size[1])
         transcript, screen = self._transcript, self._screen
-        if lost := screen.lost_lines():
+        if lost := screen.lost_lines(size):
             screen.keep(transcript.settle(lost))
         transcript.finish(columns)
         lines, cursor, parked = compose(frame, transcript)
-        if self._terminal.size() != size:  # it has changed just now: the next frame asks where the cursor is
+        if self._size() != size:  # it has changed just now: the next frame asks where the cursor is
             self.touch()
             return
         screen.commit(transcript.unwritten)
         screen.show(lines, cursor, parked)
-        screen.flush()
+        screen.flush(size)
         transcript.written()
         self._drawn_at = monotonic()
         if frame.activity is not None and self._ticking is None:
@@ -167,3 +166,7 @@ class Drawing:
     def _come(self) -> None:
         self._coming = None
         self.touch()
+
+
+def _columns(size: tuple[int, int]) -> int:
+    return max(10, size[0] - 1)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairlead.chat.view.text import clip, plain, width
+from fairlead.chat.view.text import clip, one_line, width
 from fairlead.chat.view.theme import Theme
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -43,22 +43,18 @@ def footer_lines(facts: Facts, statuses: Mapping[str, str], theme: Theme, column
     """
     place = facts.folder + (f" ({facts.branch})" if facts.branch else "")
     # Names of folders, sessions and models may hold anything.
-    left = [_one_line(text) for text in (facts.name, place) if text]
-    parts = [_one_line(text) for text in _parts(facts)]
+    left = [one_line(text) for text in (facts.name, place) if text]
+    parts = [one_line(text) for text in _parts(facts)]
     kept = min(width(_SEPARATOR.join(left)), _KEPT) + len(_SEPARATOR)
     while len(parts) > 1 and width(_SEPARATOR.join(parts)) > columns - (kept if len(parts) > 2 else 0):
         parts.pop()
     room = columns - width(_SEPARATOR.join(parts)) - len(_SEPARATOR)
     shown = _end_of(_SEPARATOR.join(left), room) if room >= _NARROWEST else ""
     lines = [_SEPARATOR.join([shown, *parts] if shown else parts)]
-    texts = [_one_line(text) for _, text in sorted(statuses.items())]
+    texts = [one_line(text) for _, text in sorted(statuses.items())]
     if texts:
         lines.append(_SEPARATOR.join(texts))
     return [theme.paint("dim", clip(line, columns)) for line in lines]
-
-
-def _one_line(text: str) -> str:
-    return plain(text).replace("\n", " ")
 
 
 def _parts(facts: Facts) -> list[str]:
@@ -130,7 +126,7 @@ def git_branch(folder: Path) -> str | None:
 def queue_lines(steering: Sequence[str], follow_up: Sequence[str], theme: Theme, columns: int, rows: int) -> list[str]:
     """Return the messages that wait: those that the model gets next, then those for when it has nothing more to do."""
     texts = [f"  next: {text}" for text in steering] + [f"  later: {text}" for text in follow_up]
-    shown = [_one_line(text) for text in texts[:rows]]
+    shown = [one_line(text) for text in texts[:rows]]
     if len(texts) > rows and shown:
         shown[-1] = f"  and {len(texts) - rows + 1} more"
     return [theme.paint("dim", clip(text, columns)) for text in shown]

@@ -11,9 +11,8 @@ from fairlead.chat.input.completion import Menu
 from fairlead.chat.input.editor import Editor
 from fairlead.chat.view.footer import SPINNER, Facts, footer_lines, queue_lines
 from fairlead.chat.view.leftovers import rows_if_halved
-from fairlead.chat.view.text import clip, plain, width
+from fairlead.chat.view.text import clip, one_line, plain, width
 from fairlead.chat.view.theme import Theme
-from fairlead.chat.view.titles import elapsed
 
 #: A terminal with fewer rows has no empty lines around the editor.
 _LOW = 10
@@ -57,7 +56,7 @@ class Frame:
     facts: Facts
     ui: Additions
     queued: tuple[list[str], list[str]]
-    #: What keeps the agent busy, and for how many seconds.
+    #: What the spinner says, and how many seconds it has been turning.
     activity: tuple[str, float] | None
     hint: str
     #: The end of what a shell command of the user has printed so far.
@@ -96,7 +95,7 @@ def compose(frame: Frame, transcript: Live) -> tuple[list[str], Cursor, int]:
     top = [*gap, *above, *(gap if above else ())]
     rest = room - len(top) - len(middle) - len(under)
     spare = rows - rows_if_halved([*top, *middle, *under, *foot], columns)
-    live = transcript.live(columns, rest, spare, only_text=is_alone) if rest > 0 else []
+    live = transcript.live(columns, rest, spare, only_text=is_alone)
     if cursor is not None:
         cursor = (len(live) + len(top) + cursor[0], cursor[1])
     parked = transcript.text_lines() if live else 0
@@ -118,14 +117,14 @@ def _above(frame: Frame) -> list[str]:
     if frame.activity is not None:
         text, seconds = frame.activity
         picture = SPINNER[int(seconds * 10) % len(SPINNER)]
-        said = clip(f" {plain(text)} {elapsed(seconds, whole_from=0)}", columns - 1)
+        said = clip(f" {one_line(text)}", columns - 1)
         room = columns - width(said) - 1
         lines.append(theme.paint("accent", picture) + said + theme.paint("dim", clip(" · Esc stops", room) if room > 12 else ""))
     return lines + queue_lines(*frame.queued, theme, columns, 1 if rows < 2 * _LOW else 3)
 
 
 def _widgets(widgets: Mapping[str, list[str]], columns: int, rows: int) -> list[str]:
-    lines = [clip(plain(line), columns) for key in sorted(widgets) for line in widgets[key]]
+    lines = [clip(line, columns) for key in sorted(widgets) for line in plain("\n".join(widgets[key])).split("\n")]
     return lines[: max(1, rows // 4)]
 
 
@@ -135,7 +134,7 @@ def _menu_lines(frame: Frame) -> list[str]:
         return []
     page = max(1, min(8, frame.rows // 3))
     first = max(0, min(menu.selected - page // 2, len(menu.items) - page))
-    names = [clip(plain(item.text).replace("\n", " "), columns - 4) for item in menu.items[first : first + page]]
+    names = [clip(one_line(item.label or item.text), columns - 4) for item in menu.items[first : first + page]]
     aligned = min(max(map(width, names), default=0), columns // 2)
     lines: list[str] = []
     for number, (name, item) in enumerate(zip(names, menu.items[first : first + page], strict=True), first):
@@ -143,7 +142,7 @@ def _menu_lines(frame: Frame) -> list[str]:
         shown = f"{'▸ ' if chosen else '  '}{name}"
         room = columns - max(width(shown), aligned + 2) - 2
         gap = " " * max(2, aligned + 4 - width(shown))
-        detail = theme.paint("dim", gap + clip(plain(item.detail).replace("\n", " "), room)) if item.detail and room > 6 else ""
+        detail = theme.paint("dim", gap + clip(one_line(item.detail), room)) if item.detail and room > 6 else ""
         lines.append((theme.paint("selected", shown) if chosen else shown) + detail)
     if len(menu.items) > page:
         lines.append(theme.paint("dim", f"  {menu.selected + 1} of {len(menu.items)}"))

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
+from itertools import takewhile
 
 from fairlead.chat.view.blocks import Blocks, Node, indented_code, language, numbers, parser, tree
 from fairlead.chat.view.code import Code
@@ -38,6 +39,8 @@ class MarkdownStream:
         self._clock = clock
         #: Pieces since the last time that lines were asked for.
         self._pieces: list[str] = []
+        #: A carriage return at the end of what was fed. A line feed after it belongs to it.
+        self._return = ""
         #: The end of the text: complete lines of blocks that may still change, and a line that is still arriving.
         self._lines: list[str] = []
         self._partial = ""
@@ -47,6 +50,8 @@ class MarkdownStream:
         #: What is final and not yet taken, and letters at its start that are in the scrollback already.
         self._ready: list[Drawing] = []
         self._settled = ""
+        #: Both as they were before the last `finished`.
+        self._taken: tuple[list[Drawing], str] = ([], "")
         self._closed = False
         #: The last open lines, for which columns, and whether they are still true.
         self._drawn: tuple[int, list[Drawn]] = (0, [])
@@ -55,6 +60,10 @@ class MarkdownStream:
 
     def feed(self, text: str) -> None:
         """Add a piece of the text."""
+        # A carriage return ends a line, as Markdown has it. It must not overwrite what was said.
+        text = self._return + text
+        self._return = "\r" if text.endswith("\r") else ""
+        text = text.removesuffix("\r").replace("\r\n", "\n").replace("\r", "\n")
         if text:
             self._pieces.append(text)
             self._stale = True
@@ -74,8 +83,15 @@ class MarkdownStream:
             if self._ready:
                 self._drawn = (0, [])
         ready, self._ready = self._ready, []
+        self._taken = (ready, self._settled)
         lines, self._settled = draw_all(ready, columns, self._settled)
         return [line.text for line in lines]
+
+    def take_back(self) -> None:
+        """Return the lines of the last `finished` once more with the next one."""
+        self._ready, self._settled = self._taken
+        self._taken = ([], self._settled)
+        self._drawn = (0, [])
 
     def settle(self, letters: str) -> None:
         """Leave out letters at the start of what follows: lines of `open` that are final as they were drawn."""
@@ -218,10 +234,10 @@ class MarkdownStream:
         pending = self._partial + "".join(self._pieces)
         partial = plain(pending, _TAB)
         if self._fence:
-            code = self._fence.code
-            lines = [*code.open()]
-            if partial and not self._fence.may_end(partial):
-                lines.append(code.partial(self._fence.content(partial)))
+            fence = self._fence
+            # Whole lines are among them if `finished` has had to wait.
+            arriving = takewhile(lambda line: not fence.may_end(line), partial.split("\n") if partial else ())
+            lines = [*fence.code.open(), *fence.code.arriving([fence.content(line) for line in arriving])]
             return [Lines(lambda columns: indented_code(lines, columns))]
         if not self._lines and not partial.strip():
             return []

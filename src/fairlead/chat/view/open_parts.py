@@ -1,7 +1,7 @@
 """The parts of a conversation that are not final yet, as lines: those that never change again, and those that still can.
 
 For each frame, `finish` adds the lines that never change again to `unwritten`, `live` returns those of the parts that are still
-open, and `written` confirms both.
+open, and `written` confirms both. Without that, the next frame begins where this one began.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from itertools import takewhile
 from fairlead.chat.view.leftovers import rows_if_halved
 from fairlead.chat.view.panels import ToolPanel
 from fairlead.chat.view.parts import Answer, LiveLine, Part, end_of_text
-from fairlead.chat.view.settled import Drawn, without
+from fairlead.chat.view.settled import Drawn
 
 #: How many lines of output each running call shows, from a high terminal to a low one.
 _TAILS = (5, 2, 0)
@@ -38,8 +38,14 @@ class OpenParts:
         self._begun = False
         self._touched = True
         self._drawn_at = 0
-        #: Final lines that were not yet written, and the live lines that were drawn last and those that are on the screen.
+        #: Final lines that were not yet written, the parts that have given them, those of them that are complete, and `_last` and
+        #: `_begun` before them.
         self._unwritten: list[str] = []
+        self._asked: list[Part] = []
+        self._complete: list[Part] = []
+        self._before: tuple[str, bool] | None = None
+        #: Live lines that become final with the next frame, those that were drawn last and those that are on the screen.
+        self._leaving: list[LiveLine] = []
         self._drawn: list[LiveLine] = []
         self._on_screen: list[LiveLine] = []
 
@@ -49,6 +55,7 @@ class OpenParts:
 
     def _add_final(self, part: Part) -> None:
         """Add a part that is complete before those that can still change, so that it is final at once."""
+        self._take_back()
         can_change = (at for at, other in enumerate(self._parts) if not other.done and not isinstance(other, Answer))
         index = next(can_change, len(self._parts))
         self._begun = self._begun and index > 0
@@ -62,20 +69,36 @@ class OpenParts:
 
     def finish(self, columns: int) -> None:
         """Move the lines that have become final to `unwritten`. They have at most `columns` cells."""
-        self._unwritten += self._finished(columns)
+        self._take_back()
+        self._before = (self._last, self._begun)
+        self._unwritten = self._finished(columns)
 
     @property
     def unwritten(self) -> Sequence[str]:
-        """The final lines that `written` has not confirmed. `finish` and `live` add to them."""
+        """The final lines that `written` has not confirmed: those of `finish`, and those that `live` has no room for."""
         return self._unwritten
 
     def written(self) -> None:
         """Confirm that the terminal shows the final lines and the last `live`."""
-        self._unwritten = []
+        self._settle(self._leaving)
+        self._forget_frame()
         self._on_screen = self._drawn
 
+    def _take_back(self) -> None:
+        """Undo a `finish` and a `live` that were not confirmed: the terminal does not show their lines."""
+        if self._before is None:
+            return
+        for part in self._asked:
+            part.take_back()
+        self._parts.extendleft(reversed(self._complete))
+        self._last, self._begun = self._before
+        self._forget_frame()
+
+    def _forget_frame(self) -> None:
+        self._unwritten, self._asked, self._complete, self._leaving, self._before = [], [], [], [], None
+
     def settle(self, count: int) -> int:
-        """Make live lines final that have left the screen. Call it before `finish`.
+        """Make live lines final that have left the screen. Call `finish` after it.
 
         Args:
             count: How many of the live lines on the screen have left it, at least in part.
@@ -83,14 +106,10 @@ class OpenParts:
         Returns:
             How many are final as they are: fewer if some of them can change, one or more beyond `count` if those belong together.
         """
+        self._take_back()
         count = end_of_text(self._on_screen, count)
         settled, self._on_screen = self._on_screen[:count], self._on_screen[count:]
-        letters = "".join(line.drawn.letters or "" for line in settled)
-        self._unwritten, rest = without(self._unwritten, letters)
-        if len(rest) == len(letters):
-            self._settle(settled)
-        elif rest and settled[-1].part is not None:
-            settled[-1].part.settle(rest)
+        self._settle(settled)
         return count
 
     def _settle(self, lines: Sequence[LiveLine]) -> None:
@@ -105,6 +124,7 @@ class OpenParts:
         taken: list[str] = []
         while self._parts:
             part = self._parts[0]
+            self._asked.append(part)
             lines = part.finished(columns, self._is_long) if part.done or not isinstance(part, ToolPanel) else []
             if lines and not self._begun and self._gap(self._last, part.kind):
                 taken.append("")
@@ -114,7 +134,7 @@ class OpenParts:
                 self._last = part.kind if part.kind != "tool" or len(lines) > 1 else "line"
             if not part.done:
                 break
-            self._parts.popleft()
+            self._complete.append(self._parts.popleft())
             self._begun = False
         return taken
 
@@ -124,13 +144,14 @@ class OpenParts:
         Args:
             columns: The most cells of a line.
             rows: The most lines. If there are more, the first become final if they can; otherwise only the last are shown.
+                Without any rows, nothing is shown and nothing becomes final.
             spare: How many rows lines that can change should take at most if the terminal becomes half as wide.
             only_text: Whether to leave out the lines that can change, and those below them.
         """
         self._touched = False
         self._drawn_at = int(self._now() * 10)
         lines: list[LiveLine] = []
-        for tail in _TAILS:
+        for tail in _TAILS if rows > 0 else ():
             lines = self._live_lines(columns, tail)
             if only_text:
                 lines = list(takewhile(lambda line: line.drawn.letters is not None, lines))
@@ -141,8 +162,8 @@ class OpenParts:
                 break
         if (more := len(lines) - max(0, rows)) > 0:
             count = end_of_text(lines, more)
-            self._unwritten += [line.drawn.text for line in lines[:count]]
-            self._settle(lines[:count])
+            self._leaving = lines[:count]
+            self._unwritten += [line.drawn.text for line in self._leaving]
             lines = lines[max(count, more) :]
         self._drawn = lines
         return [line.drawn.text for line in lines]
@@ -168,7 +189,7 @@ class OpenParts:
     def _gap(before: str, kind: str) -> bool:
         """Whether a blank line stands between two parts.
 
-        Remarks stand together, and so do panels of one line, and a proposal and what became of it.
+        Remarks stand together. So do panels of one line, and a proposal and its outcome.
         """
         together = (("note", "note"), ("line", "tool"), ("proposal", "tool"), ("proposal", "note"))
         return before != "" and (before, kind) not in together

@@ -10,7 +10,7 @@ from fairlead import FileChange
 from fairlead.chat.view import diffs
 from fairlead.chat.view.settled import Drawn
 from fairlead.chat.view.text import clip, fold, plain, width, wrap
-from fairlead.chat.view.theme import Theme
+from fairlead.chat.view.theme import PLAIN, Theme
 from fairlead.chat.view.titles import call_title, elapsed, partial_title, short, size
 from fairlead.messages import ImageContent, TextContent, UserBlock
 
@@ -125,6 +125,9 @@ class ToolPanel:
 
     def settle(self, letters: str) -> None:
         """Do nothing: `open` offers no letters."""
+
+    def take_back(self) -> None:
+        """Do nothing: `finished` always returns all lines."""
 
     def running(self, columns: int, tail: int = _TAIL) -> list[str]:
         """Return the panel of a call that has not ended, with at most `tail` lines of its output."""
@@ -269,7 +272,7 @@ def edged(lines: Sequence[str], theme: Theme) -> list[str]:
     return [f"{edge} {line}".rstrip() for line in lines]
 
 
-def cut(lines: list[str], most: int, theme: Theme) -> list[str]:
+def cut(lines: list[str], most: int, theme: Theme = PLAIN) -> list[str]:
     """Return at most `most` lines: the first and the last, with a remark about those between."""
     if len(lines) <= most + 1:
         return lines

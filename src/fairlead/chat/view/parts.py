@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from fairlead.chat.view.markdown import MarkdownStream
-from fairlead.chat.view.panels import SPINNER, image_text
-from fairlead.chat.view.settled import Drawn, letters_of, without
+from fairlead.chat.view.panels import SPINNER, cut, image_text
+from fairlead.chat.view.settled import Drawn, rest_of, without
 from fairlead.chat.view.text import clip, plain, width, wrap
 from fairlead.chat.view.theme import Theme
 from fairlead.chat.view.titles import elapsed
@@ -19,6 +19,8 @@ from fairlead.messages import ImageContent
 
 #: How many lines of a prompt are shown, and how many lines of folded thinking while it arrives.
 _LONGEST_PROMPT = 30
+#: How many lines of an error or a warning are shown: some servers answer with a whole page.
+_LONGEST_ERROR = 9
 _THINKING_TAIL = 3
 
 
@@ -36,6 +38,10 @@ class Part(Protocol):
         ...
 
     def finished(self, columns: int, is_long: bool) -> list[str]: ...
+
+    def take_back(self) -> None:
+        """Return the lines of the last `finished` once more with the next one: they were not written."""
+        ...
 
     def open(self, columns: int, tail: int) -> list[Drawn]: ...
 
@@ -80,6 +86,9 @@ class Answer:
     def finished(self, columns: int, is_long: bool) -> list[str]:
         return self._stream.finished(columns)
 
+    def take_back(self) -> None:
+        self._stream.take_back()
+
     def open(self, columns: int, tail: int) -> list[Drawn]:
         return self._stream.open(columns)
 
@@ -103,6 +112,8 @@ class Thinking:
         self._partial = ""
         self._shown = False
         self._settled = ""
+        #: The lines, and both of these, as they were before the last `finished`.
+        self._taken: tuple[list[str], bool, str] = ([], False, "")
         self.done = False
 
     @property
@@ -125,16 +136,22 @@ class Thinking:
             spent = f" for {elapsed(self._seconds, 1)}" if self._seconds >= 1 else ""
             return [self._theme.paint("thinking", f"✻ Thought{spent}")] if self.done else []
         lines, self._lines = self._lines, []
+        self._taken = (lines, self._shown, self._settled)
         if self.done and self._partial.strip():
-            lines.append(self._partial)
+            lines = [*lines, self._partial]
         drawn, self._settled = without(self._drawn(lines, columns), self._settled)
         self._shown = self._shown or bool(drawn)
         return drawn
 
+    def take_back(self) -> None:
+        lines, self._shown, self._settled = self._taken
+        self._lines = [*lines, *self._lines]
+        self._taken = ([], self._shown, self._settled)
+
     def open(self, columns: int, tail: int) -> list[Drawn]:
         if not self._is_folded() or self._shown:
             lines = self._drawn([self._partial], columns) if self._partial.strip() else []
-            return [Drawn(line, letters_of(line)) for line in without(lines, self._settled)[0]]
+            return rest_of(lines, self._settled)[0]
         return [Drawn(line, None) for line in self._folded(columns, tail)]
 
     def settle(self, letters: str) -> None:
@@ -176,8 +193,11 @@ class Fixed:
     def finished(self, columns: int, is_long: bool) -> list[str]:
         return without(self._draw(columns, is_long), self._settled)[0]
 
+    def take_back(self) -> None:
+        """Do nothing: `finished` always returns all lines."""
+
     def open(self, columns: int, tail: int) -> list[Drawn]:
-        return [Drawn(line, letters_of(line)) for line in self.finished(columns, False)]
+        return rest_of(self._draw(columns, False), self._settled)[0]
 
     def settle(self, letters: str) -> None:
         self._settled += letters
@@ -189,6 +209,8 @@ def remark(theme: Theme, text: str, role: str, mark: str = "") -> Fixed:
     def draw(columns: int, is_long: bool) -> list[str]:
         indent = " " * (len(mark) + 1 if mark else 0)
         lines = [part for line in plain(text).strip("\n").split("\n") for part in wrap(line, columns - len(indent))]
+        if role in ("error", "warning") and not is_long:
+            lines = cut(lines, _LONGEST_ERROR)
         first = f"{mark} " if mark else ""
         return [theme.paint(role, (first if number == 0 else indent) + line) for number, line in enumerate(lines)]
 

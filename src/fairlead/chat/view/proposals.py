@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from fairlead import ApprovalRequest
 from fairlead.chat.view import diffs
 from fairlead.chat.view.panels import cut, edged
-from fairlead.chat.view.settled import Drawn, letters_of, without
+from fairlead.chat.view.settled import Drawn, rest_of, without
 from fairlead.chat.view.text import fold, plain, visible, wrap
 from fairlead.chat.view.theme import Theme
 from fairlead.chat.view.titles import call_title
@@ -75,26 +75,31 @@ class Proposal:
 
     def finished(self, columns: int, is_long: bool) -> list[str]:
         """Return all lines. With `is_long`, none is left out."""
+        return without(self._lines(columns, is_long), self._settled)[0]
+
+    def take_back(self) -> None:
+        """Do nothing: `finished` always returns all lines."""
+
+    def open(self, columns: int, tail: int) -> list[Drawn]:
+        return rest_of(self._lines(columns, False), self._settled)[0]
+
+    def settle(self, letters: str) -> None:
+        self._settled += letters
+
+    def _lines(self, columns: int, is_long: bool) -> list[str]:
         head, body = self._changes(columns - _EDGE_WIDTH) if self._request.changes else self._other(columns - _EDGE_WIDTH)
         if self._request.subagent:
             head += self._theme.paint("dim", f"  {plain(visible(f'sub-agent {self._request.subagent}'))}")
         shown = body if is_long or self._is_whole else cut(body, _MOST_LINES, self._theme)
         self.left_out = len(body) - len(shown) + 1 if len(shown) < len(body) else 0
         first, *rest = wrap(head, columns - 2)
-        lines = [f"{self._theme.paint('warning', '?')} {first}", *(f"  {line}" for line in rest), *edged(shown, self._theme)]
-        return without(lines, self._settled)[0]
-
-    def open(self, columns: int, tail: int) -> list[Drawn]:
-        return [Drawn(line, letters_of(line)) for line in self.finished(columns, False)]
-
-    def settle(self, letters: str) -> None:
-        self._settled += letters
+        return [f"{self._theme.paint('warning', '?')} {first}", *(f"  {line}" for line in rest), *edged(shown, self._theme)]
 
     def _changes(self, columns: int) -> tuple[str, list[str]]:
         theme, changes = self._theme, self._request.changes
         lines = [
             replace(line, text=self._name(line.text)) if line.kind == "file" else line
-            for line in diffs.unified(visible("".join(change.diff() for change in changes)))
+            for line in diffs.unified("".join(change.diff() for change in changes))
         ]
         facts = diffs.count_facts(lines, theme)
         if len(changes) == 1 and changes[0].old_text is None:

@@ -93,12 +93,17 @@ class Screen:
         """Say in which row of the screen, from 0, the cursor is now. The next frame uses it, if the size stays the same."""
         self._cursor_row = row
 
-    def lost_lines(self) -> int:
-        """Return how many lines of the live region, from its first, a resize has moved out of the screen, at least in part."""
-        if self._cursor_row is None or not self.is_moved:
+    def lost_lines(self, size: tuple[int, int] | None = None) -> int:
+        """Return how many lines of the live region, from its first, a resize has moved out of the screen, at least in part.
+
+        Args:
+            size: The columns and rows that the terminal had when it said where the cursor is; None: those that it has now.
+        """
+        size = size or self._size()
+        if self._cursor_row is None or not self._shown or not (self._resized or size != self._painted_size):
             return 0
-        columns = self._size()[0]
-        lost = self._lost_rows(columns, self._cursor_row)
+        columns = size[0]
+        lost = self._lost_rows(size, self._cursor_row)
         for number, line in enumerate(self._shown[: self._at[0]]):
             if lost <= 0:
                 return number
@@ -118,9 +123,13 @@ class Screen:
         self._resized, self._cursor_row = False, None
         self._leftovers.clear()
 
-    def flush(self) -> None:
-        """Write one frame: the committed lines and the live region, as far as the terminal does not show them yet."""
-        size = self._size()
+    def flush(self, size: tuple[int, int] | None = None) -> None:
+        """Write one frame: the committed lines and the live region, as far as the terminal does not show them yet.
+
+        Args:
+            size: The columns and rows that the lines were made for; None: those of the terminal now.
+        """
+        size = size or self._size()
         resized = self._resized or size != self._painted_size
         columns, rows = size
         live, cursor = _fitting(self._live, self._wanted_cursor, columns, rows)
@@ -130,7 +139,7 @@ class Screen:
         row = self._at[0]
         again: list[str] = []
         if resized:
-            row, count, again = self._after_resize(columns)
+            row, count, again = self._after_resize(size)
             old = [None] * count
         # A final line is never cut: it may have been wrapped for a terminal that was wider then.
         final = (*again, *self._committed)
@@ -157,28 +166,29 @@ class Screen:
         self._shown, self._at, self._cursor = [], (0, 0), None
         self._live, self._wanted_cursor = (), None
 
-    def _after_resize(self, columns: int) -> tuple[int, int, list[str]]:
+    def _after_resize(self, size: tuple[int, int]) -> tuple[int, int, list[str]]:
         """Find the live region after a resize.
 
         Returns:
             How many rows to paint over are above the cursor, how many there are, and committed lines that were among them.
         """
+        columns = size[0]
         above, count = self._rows_after_resize(columns)
         if self._cursor_row is None:  # not known: moving up ends at the top of the screen
             self._leftovers.clear()
             return above, count, []
-        lost = self._lost_rows(columns, self._cursor_row)
+        lost = self._lost_rows(size, self._cursor_row)
         if lost > 0:
             self._leftovers.lost(self._shown, lost, columns)
             return max(0, above - lost), count - lost, []
         more, again = self._leftovers.back(-lost, columns, self._shown)
         return above + more, count + more, again
 
-    def _lost_rows(self, columns: int, cursor_row: int) -> int:
+    def _lost_rows(self, size: tuple[int, int], cursor_row: int) -> int:
         """Return how many rows of the region a resize has moved out of the screen; less than 0: how many are above the region."""
+        columns, rows = size
         above, count = self._rows_after_resize(columns)
         lost = above - cursor_row
-        rows = self._size()[1]
         if cursor_row == 0 and rows >= self._painted_size[1]:
             # A terminal whose cursor has left the screen puts it into the first row. Only a lower one drops rows at its end.
             lost = max(lost, count - rows)

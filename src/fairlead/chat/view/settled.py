@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
-from fairlead.chat.view.text import without_styles
+from fairlead.chat.view.text import width, without_styles
 
 #: What depends on the width: spaces, the edge of a quotation, and rules, also those of tables.
 _LAYOUT = re.compile(r"[\s▎─┼]+")
@@ -79,8 +79,7 @@ class Lines:
         self._draw = draw
 
     def drawn(self, columns: int, settled: str = "") -> tuple[list[Drawn], str]:
-        lines, settled = without(self._draw(columns), settled)
-        return [Drawn(line, letters_of(line)) for line in lines], settled
+        return rest_of(self._draw(columns), settled)
 
 
 def draw_all(drawings: Iterable[Drawing], columns: int, settled: str) -> tuple[list[Drawn], str]:
@@ -94,32 +93,53 @@ def draw_all(drawings: Iterable[Drawing], columns: int, settled: str) -> tuple[l
 
 def without(lines: Sequence[str], settled: str) -> tuple[list[str], str]:
     """Return the lines without letters at their start, and the letters that follow the last line."""
+    if not settled:
+        return list(lines), ""
+    drawn, settled = rest_of(lines, settled)
+    return [line.text for line in drawn], settled
+
+
+def rest_of(lines: Sequence[str], settled: str) -> tuple[list[Drawn], str]:
+    """Return what `without` returns, with the letters that are not settled of each line."""
     for number, line in enumerate(lines):
-        if not settled:
-            return list(lines[number:]), ""
         letters = letters_of(line)
-        counts = common(settled, letters)
+        counts = common(settled, letters) if settled else None
         if counts is None:
-            return list(lines[number:]), ""
+            return [Drawn(line, letters_of(line)) for line in lines[number:]], ""
         settled = settled[counts[0] :]
         if counts[1] < len(letters):
-            return [without_first(line, counts[1]), *lines[number + 1 :]], ""
+            first = Drawn(without_first(line, counts[1]), letters[counts[1] :])
+            return [first, *(Drawn(line, letters_of(line)) for line in lines[number + 1 :])], ""
     return [], settled
 
 
 def without_first(line: str, count: int) -> str:
-    """Return the line without its first letters, but with its styles and its indentation."""
+    """Return the line without its first letters, but with its styles and its indentation.
+
+    A word of which only the start would be left out stays whole: it was still arriving when it was settled.
+    """
     indent, styles, is_start = "", "", True
+    #: Where the word begins that is left out so far, and the styles there.
+    word: tuple[int, str] | None = None
     for match in _PIECE.finditer(line):
         style, layout, letter = match.groups()
         if letter and count == 0:
-            return indent + styles + line[match.start() :]
+            start, styles = word if word and _is_in_word(letter) else (match.start(), styles)
+            return indent + styles + line[start:]
         if style:
             styles += style
         elif letter:
             is_start = False
             count -= 1
+            word = (word or (match.start(), styles)) if _is_in_word(letter) else None
         elif is_start:
             indent += styles + layout
             styles = ""
+        else:
+            word = None
     return ""
+
+
+def _is_in_word(letter: str) -> bool:
+    """Whether a letter belongs to the one before it. Wide ones, as of Chinese, do not: lines break between any of them."""
+    return (letter.isalnum() or letter == "_") and width(letter) == 1

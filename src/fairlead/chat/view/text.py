@@ -85,6 +85,11 @@ def plain(text: str, tab: int = 8) -> str:
     return _CONTROL.sub(_harmless, text)
 
 
+def one_line(text: str) -> str:
+    """Return `plain` text as one line."""
+    return plain(text).replace("\n", " ")
+
+
 def visible(text: str) -> str:
     """Return text that the user has to judge, such as a command, with nothing hidden.
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from json import loads
 from typing import Any
 
-from fairlead.chat.view.text import plain
+from fairlead.chat.view.text import plain, visible
 
 Arguments = Mapping[str, Any]
 
@@ -15,6 +16,8 @@ _LONGEST_VALUE = 60
 _LONGEST_VALUES = 160
 #: An argument of a call whose JSON is not complete yet.
 _ARGUMENT = re.compile(r'"(path|command|pattern|file_path)"\s*:\s*"((?:[^"\\]|\\.)*)')
+#: An escape of JSON that has not arrived as a whole.
+_CUT_ESCAPE = re.compile(r"\\u[0-9a-fA-F]{0,3}$")
 _UNIT = 1000
 
 
@@ -40,14 +43,22 @@ def call_title(name: str, arguments: Arguments) -> tuple[str, str]:
         case "ask":
             return "Question", _text(arguments.get("question"))
         case _:
-            return plain(name), _values(arguments)
+            return plain(visible(name)), _values(arguments)
 
 
 def partial_title(name: str, json: str) -> tuple[str, str]:
     """Return the title of a call whose arguments are still arriving."""
-    found = {match[1]: re.sub(r"\\(.)", r"\1", match[2]) for match in _ARGUMENT.finditer(json[:2000])}
+    found = {match[1]: _unescaped(match[2]) for match in _ARGUMENT.finditer(json[:2000])}
     verb, about = call_title(name, found)
     return verb, about.partition("\n")[0]
+
+
+def _unescaped(text: str) -> str:
+    """Return what a string of JSON stands for. It may end in the middle of an escape, which is left out."""
+    try:
+        return loads(f'"{_CUT_ESCAPE.sub("", text)}"', strict=False)
+    except ValueError:
+        return text
 
 
 def elapsed(seconds: float, whole_from: float = 10) -> str:
@@ -89,11 +100,11 @@ def _values(arguments: Arguments) -> str:
     parts: list[str] = []
     for name, value in arguments.items():
         text = value if isinstance(value, str) else repr(value)
-        text = " ".join(plain(text[: 4 * _LONGEST_VALUE]).split())
-        parts.append(f"{plain(name)}={text[:_LONGEST_VALUE]}{'…' if len(text) > _LONGEST_VALUE else ''}")
+        text = " ".join(plain(visible(text[: 4 * _LONGEST_VALUE])).split())
+        parts.append(f"{plain(visible(name))}={text[:_LONGEST_VALUE]}{'…' if len(text) > _LONGEST_VALUE else ''}")
     shown = " ".join(parts)
     return shown if len(shown) <= _LONGEST_VALUES else f"{shown[:_LONGEST_VALUES]}…"
 
 
 def _text(value: Any) -> str:
-    return plain(value) if isinstance(value, str) else ""
+    return plain(visible(value), 4) if isinstance(value, str) else ""

@@ -229,6 +229,8 @@ class Transcript(OpenParts):
             self._error = self._explain(message.provider, message.error_message or "The model call failed.")
         elif message.stop_reason == "length":
             self._add(remark(self._theme, "The answer is cut off at the model's output limit.", "warning", "▲"))
+        elif not message.text().strip() and not message.tool_calls():
+            self._add(remark(self._theme, "The model answered without any text.", "warning", "▲"))
 
     def _show_error(self) -> None:
         if self._error is not None:
@@ -373,6 +375,9 @@ def _command(theme: Theme, now: Callable[[], float], message: BashExecutionMessa
     """Return the panel of a command that the user ran."""
     panel = ToolPanel(theme, "bash", now, {"command": message.command})
     text = message.output
+    if message.truncated:
+        where = f" Full output: {message.full_output_path}" if message.full_output_path else ""
+        text += f"\n\n[This is the end of the output.{where}]"
     if message.cancelled:
         text += "\n\nCommand aborted"
     elif message.exit_code:
