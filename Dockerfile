@@ -26,4 +26,3 @@ ENV HOME=/home/agent
 USER agent
 WORKDIR /work
 ENTRYPOINT ["fairlead"]
-CMD ["--help"]

@@ -39,16 +39,19 @@ def install(environment: Path) -> int:
 
 
 def run(fairlead: Path) -> int:
-    """Run the prompt. Returns the exit code of fairlead. Its remarks go to the log of the step."""
+    """Run the prompt. Returns the exit code of fairlead. Its remarks go to the log of the step.
+
+    The prompt is standard input, where it is text alone: as an argument, `@name` would attach a file of the runner.
+    """
     prompt, model = os.environ["FAIRLEAD_ACTION_PROMPT"], os.environ.get("FAIRLEAD_ACTION_MODEL")
     flags = shlex.split(os.environ.get("FAIRLEAD_ACTION_FLAGS", ""))
     chosen = ["--model", model] if model else []
-    command = [str(fairlead), "-p", "--output-format", "json", *chosen, *flags, "--", prompt]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=False)
+    command = [str(fairlead), "-p", "--output-format", "json", *chosen, *flags]
+    done = subprocess.run(command, input=os.fsencode(prompt), stdout=subprocess.PIPE, check=False)
     try:
         result: dict[str, Any] = json.loads(done.stdout)
     except ValueError:
-        print(done.stdout)
+        print(done.stdout.decode("utf-8", "replace"))
         return done.returncode or 1
     answer = str(result.get("text", ""))
     print(answer)

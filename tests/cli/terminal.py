@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import termios
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from tests.cli.command import PATIENCE, Command
 
@@ -13,13 +13,20 @@ from tests.cli.command import PATIENCE, Command
 class Terminal:
     """`fairlead` on a terminal of its own. `shown` is everything that it has written there, with the escape sequences."""
 
-    def __init__(self, fairlead: Command, *arguments: str, stdout: int | None = None, columns: int = 80) -> None:
+    def __init__(
+        self,
+        fairlead: Command,
+        *arguments: str,
+        stdout: int | None = None,
+        columns: int = 80,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
         self._ours, theirs = os.openpty()
         termios.tcsetwinsize(theirs, (24, columns))
         self.process = subprocess.Popen(
             fairlead.argv(*arguments),
             cwd=fairlead.around.cwd,
-            env=fairlead.env({"TERM": "xterm"}),
+            env=fairlead.env({"TERM": "xterm", **(env or {})}),
             stdin=theirs,
             stdout=theirs if stdout is None else stdout,
             stderr=theirs,
@@ -38,6 +45,10 @@ class Terminal:
                 break
             self.shown += data.decode("utf-8", "replace")
         return self.shown
+
+    def type(self, text: str) -> None:
+        """Type a text."""
+        os.write(self._ours, text.encode())
 
     def finish(self) -> tuple[int, str]:
         """Wait for the end. Returns the exit code and what is shown."""

@@ -52,6 +52,21 @@ def test_the_key_for_an_address(tmp_path: Any, flags: list[str], env: dict[str, 
         assert server.requests[-1].headers.get("authorization") == (f"Bearer {key}" if key else None)
 
 
+@pytest.mark.parametrize(
+    ("flags", "env", "advice"),
+    [
+        ([], {}, "No key was sent. Give one with FAIRLEAD_API_KEY or --api-key."),
+        ([], {"FAIRLEAD_API_KEY": "sk-own"}, "The key came from the environment variable FAIRLEAD_API_KEY. Check it."),
+        (["--api-key", "sk-flag"], {"FAIRLEAD_API_KEY": "sk-own"}, "The key came from --api-key. Check it."),
+    ],
+)
+def test_a_refused_key_for_an_address_names_its_origin(tmp_path: Any, flags: list[str], env: dict[str, str], advice: str) -> None:
+    with ProviderServer([{"status": 401, "error": "bad key"}], models=SERVED) as server:
+        command = a_command(server, tmp_path)
+        done = command("-p", "hi", "--base-url", f"{server.url}/v1", "--model", "second", *flags, env=env)
+    assert done.returncode == 1 and done.stderr.splitlines()[-1] == advice
+
+
 def test_a_server_that_does_not_answer_is_named(tmp_path: Any) -> None:
     with ProviderServer([]) as server:
         done = a_command(server, tmp_path)("-p", "hi", "--base-url", "http://127.0.0.1:9/v1")

@@ -53,14 +53,24 @@ def test_an_unknown_provider_is_named(fairlead: Command) -> None:
         (["-p", "--provider", "antropic", "hi"], "Did you mean anthropic?"),
         (["-p", "--provider", "antropic", "--model", "opus", "hi"], "Did you mean anthropic/"),
         (["-p", "--model", "opnai/nothing-like-it", "hi"], "Did you mean the provider openai?"),
+        (["-p", "--model", "opsu", "hi"], "Did you mean anthropic/claude-opus-"),
         (["login", "antropic"], "Did you mean anthropic?"),
     ],
     ids=lambda value: " ".join(value) if is_array(value) else "",
 )
-def test_a_mistyped_provider_gets_a_suggestion(fairlead: Command, words: list[str], suggested: str) -> None:
+def test_a_mistyped_provider_or_model_gets_a_suggestion(fairlead: Command, words: list[str], suggested: str) -> None:
     done = fairlead(*words)
     assert (done.returncode, done.stdout) == (1, "") and suggested in done.stderr
     assert fairlead.provider.requests == []
+
+
+@pytest.mark.parametrize(
+    "words", [["-p", "--provider", "nothere", "hi"], ["-p", "--model", "nothere", "hi"], ["login", "nothere"]], ids=" ".join
+)
+def test_a_name_that_is_near_to_none_gets_no_suggestion(fairlead: Command, words: list[str]) -> None:
+    done = fairlead(*words)
+    assert (done.returncode, done.stdout) == (1, "") and "nothere" in done.stderr
+    assert "Did you mean" not in done.stderr
 
 
 def test_levels_of_thinking_reach_the_provider(fairlead: Command) -> None:
@@ -173,7 +183,7 @@ def test_a_list_without_models_says_why(fairlead: Command) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (1, "", "No model matches 'nothing-like-it'.\n")
     done = fairlead("--list-models", "--isolated")
     assert (done.returncode, done.stdout) == (1, "")
-    assert "no provider has a key" in done.stderr
+    assert done.stderr.startswith("No provider has a key. Set one, such as ANTHROPIC_API_KEY;")
 
 
 def test_verbose_says_what_the_run_is_made_of(fairlead: Command) -> None:

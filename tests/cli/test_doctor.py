@@ -82,6 +82,23 @@ def test_settings_that_do_not_exist_are_named_with_the_nearest_one(fairlead: Com
     assert any(each["status"] == "warn" and "Did you mean defaultModel?" in each["text"] for each in found["settings"])
 
 
+def test_a_file_that_is_not_json_is_not_called_fine_and_each_advice_is_given_once(fairlead: Command) -> None:
+    path = fairlead.around.home / "settings.json"
+    path.write_text('{"defaultModel": ')
+    (found,) = findings(fairlead, "--offline")[1]["settings"]
+    assert found["status"] == "warn" and found["fix"] == f"correct {path}; until then, nothing in it applies"
+    path.write_text('{"defualtModel": "x", "defaultProvidr": "x"}')
+    assert fairlead("doctor", "--offline").stdout.count("`fairlead schema settings`") == 1
+
+
+def test_a_server_of_this_machine_that_wants_a_key_is_not_a_provider_to_log_in_at(fairlead: Command) -> None:
+    with ProviderServer([{"status": 401, "error": "no key"}], models=[{"id": "tiny"}]) as server:
+        _, found = findings(fairlead, "--isolated", FAIRLEAD_LOCAL_SERVERS=f"here={server.url}")
+    assert (
+        found["live"][0]["fix"] == f"No key was sent. Give one with --base-url {server.url}/v1 and FAIRLEAD_API_KEY or --api-key."
+    )
+
+
 def test_a_project_that_is_not_trusted_is_named(fairlead: Command) -> None:
     (fairlead.around.cwd / ".mcp.json").write_text("{}")
     _, found = findings(fairlead, "--offline")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from tests.cli.command import Command
+from tests.cli.terminal import Terminal
 
 CORE = ["read", "bash", "edit", "write"]
 
@@ -17,9 +18,20 @@ def tools_of(body: Any) -> list[str]:
 def test_without_weights_and_a_terminal_nothing_is_downloaded(fairlead: Command) -> None:
     done = fairlead("local", "-p", "hi")
     assert (done.returncode, done.stdout) == (1, "")
-    assert "There are no weights on this machine. These can be downloaded:" in done.stderr
+    assert "There are no weights on this machine. To download:" in done.stderr
     assert "fairlead local --model qwen2.5-coder-1.5b or --model smollm2 --download" in done.stderr
     assert not (fairlead.around.home / "models").exists()
+
+
+@pytest.mark.parametrize(("answer", "downloads"), [("y", True), ("", False)], ids=["yes", "nothing"])
+def test_a_model_that_is_named_is_downloaded_after_a_yes(fairlead: Command, answer: str, downloads: bool) -> None:
+    terminal = Terminal(fairlead, "local", "--model", "qwen2.5-coder-1.5b", env={"HF_ENDPOINT": "http://127.0.0.1:9"})
+    assert "These weights are not on this machine. To download to" in terminal.read_until(lambda shown: "[y/N] " in shown)
+    terminal.type(f"{answer}\n")
+    end = "downloading qwen2.5-coder-1.5b" if downloads else "Nothing was downloaded."
+    assert end in terminal.read_until(lambda shown: end in shown)
+    terminal.process.kill()
+    terminal.finish()
 
 
 def test_the_list_names_what_is_here_and_what_can_be_downloaded(fairlead: Command) -> None:

@@ -361,3 +361,14 @@ def test_a_misspelt_name_after_resume_is_not_a_prompt(fairlead: Command) -> None
     done = fairlead("--resume", "nonesuch", "-p", "hello")
     assert done.returncode == 1 and 'No session has the id or the name "nonesuch"' in done.stderr
     assert len(fairlead.provider.requests) == before
+
+
+def test_resume_takes_a_short_part_of_an_id_unless_several_sessions_have_it(fairlead: Command) -> None:
+    assert fairlead("-p", "first", "--session-id", "4f1c9a2e-one").returncode == 0
+    assert fairlead("--resume", "4f1c9", "-p", "again").returncode == 0
+    assert len(fairlead.provider.requests[-1].body["messages"]) > 1
+    assert fairlead("-p", "second", "--session-id", "4f1c9a2e-two").returncode == 0
+    before = len(fairlead.provider.requests)
+    done = fairlead("--resume", "4f1c9", "-p", "again")
+    assert done.returncode == 1 and '"4f1c9" fits 2 sessions.' in done.stderr
+    assert len(fairlead.provider.requests) == before

@@ -106,3 +106,9 @@ def test_bad_words_are_a_usage_error(fairlead: Command, words: list[str], compla
     done = fairlead(*words)
     assert (done.returncode, done.stdout) == (2, "")
     assert complaint in done.stderr
+
+
+@pytest.mark.parametrize("words", [("replay",), ("serve", "--root"), ("trust", "add"), ("install",), ("local", "--model-file")])
+def test_a_path_of_an_unknown_user_does_not_exist(fairlead: Command, words: tuple[str, ...]) -> None:
+    done = fairlead(*words, "~nosuchuser/x")
+    assert done.returncode != 0 and done.stderr.startswith("Error: ") and "~nosuchuser/x" in done.stderr

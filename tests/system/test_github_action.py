@@ -80,7 +80,8 @@ def _outputs(text: str) -> dict[str, str]:
 
 
 def test_the_action_installs_fairlead_runs_a_prompt_and_sets_its_outputs(tmp_path: Path) -> None:
-    turns = [{"text": "Two lines\nof `answer` $(echo)."}, {"error": {"type": "invalid_request_error"}, "status": 400}]
+    failure = {"error": {"type": "invalid_request_error"}, "status": 400}
+    turns = [{"text": "Two lines\nof `answer` $(echo)."}, {"text": "No file."}, failure]
     with ProviderServer(turns) as server:
         runner = Runner(tmp_path, {"ANTHROPIC_API_KEY": "any", "ANTHROPIC_BASE_URL": server.url})
         (tmp_path / "workspace" / "sub").mkdir()
@@ -100,4 +101,8 @@ def test_the_action_installs_fairlead_runs_a_prompt_and_sets_its_outputs(tmp_pat
         assert {tool["name"] for tool in request["tools"]} == {"read", "ls"}
         assert list((tmp_path / "workspace").rglob("hacked")) == []
         assert outputs["session-id"] in next((tmp_path / "home").rglob("*.jsonl")).name
+        (tmp_path / "workspace" / "secret.txt").write_text("planted")
+        assert runner.run({"prompt": "@secret.txt"}, is_installed=True)[0] == 0
+        [message] = server.requests[-1].body["messages"]
+        assert "@secret.txt" in json.dumps(message) and "planted" not in json.dumps(message), "a prompt attaches no file"
         assert runner.run({"prompt": "Again"}, is_installed=True)[0] == 1, "a run that fails makes the step fail"

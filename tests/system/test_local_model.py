@@ -10,11 +10,13 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
 from bench import peers
+from bench.model_tasks import TEMPLATE
 
 from fairlead import Agent
 from fairlead.errors import ProviderError
@@ -92,6 +94,30 @@ def test_it_chooses_the_likeliest_words(weights: Path) -> None:
         assert answers == [answers[0]] * 3
     finally:
         server.stop()
+
+
+def test_a_template_replaces_that_of_the_model(weights: Path) -> None:
+    server = LlamaServer("m", weights, 512, TEMPLATE.read_text())
+    tool: dict[str, Any] = {"name": "look", "description": "Look.", "parameters": {"type": "object", "properties": {}}}
+    call = {"id": "1", "type": "function", "function": {"name": "look", "arguments": '{"at": "me"}'}}
+    messages = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Hi."},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "1", "content": "seen"},
+    ]
+    asked = json.dumps({"messages": messages, "tools": [{"type": "function", "function": tool}]}).encode()
+    try:
+        address = server.address()
+        headers = {"authorization": f"Bearer {address.key}", "content-type": "application/json"}
+        with urlopen(Request(f"{address.url.removesuffix('/v1')}/apply-template", asked, headers)) as answer:
+            prompt: str = json.load(answer)["prompt"]
+    finally:
+        server.stop()
+    assert prompt.startswith("<|im_start|>system\n# Tools\n") and '"name": "look"' in prompt and "Be brief.<|im_end|>" in prompt
+    said = '<|im_start|>assistant\n```json\n{"name": "look", "arguments": {"at": "me"}}\n```<|im_end|>\n'
+    result = "<|im_start|>user\n<tool_response>\nseen\n</tool_response><|im_end|>\n"
+    assert prompt.endswith(f"<|im_start|>user\nHi.<|im_end|>\n{said}{result}<|im_start|>assistant\n")
 
 
 def test_it_ends_when_its_parent_is_killed(weights: Path) -> None:

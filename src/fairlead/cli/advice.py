@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast
 
+from fairlead.models.unlisted_providers import KEY_VARIABLE
+
 if TYPE_CHECKING:
     from fairlead.agent import Agent
     from fairlead.core.model import StreamEnd
@@ -57,7 +59,13 @@ def message_of(error: str) -> str:
 
 def about_key(agent: Agent, provider: str, command: str = "fairlead login") -> str:
     """Return where the key of a provider came from, and how to give another one: with `command`."""
-    source = agent.registry.key_source(provider)
+    registry = agent.registry
+    source = registry.key_source(provider)
+    if registry.unlisted.takes_no_login(provider):
+        if source is not None:
+            return f"The key came from {source}. Check it."
+        address = "" if registry.unlisted.server_name else f" --base-url {registry.entry(provider).base_url} and"
+        return f"No key was sent. Give one with{address} {KEY_VARIABLE} or --api-key."
     if source is None:
         return f"No key was sent to {provider}. Give one with: {command} {provider}"
     return f"The key for {provider} came from {source}. Check it, or store another one with: {command} {provider}"

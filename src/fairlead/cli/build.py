@@ -15,6 +15,7 @@ from fairlead.agent import Agent
 from fairlead.agent.options import AgentOptions
 from fairlead.cli.console import complain, remark
 from fairlead.cli.flags import Arguments, Flag, UsageError, parse, unknown_flag
+from fairlead.config.home import expand_user
 from fairlead.config.settings import ApprovalMode
 from fairlead.errors import ConfigError
 from fairlead.tools import DEFAULT_TOOLS
@@ -150,7 +151,7 @@ def _approval(arguments: Arguments) -> ApprovalMode | None:
 
 def _directories(names: Sequence[str]) -> list[Path]:
     """Return the directories with these names. Raises ConfigError if one does not exist."""
-    folders = [Path(name).expanduser().absolute() for name in names]
+    folders = [expand_user(name).absolute() for name in names]
     for folder in folders:
         if not os.path.isdir(folder):
             raise ConfigError(f"--add-dir {folder}: there is no such directory.")

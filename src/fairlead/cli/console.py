@@ -42,7 +42,7 @@ def complain(text: str) -> None:
 
 
 def remark(text: str) -> None:
-    """Say something about the command line that no host and no program needs to know.
+    """Print a remark about the command line for the user. No host and no program needs it.
 
     A command that serves a host shows it with `--verbose` only, because hosts show stderr to their users.
     """

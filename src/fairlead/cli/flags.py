@@ -136,7 +136,7 @@ FLAG_SECTIONS: dict[str, tuple[Flag, ...]] = {
             ("-r", "--resume"),
             "resume_named",
             "session",
-            "resume the session with this file, id or name, by default the latest",
+            "resume the session with this file, id or name; alone: pick one, or with -p the latest",
             "SESSION",
         ),
         Flag(("--resume-run",), "resume_run", "switch", "continue the session's last run, if it was interrupted"),

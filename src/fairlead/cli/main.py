@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from fairlead.cli import code_cache
 from fairlead.cli.console import complain, configure_logging, remark, say
 from fairlead.cli.flags import Arguments, UsageError, parse, unknown_flag
+from fairlead.config.home import expand_user
 from fairlead.errors import ConfigError, ExtensionNotLoaded, FairleadError
 
 if TYPE_CHECKING:
@@ -314,7 +315,6 @@ def _recorder(arguments: Arguments, program: Program, dialect: Dialect) -> Recor
     name = arguments.record or variable
     if not name:
         return None
-    from pathlib import Path
 
     from fairlead.config.home import Home
     from fairlead.replay.cleaning import learn_known_secrets
@@ -322,7 +322,7 @@ def _recorder(arguments: Arguments, program: Program, dialect: Dialect) -> Recor
 
     learn_known_secrets(Home.find(os.environ, isolated=arguments.isolated, peer=program.home), os.environ, arguments.api_key)
     return Recorder.open(
-        Path(name).expanduser(),
+        expand_user(name),
         dialect=dialect.name,
         release=_version(dialect, program),
         overwrite=arguments.record_overwrite,

@@ -265,7 +265,7 @@ class Player:
     # Departures
 
     def _depart(self, message: HostMessage, expected: str, step: Step | None) -> bool:
-        """Report that the host departed from the recording. Returns True if the replay continues all the same."""
+        """Report that the host departed from the recording. Returns True if the replay continues anyway."""
         found = list(_differences(step, message)) if step is not None and _message(step).name == message.name else []
         came = summary(found) if found else f"expected {expected}, got {described(message)}"
         where = f" at line {step.number}" if step is not None else ""

@@ -9,7 +9,7 @@ from msgspec import UnsetType
 
 from fairlead.replay.recording import BodyPiece, ExchangeEnd, ProviderRequest, ProviderResponse, Recording
 
-#: Headers that describe the framing of the recorded response, which the server has its own of.
+#: Headers that describe the framing of the recorded response. The server frames its responses itself.
 _FRAMING = frozenset({"content-length", "transfer-encoding", "connection", "content-encoding"})
 
 #: How long a server is silent before an answer that the recorded agent did not wait for.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import stat
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairlead.config.home import expand_user
 from fairlead.core.lenient import scrub_text
 from fairlead.core.messages import ImageContent
 from fairlead.errors import ConfigError
@@ -30,7 +30,7 @@ def read_input() -> str:
 def one_prompt(words: list[str]) -> list[str]:
     """Join words that a person has written without quotes to one prompt. Files (`@name`) stay as they are.
 
-    If one of the prompts has a space in it, its writer knows quotes: then each is a prompt of its own.
+    If one of the words contains a space, the user has used quotes. Then each word is a separate prompt.
     """
     prompts = [word for word in words if not word.startswith("@")]
     if len(prompts) < 2 or any(len(prompt.split()) != 1 for prompt in prompts):
@@ -55,7 +55,7 @@ def read_prompts(piped: str, words: list[str], check: Check | None) -> tuple[str
 
 
 def _file(name: str, check: Check | None) -> tuple[str, ImageContent | None]:
-    path = Path(name).expanduser()
+    path = expand_user(name)
     try:
         mode = path.stat().st_mode
         if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):  # it might never end; a pipe ends when its writer closes it

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from fairlead.cli.console import complain, say
 from fairlead.cli.flags import UsageError
-from fairlead.config.home import Home
+from fairlead.config.home import Home, expand_user
 from fairlead.errors import ConfigError
 from fairlead.models.local.download import ProgressBar, fetch, megabytes
 from fairlead.models.local.gguf import read_gguf
@@ -42,7 +42,7 @@ def local(words: Sequence[str], program: Program) -> int:
     if not is_installed():
         raise ConfigError(NOT_INSTALLED)
     if file is not None:
-        read_gguf(Path(file).expanduser())  # before anything else starts
+        read_gguf(expand_user(file))  # before anything else starts
         return _start(["--model-file", file, *(["--model", f"local/{name}"] if name else []), *rest])
     name = _ready(home, name, may_download="--download" in flags)
     return _start(["--model", f"local/{name}", *rest])
@@ -123,17 +123,19 @@ def _asked(wanted: Download | None, folder: Path) -> Download:
         f"  {number}) {each.name}, {megabytes(each.size)} from {each.source}, {each.license}. {each.about}"
         for number, each in enumerate(offers, 1)
     ]
+    missing = "There are no weights on this machine." if wanted is None else "These weights are not on this machine."
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         names = " or ".join(f"--model {each.name}" for each in offers)
         raise ConfigError(
-            "\n".join(["There are no weights on this machine. These can be downloaded:", *lines])
-            + f"\nTo agree without a terminal: fairlead local {names} --download"
+            "\n".join([f"{missing} To download:", *lines]) + f"\nTo agree without a terminal: fairlead local {names} --download"
         )
-    complain("\n".join([f"There are no weights on this machine. These can be downloaded to {folder}:", *lines]))
+    complain("\n".join([f"{missing} To download to {folder}:", *lines]))
     choices = "/".join(str(number) for number in range(1, len(offers) + 1))
-    sys.stderr.write(f"Download which? [{choices}, or Enter for none] ")
+    sys.stderr.write("Download it? [y/N] " if wanted is not None else f"Download which? [{choices}, or Enter for none] ")
     sys.stderr.flush()
-    answer = sys.stdin.readline().strip()
+    answer = sys.stdin.readline().strip().lower()
+    if wanted is not None and answer in ("y", "yes"):
+        return wanted
     if answer.isdigit() and 1 <= int(answer) <= len(offers):
         return offers[int(answer) - 1]
     raise ConfigError("Nothing was downloaded.")

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairlead.cli.advice import nearest
 from fairlead.cli.console import complain, say
 from fairlead.cli.flags import UsageError
 from fairlead.cli.subcommands.table import command_named
@@ -17,6 +16,7 @@ from fairlead.config.home import Home
 from fairlead.config.process import run_in_thread
 from fairlead.errors import ConfigError, LoginFailed
 from fairlead.models.credentials import forget_stored, store_key, stored_providers
+from fairlead.models.model_patterns import nearest_name
 from fairlead.models.registry import Registry
 from fairlead.wire.dialects import Program
 
@@ -47,8 +47,9 @@ def login(words: Sequence[str], program: Program) -> int:
         return code
     known = [name for name, _ in registry.providers()]
     if provider not in known:
-        near = nearest(provider, known)
-        raise ConfigError(f"Unknown provider {provider!r}.{near} The providers are: {', '.join(known)}.")
+        near = nearest_name(provider, known)
+        hint = f" Did you mean {near}?" if near else ""
+        raise ConfigError(f"Unknown provider {provider!r}.{hint} The providers are: {', '.join(known)}.")
     key = _typed_key(provider)
     if not key:
         complain("Error: no key was given. Nothing has changed.")

@@ -57,8 +57,12 @@ def list_for_flag(argv: Sequence[str], arguments: Arguments, program: Program) -
         model for model in agent.registry.available() if all(word in f"{model.provider}/{model.id}".lower() for word in words)
     ]
     if not found:
-        hint = f" matches {search!r}" if search else " can be used: no provider has a key. Set one, such as ANTHROPIC_API_KEY"
-        complain(f"No model{hint}.")
+        if search:
+            complain(f"No model matches {search!r}.")
+        else:
+            complain(
+                "No provider has a key. Set one, such as ANTHROPIC_API_KEY; `fairlead models` also finds servers on this machine."
+            )
         return 1
     _print([_HEADINGS, *map(_row, found)])
     return 0
@@ -92,7 +96,7 @@ def _add_local_servers(agent: Agent) -> None:
     from fairlead.models.local.servers import find_servers
 
     for server in run(find_servers(os.environ)):
-        agent.registry.add_provider(server.name, server.entry())
+        agent.registry.unlisted.use_found(server)
 
 
 def _nothing(registry: Registry, search: str) -> str:

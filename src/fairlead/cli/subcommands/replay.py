@@ -13,6 +13,7 @@ from msgspec import Struct
 from fairlead.cli.console import complain, say
 from fairlead.cli.flags import UsageError
 from fairlead.cli.subcommands.table import command_named
+from fairlead.config.home import expand_user
 from fairlead.errors import ConfigError
 from fairlead.replay.recording import Recording, read_recording
 from fairlead.wire.dialects import DIALECTS, Dialect, Program
@@ -40,7 +41,7 @@ def replay(words: Sequence[str], program: Program) -> int:
 
 def replay_to_host(file: str, speed: str | None, dialect: Dialect) -> NoReturn:
     """Play the recording that `FAIRLEAD_REPLAY` names to a host that expects `dialect`. Raises ConfigError."""
-    recording = _read(Path(file).expanduser())
+    recording = _read(expand_user(file))
     if recording.header.dialect != dialect.name:
         raise ConfigError(f"{file} was recorded in the dialect {recording.header.dialect}, and the host expects {dialect.name}.")
     _play(recording, _Words(recording.path, _speed("FAIRLEAD_REPLAY_SPEED", speed) if speed else 1.0))
@@ -70,7 +71,7 @@ def _parse(words: Sequence[str]) -> _Words:
             names.append(f"{word}{'=' if has_value else ''}{value}")
     if len(names) != 1 or names[0].startswith("-"):
         raise command_named("replay").usage_error()
-    options.file = Path(names[0]).expanduser()
+    options.file = expand_user(names[0])
     return options
 
 

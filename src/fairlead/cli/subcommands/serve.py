@@ -13,6 +13,7 @@ from fairlead.cli.console import complain, configure_logging, say
 from fairlead.cli.flags import Arguments, UsageError, parse, unknown_flag
 from fairlead.cli.subcommands.subcommand import Options, Subcommand
 from fairlead.cli.subcommands.table import find
+from fairlead.config.home import expand_user
 from fairlead.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def serve(words: Sequence[str], program: Program) -> int:
     users = options.text("users")
     if options.has("db") and users is not None:
         raise command.usage_error("--db serves all jobs to every client, so it does not go together with --users.")
-    tokens = {OWNER: digest(_token(home))} if users is None else load_users(Path(users).expanduser().absolute())
+    tokens = {OWNER: digest(_token(home))} if users is None else load_users(expand_user(users).absolute())
     gc.enable()
     use_one_heap()
     work = _serve(_server_options(command, options), tokens, arguments, program, root, home, options.text("db"))
@@ -101,10 +102,10 @@ def _check(command: Subcommand, arguments: Arguments) -> None:
 
 def _enter(root: str | None, cwd: str | None) -> Path | None:
     """Change to the working directory, and return the root. Raises ConfigError."""
-    found = None if root is None else Path(root).expanduser().absolute()
+    found = None if root is None else expand_user(root).absolute()
     if found is not None and not os.path.isdir(found):
         raise ConfigError(f"--root {root}: there is no such directory.")
-    target = Path(cwd).expanduser() if cwd is not None else found
+    target = expand_user(cwd) if cwd is not None else found
     if target is not None and (cwd is not None or not Path.cwd().resolve().is_relative_to(target.resolve())):
         try:
             os.chdir(target)
@@ -129,7 +130,7 @@ def _server_options(command: Subcommand, options: Options) -> ServerOptions:
 
     def path(name: str) -> Path | None:
         text = options.text(name)
-        return None if text is None else Path(text).expanduser().absolute()
+        return None if text is None else expand_user(text).absolute()
 
     defaults, limits = ServerOptions(), HubLimits()
     return ServerOptions(
@@ -259,7 +260,7 @@ def _add_user(command: Subcommand, options: Options) -> int:
     users, name = options.text("users"), options.text("add_user")
     if users is None or name is None:
         raise command.usage_error("--add-user needs --users FILE.")
-    path = Path(users).expanduser().absolute()
+    path = expand_user(users).absolute()
     token = add_user(path, name)
     say(f"{name} can log in with this token. It is not shown again:")
     say(f"  {token}")

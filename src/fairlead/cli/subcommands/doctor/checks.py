@@ -43,6 +43,8 @@ _PACKAGE_MANAGERS = {
     "apk": "sudo apk add {}",
     "brew": "brew install {}",
 }
+#: What a warning about a file says if nothing in it could be read.
+_NOT_JSON = "not valid JSON"
 _PROMPT = "Reply with the word OK and nothing else."
 
 
@@ -102,10 +104,12 @@ def _settings(home: Home) -> Iterator[Finding]:
     cwd = Path.cwd()
     _, warnings = load_settings(home, cwd)
     read = [path for _, path in home.settings_files(cwd) if os.path.exists(path)]
-    names = ", ".join(map(str, read)) or "no settings.json, so all settings have their defaults"
-    yield Finding("Home", "settings", "ok" if read else "off", names)
+    usable = [str(path) for path in read if not any(text.startswith(f"{path}: ") and _NOT_JSON in text for text in warnings)]
+    if not read or usable:
+        names = ", ".join(usable) or "no settings.json, so all settings have their defaults"
+        yield Finding("Home", "settings", "ok" if read else "off", names)
     for warning in warnings:
-        yield Finding("Home", "settings", "warn", warning, "`fairlead schema settings` describes every key")
+        yield Finding("Home", "settings", "warn", warning, _fix_of_file(warning, "settings"))
 
 
 def _agent(arguments: Arguments, program: Program) -> Agent:
@@ -143,7 +147,14 @@ def _keys(agent: Agent) -> Iterator[Finding]:
     if not found:
         yield Finding("Keys", "keys", "off", "no provider has a key", "fairlead login anthropic (or openai, google, ...)")
     for warning in registry.warnings:
-        yield Finding("Keys", "configuration", "warn", warning, "`fairlead schema models` describes models.json")
+        yield Finding("Keys", "configuration", "warn", warning, _fix_of_file(warning, "models"))
+
+
+def _fix_of_file(warning: str, schema: str) -> str:
+    """Return what to do about a warning about settings.json or models.json."""
+    if _NOT_JSON in warning:
+        return f"correct {warning.partition(': ')[0]}; until then, nothing in it applies"
+    return f"`fairlead schema {schema}` describes every key of {schema}.json"
 
 
 async def _models(agent: Agent, patience: float | None) -> AsyncIterator[Finding]:
@@ -161,9 +172,10 @@ async def _models(agent: Agent, patience: float | None) -> AsyncIterator[Finding
         yield Finding("Models", "servers", "off", "no model server runs on this machine")
     usable = len(agent.registry.available())
     if choice.model is None:
-        yield Finding(
-            "Models", "model", "fail", choice.why, "fairlead login anthropic, or start a model server such as `ollama serve`"
+        fix = (
+            "fairlead login anthropic, or start a model server such as `ollama serve`, or run a small model with `fairlead local`"
         )
+        yield Finding("Models", "model", "fail", choice.why, fix)
         return
     yield Finding("Models", "model", "ok", f"{choice.why} `fairlead models` lists {_count(usable)}.")
     if patience is not None:
@@ -204,7 +216,10 @@ async def _round_trip(agent: Agent, patience: float) -> Finding:
     if error is not None:
         text = f"{name} did not answer: {' '.join(message_of(error).split())}"
         key = about_key(agent, model.provider)
-        fix = key if is_refusal_of_key(error) else f"see whether {model.base_url} can be reached. {key}"
+        if not is_refusal_of_key(error):
+            listed = "" if agent.registry.unlisted.takes_no_login(model.provider) else f" {key}"
+            key = f"see whether {model.base_url} can be reached.{listed}"
+        fix = key
         return Finding("Models", "live", "fail", text, fix)
     seconds = time.monotonic() - began
     begun = "" if first is None else f", its first words after {first:.1f} s"

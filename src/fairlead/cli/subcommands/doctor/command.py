@@ -79,8 +79,8 @@ def _summarise(found: Sequence[Finding]) -> None:
     todo = sorted((finding for finding in found if finding.fix), key=lambda finding: order.index(finding.status))
     for status, findings in groupby(todo, key=lambda finding: finding.status):
         say(f"\n{titles[status]}")
-        for finding in findings:
-            say(f"  {finding.name}: {finding.fix}")
+        for line in dict.fromkeys(f"  {finding.name}: {finding.fix}" for finding in findings):
+            say(line)
     failures = sum(finding.status == "fail" for finding in found)
     say("\nEverything works." if not failures else f"\n{failures} problem{'' if failures == 1 else 's'}.")
 
