@@ -27,7 +27,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"which entries to run: {', '.join(known)}")
     parser.add_argument("--seed", type=int, default=1, help="what the random choices depend on")
     parser.add_argument("--short", action="store_true", help="do a small part of the work, in a few seconds each")
-    parser.add_argument("--minutes", type=float, help="how long each entry works that has no natural end")
+    parser.add_argument("--minutes", type=float, help="how long fuzzing and the soak work, each, instead of their usual amount")
     parser.add_argument("--write", action="store_true", help="store the figures, and write them into docs/reliability.md")
     options = parser.parse_args()
     if unknown := set(options.names) - set(known):

@@ -47,7 +47,7 @@ class Options:
     Attributes:
         seed: What random choices depend on.
         short: Whether to do a small part of the work, in a few seconds.
-        minutes: How long entries without a natural end work, each; None for their usual time.
+        minutes: How long each entry works that repeats its work; None for its usual amount of work.
     """
 
     seed: int = 1
@@ -58,12 +58,13 @@ class Options:
         """Return one of two amounts of work."""
         return short if self.short else long
 
-    def deadline(self, usual: float) -> Callable[[], bool]:
-        """Return a function that says whether the time is over: `minutes` if given, else `usual` minutes. Never if short."""
-        if self.short:
-            return lambda: False
-        end = time.monotonic() + 60 * (usual if self.minutes is None else self.minutes)
-        return lambda: time.monotonic() > end
+    def enough(self, short: int, long: int) -> Callable[[int], bool]:
+        """Return a function that says whether so much work is enough: one of two amounts, or what fits into the minutes."""
+        if self.short or self.minutes is None:
+            amount = self.choose(short, long)
+            return lambda done: done >= amount
+        end = time.monotonic() + 60 * self.minutes
+        return lambda _: time.monotonic() > end
 
 
 @dataclass

@@ -253,7 +253,7 @@ def growth() -> None:
 
 
 def run(options: Options) -> Figures:
-    figures = run_cases(options, checks(), count=400, minutes=5)
+    figures = run_cases(options, checks(), short=3_200, long=2_000_000)
     if not options.short:
         try:
             growth()

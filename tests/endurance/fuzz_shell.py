@@ -267,13 +267,13 @@ def growth() -> None:
 
 def run(options: Options) -> Figures:
     source = random.Random(options.seed)
-    is_over = options.deadline(5)
+    is_enough = options.enough(4 * 2 * BATCH, 1_000_000)
     figures: Counter[str] = Counter()
     problems: list[str] = []
     with tempfile.TemporaryDirectory(prefix="fairlead-shell-") as folder:
         judge = Judge(Path(folder))
         rounds = 0
-        while rounds < 4 if options.short else not is_over():
+        while not is_enough(figures["lines"]):
             rounds += 1
             problems += check_hostile(judge, source, figures) + check_plain(judge, source, figures)
             if len(problems) > 5:

@@ -318,7 +318,7 @@ def growth() -> None:
 
 
 def run(options: Options) -> Figures:
-    figures = run_cases(options, checks(), count=250, minutes=5)
+    figures = run_cases(options, checks(), short=2_000, long=1_000_000)
     if not options.short:
         try:
             growth()

@@ -7,10 +7,15 @@ also as values: a field is missing, has the value of another, or one that does n
 from __future__ import annotations
 
 import json
+import os
 import random
+import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from tests.endurance.entries import Figures, Options
@@ -155,14 +160,26 @@ class Mutator:
         return value
 
     def chunks(self, data: bytes) -> Iterator[bytes]:
-        """Cut data anywhere, also between the bytes of one character, and into single bytes."""
+        """Cut data anywhere, also between the bytes of one character: in a few places, or rarely into pieces of a few bytes."""
         choice = self.random
+        if len(data) > 400 and choice.random() < 0.85:
+            places = sorted(choice.randrange(len(data)) for _ in range(choice.randrange(1, 24)))
+            yield from (data[at:end] for at, end in pairwise((0, *places, len(data))) if at < end)
+            return
         size = choice.choice((1, 2, 3, 7, 64, 1_000))
         at = 0
         while at < len(data):
             end = at + (size if choice.random() < 0.5 else choice.randrange(1, 2 * size + 1))
             yield data[at:end]
             at = end
+
+
+@contextmanager
+def scratch(name: str) -> Generator[Path]:
+    """Give a directory for files that checks write: in memory where the system has a place for it, since a disk is slow."""
+    memory = "/dev/shm"
+    with tempfile.TemporaryDirectory(prefix=f"fairlead-{name}-", dir=memory if os.access(memory, os.W_OK) else None) as folder:
+        yield Path(folder)
 
 
 def encoded(value: Any, source: random.Random) -> bytes:
@@ -197,22 +214,22 @@ def _refused(name: str) -> Any:
 
 
 def run_cases(
-    options: Options, kinds: dict[str, Callable[[random.Random], object]], *, count: int, minutes: float, most: int = 5
+    options: Options, kinds: dict[str, Callable[[random.Random], object]], *, short: int, long: int, most: int = 5
 ) -> Figures:
-    """Run checks on random inputs: `count` of them if the options are short, else as many as fit into the time.
+    """Run checks on random inputs, as many as the options say.
 
     Args:
         options: the seed, and how long.
         kinds: the checks by name. Each makes one input from a source of random numbers and raises if a promise does not hold.
-        count: how many inputs in the short form.
-        minutes: how long the long form takes if the options do not say.
+        short: how many inputs in the short form.
+        long: how many inputs in the long form, unless the options say how long it takes.
         most: the number of problems after which a check is not run again.
     """
-    is_over = options.deadline(minutes)
+    is_enough = options.enough(short, long)
     done = dict.fromkeys(kinds, 0)
     problems: dict[str, list[str]] = {name: [] for name in kinds}
     number = 0
-    while number < count if options.short else not is_over():
+    while not is_enough(number * len(kinds)):
         for name, check in kinds.items():
             if len(problems[name]) >= most:
                 continue

@@ -26,6 +26,7 @@ from typing import Any
 from urllib.parse import quote
 
 from tests.endurance.entries import Figures, Options
+from tests.endurance.secrets_programs import EXTENSION, MCP_SERVER, MCP_TOOLS
 from tests.endurance.slow_parts import an_answer, beginning, ending, event
 from tests.support.surroundings import FAIRLEAD
 
@@ -44,27 +45,6 @@ SECRETS = {
 #: What the model's program prints. It sees the environment of the tools.
 _COMMAND = "env; env >&2; export -p"
 
-_MCP_SERVER = """
-import json, os, sys
-open(sys.argv[1], "w").write(json.dumps(dict(os.environ)))
-for line in sys.stdin:
-    message = json.loads(line)
-    if "id" in message:
-        error = {"code": -32000, "message": "not with " + os.environ.get("MCP_TOKEN", "")}
-        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error}), flush=True)
-"""
-
-
-#: Extensions see all variables, but their failures are shown to the host.
-_EXTENSION = """
-import os
-
-def setup(fl):
-    @fl.on("context_with_system")
-    def fail(event):
-        raise RuntimeError("cannot use " + os.environ["NAMED_KEY"] + " nor " + os.environ["ANTHROPIC_API_KEY"])
-"""
-
 
 class _Quoting(BaseHTTPRequestHandler):
     """A provider that quotes every header and the address of its requests, each time in another way."""
@@ -73,10 +53,14 @@ class _Quoting(BaseHTTPRequestHandler):
     numbers: Any = None
 
     def do_POST(self) -> None:
-        self.rfile.read(int(self.headers.get("content-length", 0)))
+        body = self.rfile.read(int(self.headers.get("content-length", 0)))
         quoted = f"{self.path} {dict(self.headers)}" + "".join(f" {_decoded(value)}" for value in self.headers.values())
         number = next(self.numbers) % 8
-        if number == 0:
+        if asked := re.search(rb"quote it in an? (result|error)", body):
+            done = b"tool_result" in body
+            answer = b"".join(an_answer("well done")) if done else _call("mcp__tools__quote", how=asked[1].decode())
+            self._say(200, "text/event-stream", answer)
+        elif number == 0:
             self._say(401, "application/json", json.dumps({"error": {"message": f"bad: {quoted}"}}).encode())
         elif number == 1:
             self._say(500, "text/html", f"<pre>{quoted}</pre>".encode())
@@ -88,11 +72,7 @@ class _Quoting(BaseHTTPRequestHandler):
         elif number == 4:
             self._say(200, "text/event-stream", b"what? " + quoted.encode())
         elif number == 5:
-            call: dict[str, Any] = {"type": "tool_use", "id": "c1", "name": "bash", "input": {}}
-            arguments = json.dumps(json.dumps({"command": _COMMAND})).encode()
-            delta = b'{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":%b}}' % arguments
-            data = beginning(call) + b"event: content_block_delta\ndata: " + delta + b"\n\n" + ending("tool_use")
-            self._say(200, "text/event-stream", data)
+            self._say(200, "text/event-stream", _call("bash", command=_COMMAND))
         else:
             self._say(200, "text/event-stream", b"".join(an_answer("well done")))
 
@@ -114,6 +94,14 @@ def _decoded(value: str) -> str:
         return base64.b64decode(value.removeprefix("Basic "), validate=True).decode()
     except ValueError:
         return ""
+
+
+def _call(name: str, **arguments: str) -> bytes:
+    """Return the answer of a model that calls a tool."""
+    call: dict[str, Any] = {"type": "tool_use", "id": "c1", "name": name, "input": {}}
+    written = json.dumps(json.dumps(arguments)).encode()
+    delta = b'{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":%b}}' % written
+    return beginning(call) + b"event: content_block_delta\ndata: " + delta + b"\n\n" + ending("tool_use")
 
 
 @contextmanager
@@ -190,13 +178,16 @@ class Scene:
             },
         }
         server = self._root / "server.py"
-        server.write_text(_MCP_SERVER)
+        server.write_text(MCP_SERVER)
+        tools = self._root / "tools.py"
+        tools.write_text(MCP_TOOLS)
         mcp = {
             "program": {
                 "command": sys.executable,
                 "args": [str(server), str(self._mcp_environment)],
                 "env": {"MCP_TOKEN": SECRETS["mcp-env"]},
             },
+            "tools": {"command": sys.executable, "args": [str(tools)], "env": {"MCP_TOKEN": SECRETS["mcp-env"]}},
             "remote": {"url": f"http://127.0.0.1:{port}/mcp", "headers": {"Authorization": f"Bearer {SECRETS['mcp-header']}"}},
         }
         for name, content in (
@@ -207,7 +198,7 @@ class Scene:
         ):
             (self.home / name).write_text(json.dumps(content))
         (self.home / "extensions").mkdir()
-        (self.home / "extensions" / "failing.py").write_text(_EXTENSION)
+        (self.home / "extensions" / "failing.py").write_text(EXTENSION)
         (self.home / "serve.token").write_text(SECRETS["serve-token"] + "\n")
         (self.home / "serve.token").chmod(0o600)
 
@@ -216,8 +207,27 @@ class Scene:
         done = subprocess.run(
             [FAIRLEAD, *words], env=self.env, cwd=self.cwd, input=said, capture_output=True, timeout=seconds, check=False
         )
-        self.written[f"{name}: stdout"] = done.stdout.decode("utf-8", "replace")
-        self.written[f"{name}: stderr"] = done.stderr.decode("utf-8", "replace")
+        self._keep(name, done.stdout, done.stderr)
+
+    def talk(self, name: str, *words: str, prompts: Sequence[bytes], said: bytes) -> None:
+        """Run the command as a host that waits until each of its prompts has ended, then says the rest. Keep what it writes."""
+        pipe = subprocess.PIPE
+        with subprocess.Popen([FAIRLEAD, *words], env=self.env, cwd=self.cwd, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+            assert process.stdin is not None and process.stdout is not None
+            lines: list[bytes] = []
+            for prompt in prompts:
+                process.stdin.write(prompt)
+                process.stdin.flush()
+                while (line := process.stdout.readline()) and b'"type":"agent_end"' not in line:
+                    lines.append(line)
+                lines.append(line)
+                assert line, f"{name}: no end of a prompt"
+            rest, errors = process.communicate(said, timeout=120)
+        self._keep(name, b"".join(lines) + rest, errors)
+
+    def _keep(self, name: str, out: bytes, errors: bytes) -> None:
+        self.written[f"{name}: stdout"] = out.decode("utf-8", "replace")
+        self.written[f"{name}: stderr"] = errors.decode("utf-8", "replace")
 
     def add_files(self) -> None:
         """Keep what is in the files that fairlead has written, and what the MCP server was given."""
@@ -250,16 +260,21 @@ def _hosts(scene: Scene, turns: int) -> None:
     get_available_thinking_levels get_entries get_tree get_fork_messages""".split()
     for model in ("named/m", "literal/m", "stored/m", "by-variable/m", "anthropic/claude-sonnet-4-5"):
         name = model.partition("/")[0]
-        lines: list[dict[str, Any]] = [{"id": f"p{n}", "type": "prompt", "message": f"go {n}"} for n in range(1)]
-        lines += [{"type": "bash", "command": _COMMAND, "id": "b"}, *({"id": each, "type": each} for each in getters)]
+        prompts = [
+            json.dumps({"id": f"p{n}", "type": "prompt", "message": f"go {n}"}).encode() + b"\n" for n in range(turns // 4)
+        ]
+        lines = [{"type": "bash", "command": _COMMAND, "id": "b"}, *({"id": each, "type": each} for each in getters)]
         lines += [{"id": "x", "type": "export_html"}, {"id": "n", "type": "set_model", "provider": "no", "modelId": "such"}]
         said = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
         record = ["--record", str(scene.cwd / f"{name}.recording"), "--record-overwrite"]
         for dialect in ("pi", "omp"):
-            scene.run(f"rpc {dialect} {model}", "--mode", "rpc", "--dialect", dialect, "--model", model, *record, said=said)
+            words = ("--mode", "rpc", "--dialect", dialect, "--model", model, *record)
+            scene.talk(f"rpc {dialect} {model}", *words, prompts=prompts, said=said)
     for turn in range(turns):
         model = ("named/m", "anthropic/claude-sonnet-4-5")[turn % 2]
         scene.run(f"print {turn}", "-p", "go", "--model", model, "--output-format", ("text", "json", "stream-json")[turn % 3])
+    for how in ("a result", "an error"):
+        scene.run(f"tool, {how}", "-p", f"quote it in {how}", "--model", "named/m", "--output-format", "stream-json")
     scene.run("flag", "-p", "go", "--model", "literal/m", "--api-key", SECRETS["flag-key"])
     cwd = str(scene.cwd)
     started: list[tuple[str, dict[str, Any]]] = [("initialize", {"protocolVersion": 1})]
@@ -367,6 +382,12 @@ def run(options: Options) -> Figures:
     figures.done |= {"KiB searched": size >> 10, "redactions": redactions}
     if not any("PWD=" in text for text in scene.written.values()):
         figures.problems.append("the model's program has not run")
+    for how in ("a result", "an error"):
+        if "not with [redacted]" not in scene.written[f"tool, {how}: stdout"].partition("tool_execution_end")[2]:
+            figures.problems.append(f"no tool of an MCP server has failed with {how}")
+    failed = sum('"stopReason":"error"' in text for name, text in scene.written.items() if name.startswith("rpc"))
+    if failed < 5:
+        figures.problems.append(f"only {failed} hosts have seen an error of the provider")
     if redactions < 20:
         figures.problems.append(f"the provider's errors have been seen only {redactions} times: {list(scene.written)}")
     return figures

@@ -1,6 +1,7 @@
 """Uses 100 sessions in one process for 20 minutes: prompts with tools, aborts, compactions, sessions closed and opened again.
 
-Memory, descriptors, threads and tasks of that process must stay flat. The first half warms the process up: caches fill, and the
+Memory, descriptors, threads and tasks of that process must stay flat, and what its sessions held must be free when all of them
+have been closed. The first half warms the process up: caches fill, and the
 allocator keeps what it once needed. The straight line through the samples of the second half shows whether anything grows.
 """
 
@@ -32,6 +33,8 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 MOST_GROWTH = {"memory": 6.0, "descriptors": 3.0, "threads": 1.0, "tasks": 1.0}
 #: The same for a short run, whose sessions are still becoming longer.
 MOST_GROWTH_AT_FIRST = {"memory": 16.0, "descriptors": 8.0, "threads": 4.0, "tasks": 4.0}
+#: How much more there may be after all sessions have been closed than before the first one was opened. Threads wait for work.
+MOST_LEFT = {"descriptors": 6, "tasks": 0}
 #: The settings of the user: little is kept in a compaction, and retries do not wait.
 SETTINGS = {"compaction": {"keepRecentTokens": 100}, "retry": {"baseDelayMs": 1}}
 
@@ -40,7 +43,7 @@ Sample = dict[str, Any]
 
 def run(options: Options) -> Figures:
     seconds = 20.0 if options.short else 60 * (20 if options.minutes is None else options.minutes)
-    samples = soak(options.choose(10, 100), seconds, options.choose(16, 120), options.seed)
+    before, *samples, after = soak(options.choose(10, 100), seconds, options.choose(16, 120), options.seed)
     later = samples[len(samples) // 2 :]
     growth = {name: slope(later, name) * len(later) for name in MOST_GROWTH}
     work = samples[-1]["work"]
@@ -60,11 +63,17 @@ def run(options: Options) -> Figures:
     problems = [
         f"{name} grew by {growth[name]:.1f}: {values(later, name)}" for name, most in allowed.items() if growth[name] > most
     ]
+    for name, most in MOST_LEFT.items():
+        if after[name] - before[name] > most:
+            problems.append(f"{name} of closed sessions are left: {before[name]} before them, {after[name]} after them")
     return Figures(done, problems)
 
 
 def soak(sessions: int, seconds: float, samples: int, seed: int) -> list[Sample]:
-    """Run the worker at a low priority and return its samples. Raises AssertionError if it fails."""
+    """Run the worker at a low priority and return its samples: without any session, of sessions in use, and after all are closed.
+
+    Raises AssertionError if it fails.
+    """
     logging.getLogger("asyncio").setLevel(logging.ERROR)  # it warns of each client that leaves in the middle of an answer
     with tempfile.TemporaryDirectory(prefix="fairlead-soak-") as folder:
         root = Path(folder)

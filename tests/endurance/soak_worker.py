@@ -124,7 +124,9 @@ async def main(root: Path, url: str, sessions: int, seconds: float, samples: int
     began = time.monotonic()
     soak = Soak(root, url, began + seconds, random.Random(seed))
     soak.may_begin.set()
+    soak.at_rest.set()
     (root / "sessions").mkdir()
+    await soak.sample(began)
     users = [asyncio.create_task(soak.use(number)) for number in range(sessions)]
     pause = seconds / samples
     for number in range(1, samples + 1):
@@ -133,6 +135,7 @@ async def main(root: Path, url: str, sessions: int, seconds: float, samples: int
             break
         await soak.sample(began)
     await asyncio.gather(*users)
+    await soak.sample(began)
 
 
 if __name__ == "__main__":
