@@ -3,6 +3,7 @@
 # empty home. Prints how long each took and how much it put on the disk. Only the settings of pip and of proxies are kept.
 #
 #     scripts/fresh_clone.sh [TARGET OF pytest...]
+#     scripts/fresh_clone.sh --only-run    without `make test`
 set -eu
 cd "$(dirname "$0")/.."
 source=$PWD
@@ -32,4 +33,4 @@ measure() {
 }
 
 measure make run
-measure make test "ARGS=-q $*"
+[ "$1" = --only-run ] || measure make test "ARGS=-q $*"

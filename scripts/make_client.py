@@ -74,7 +74,7 @@ HOMES = {
     "fairlead.core.model": ["Model", "ThinkingLevel"],
     "fairlead.core.queues": ["InterruptMode", "QueueMode"],
     "fairlead.core.events": ["CompactionResult"],
-    "fairlead.protocol.http.objects": ["Approval", "RequestId"],
+    "fairlead.protocol.http.objects": ["Approval", "RequestId", "SessionName"],
 }
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 import ast
 import io
 import sys
+import textwrap
 import tokenize
 import tomllib
 from collections.abc import Iterable, Iterator
@@ -56,7 +57,8 @@ CHECKS = {
 WIDTH = 100
 MARKER = "prose: verbatim"
 FENCE = regex.compile(r"^ *(```+|~~~+).*?^ *\1 *$", regex.MULTILINE | regex.DOTALL)
-INDENTED = regex.compile(r"^ {4,}(?=[^\s*\d-]).*$", regex.MULTILINE)
+# Code in a docstring: indented lines after an empty one. Those under a heading such as `Args:` are text.
+INDENTED = regex.compile(r"(?<=\n[^\S\n]*\n)(?: {4,}(?=[^\s*\d-]).*(?:\n|$)|[^\S\n]*\n(?= {4,}))+", regex.MULTILINE)
 CODE = regex.compile(r"(`+)[^`](?:[^`]|\n(?!\n))*?\1")
 TARGET = regex.compile(r"(?<=\])\([^)\s]*\)")
 COMMENT = regex.compile(r"<!--.*?-->", regex.DOTALL)
@@ -156,10 +158,16 @@ def python_prose(source: str) -> Prose:
         last = node.end_lineno or node.lineno
         verbatim = any(MARKER in line for line in lines[node.lineno - 1 : last])
         if not verbatim and (documents or len(WORD.findall(text)) >= WORDS_OF_A_SENTENCE):
-            prose.add(INDENTED.sub(blank, text) if documents else text, node.lineno, last)
+            prose.add(INDENTED.sub(blank, dedented(text)) if documents else text, node.lineno, last)
     for number, block in comments(source):
         prose.add(block, number)
     return prose
+
+
+def dedented(text: str) -> str:
+    """A docstring without the indentation that its lines after the first one share."""
+    first, *others = text.split("\n")
+    return "\n".join([first, *textwrap.dedent("\n".join(others)).split("\n")])
 
 
 def strings(tree: ast.AST) -> Iterator[tuple[ast.expr, str, bool]]:

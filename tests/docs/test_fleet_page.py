@@ -15,7 +15,12 @@ ROWS = [
     if line.startswith("|") and not line.startswith(("|---", "| what |"))
 ]
 SYSTEM = ROOT / "tests" / "system"
-FILES = [*(ROOT / "tests" / "jobs").glob("test_*.py"), *SYSTEM.glob("test_fleet_*.py"), *SYSTEM.glob("test_front_end*.py")]
+FILES = [
+    *(ROOT / "tests" / "jobs").glob("test_*.py"),
+    *(ROOT / "tests" / "session").glob("test_resuming_*.py"),
+    *SYSTEM.glob("test_fleet_*.py"),
+    *SYSTEM.glob("test_front_end*.py"),
+]
 TESTS = {name for path in FILES for name in re.findall(r"^(?:async )?def (test_\w+)", path.read_text(), re.MULTILINE)}
 
 

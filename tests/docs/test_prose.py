@@ -63,6 +63,19 @@ def test_docstrings_comments_and_messages_are_read_at_their_lines(tmp_path: Path
     ]
 
 
+def test_all_lines_of_an_indented_docstring_are_read_except_its_examples(tmp_path: Path) -> None:
+    module = tmp_path / "module.py"
+    module.write_text(
+        "def answer(name):\n"
+        '    """Answer.\n\n    Whoever asks gets an answer.\n\n'
+        '        nobody = "an example"\n\n        somebody = "its end"\n\n'
+        '    Args:\n        name: that of somebody.\n    """\n'
+    )
+    code, findings = lint(module)
+    assert code == 1
+    assert [finding.partition(" ->")[0] for finding in findings] == ["module.py:4: 'Whoever'", "module.py:11: 'somebody'"]
+
+
 def test_a_list_of_words_is_not_a_sentence(tmp_path: Path) -> None:
     module = tmp_path / "module.py"
     module.write_text('WORDS = "somebody nobody nobody".split()\n')
