@@ -20,9 +20,9 @@ test: $(READY) ## Run the tests that need only this checkout
 	$(BIN)/pytest -n auto $(ARGS)
 
 test-system: $(READY) peers ## Run the tests with real peers, terminals, browsers and databases
-	$(BIN)/pytest -m system -n auto --dist loadfile $(ARGS)
+	$(BIN)/pytest -m system -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist worksteal $(ARGS)
 
-test-model: $(READY) ## Let a small real model solve small tasks, beside pi (1.1 GB to download, up to an hour; not in CI)
+test-model: $(READY) ## Let a small real model solve small tasks, beside pi (1.1 GB to download, up to 25 minutes; not in CI)
 	$(BIN)/python -m bench.model_tasks $(ARGS)
 
 test-core-versions: ## Run tests/core and tests/wire on Python 3.12 and 3.13, where installed

@@ -52,6 +52,7 @@ def verdicts(medians: Medians) -> list[Verdict]:
     return [
         *_against_peer(medians),
         *_unchanged(medians),
+        *_alone(medians),
         *_gates(medians),
         *_limits(medians),
         *_rates(medians),
@@ -121,6 +122,14 @@ def _unchanged(medians: Medians) -> Iterator[Verdict]:
     if figures := medians.get("start-extended", {}).get(OWN):
         wall, plain = figures["wall"], figures["plain"]
         yield Verdict(f"{WORKS['start-extended'].title}: wall s, times that without", wall, None, wall / plain, 1.05)
+
+
+def _alone(medians: Medians) -> Iterator[Verdict]:
+    """A process that is alone on the machine costs no more than one among many. The limit allows for noise."""
+    if figures := medians.get("crowd", {}).get(OWN):
+        alone, among = figures["lone"], figures["piece"]
+        title = "150 pieces, 20 ms apart, in a process alone: CPU, times that of one among 20"
+        yield Verdict(title, alone, None, alone / among, 1.1)
 
 
 def _gates(medians: Medians) -> Iterator[Verdict]:

@@ -19,7 +19,7 @@ _UNITS = {
     **dict.fromkeys(("agent", "idle", "active"), "KiB"),
     **dict.fromkeys(("before", "opened", "kept"), "MiB"),
     **dict.fromkeys(("first_prompts", "last_prompts", "late", "latest"), "ms"),
-    "piece": "us",
+    **dict.fromkeys(("piece", "lone"), "us"),
     "share": "cores",
     **dict.fromkeys(("bytes", "updates"), "MB"),
 }

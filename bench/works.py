@@ -9,7 +9,7 @@ memory         MiB, the peak over the whole life of the process
 agent          KiB of Python objects that one more agent takes
 idle, active, worst: see bench/servers.py
 share, late, latest: see bench/company.py
-piece          microseconds of CPU for each piece
+piece          microseconds of CPU for each piece; `lone`: the same in a process that is alone, right before
 first_prompts, last_prompts: milliseconds of CPU for each of the first and of the last hundred prompts
 before, opened, kept: MiB before sessions are opened, while they are open, and more than before once they are closed
 searchers      seconds of CPU in the programs that an agent started to search
@@ -22,11 +22,14 @@ In the works of the clients, `cpu` and `memory` are those of the client, `server
 from __future__ import annotations
 
 import random
+import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Barrier
 from typing import Literal
 
 import msgspec
@@ -105,19 +108,33 @@ def stream(contestant: Contestant, pieces: int, delay_ms: int) -> Figures:
         return {"wall": wall, "first": first, "cpu": cpu, **written, "memory": agent.finish()}
 
 
-def lone(contestant: Contestant, pieces: int, delay_ms: int) -> Figures:
-    """Measure the CPU for each piece of an answer at the pace of a fast model, in a process that has answered once before."""
+def lone(contestant: Contestant, pieces: int, delay_ms: int, together: Barrier | None = None) -> Figures:
+    """Measure the CPU for each piece of an answer at the pace of a fast model, in a process that has answered once before.
+
+    The answer begins when all parties of `together` have come so far.
+    """
     script = [{"text": "ok"}, {"text": prose(pieces), "chunk": PIECE, "delayMs": delay_ms}]
     with running(contestant, script) as agent:
         ready(agent)
         agent.send(id="first", type="prompt", message="go")
         agent.wait_for(is_end, "agent_end", 60)
+        if together is not None:
+            together.wait(60)
         agent.wait_until_idle()
         before = agent.cpu_seconds()
         agent.send(id="second", type="prompt", message="go")
         agent.wait_for(is_end, "agent_end", 60)
         cpu = agent.cpu_seconds() - before
         return {"piece": cpu / pieces * 1e6, "memory": agent.finish()}
+
+
+def crowd(contestant: Contestant, processes: int, pieces: int, delay_ms: int) -> Figures:
+    """Measure the same in a number of processes at once, right after one that is alone."""
+    plain = lone(contestant, pieces, delay_ms)
+    together = Barrier(processes)
+    with ThreadPoolExecutor(processes) as threads:
+        found = [threads.submit(lone, contestant, pieces, delay_ms, together) for _ in range(processes)]
+    return {"piece": statistics.mean(each.result()["piece"] for each in found), "lone": plain["piece"]}
 
 
 def turns(contestant: Contestant, count: int, *, gate: bool = False) -> Figures:
@@ -191,6 +208,7 @@ WORKS = {
     "paced": Work("2,000 pieces, 1 ms apart", lambda who: stream(who, 2_000, 1), both_forms=True),
     "paced-long": Work("20,000 pieces, 1 ms apart", lambda who: stream(who, 20_000, 1), both_forms=True, slow=True),
     "lone": Work("150 pieces, 20 ms apart", lambda who: lone(who, 150, 20), both_forms=True),
+    "crowd": Work("20 processes at once, 150 pieces each, 20 ms apart", lambda who: crowd(who, 20, 150, 20), alone=True),
     "turns-20": Work("20 turns of one `bash true`", lambda who: turns(who, 20)),
     "turns-100": Work("100 turns of one `bash true`", lambda who: turns(who, 100)),
     "turns-200": Work("200 turns of one `bash true`", lambda who: turns(who, 200)),

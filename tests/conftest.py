@@ -7,6 +7,7 @@ import functools
 import inspect
 import signal
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,6 +29,13 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(OnceMore(config.option.once_more))
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not import modules without system tests if only those run: it would take longer than some of the tests."""
+    if config.option.markexpr != "system" or collection_path.suffix != ".py":
+        return None
+    return "mark.system" not in collection_path.read_text("utf-8") or None
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -20,7 +20,7 @@ from tests.support.stage import WAIT, bash, calls, says, stage
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 
-CONVERSATIONS = 40
+CONVERSATIONS = 26
 #: What happens so often that no hundred kills miss it.
 USUAL: Phases = {"starting", "accepting", "streaming", "tools", "command", "compacting", "stopping", "idle"}
 

@@ -208,7 +208,7 @@ from picable.exceptions import PiCommandError
 def show(value):
     print(dataclasses.asdict(value) if dataclasses.is_dataclass(value) else value)
 
-with PiClient() as client:
+with PiClient(startup_timeout=45) as client:
     events = client.subscribe_events()
     for text in ("Use the shell.", "Write and edit.", "Fail."):
         client.prompt(text)

@@ -24,7 +24,7 @@ from fairlead.session.history.reading import read_session
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 
-RUNS = 40
+RUNS = 16
 #: Workers of one run that are killed at most. The next one works in peace.
 MOST_KILLS = 12
 WORKER = Path(__file__).parent / "killed_worker.py"
