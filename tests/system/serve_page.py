@@ -39,6 +39,12 @@ class Page:
         self.tab.send("Page.navigate", url=self.url + path)
         self.tab.wait_for("Page.loadEventFired")
 
+    def reload(self) -> None:
+        """Load the page again, and wait until the old document is gone."""
+        self.tab.run("window.isOld = true")
+        self.tab.send("Page.reload")
+        self.until("!window.isOld && document.readyState === 'complete'")
+
     def until(self, condition: str) -> Any:
         """Wait until an expression is true, and return its value."""
         end = time.monotonic() + PATIENCE

@@ -25,8 +25,8 @@ def test_a_session_of_a_fleet_is_used_in_the_page(tab: Browser, tmp_path: Path) 
         page.say("Second?")
         page.until(f"({ANSWERS}).includes('Two.') && {IDLE}")
         page.until(FREE)
-        tab.run("location.reload()")
-        page.until(f"document.readyState === 'complete' && ({ANSWERS}).length === 2")
+        page.reload()
+        page.until(f"({ANSWERS}).length === 2")
         assert tab.run(SAID) == ["First?", "Second?"] and tab.run(ANSWERS) == ["One.", "Two."]
         assert not page.complaints()
 

@@ -141,9 +141,7 @@ def test_a_reload_in_the_middle_of_a_run_loses_nothing_and_repeats_nothing(tab: 
         page.say("count")
         page.until(f"{TEXT}.includes('w20.')")
         page.write("not sent yet")
-        tab.events.clear()
-        tab.send("Page.reload")
-        tab.wait_for("Page.loadEventFired")
+        page.reload()
         page.until(f"{TEXT}.includes('w20.') && !{IDLE}")
         assert tab.run("document.getElementById('message').value") == "not sent yet"
         page.provider.release()

@@ -87,7 +87,7 @@ def test_the_model_the_level_and_the_approvals_are_switched(tab: Browser, tmp_pa
         page.until(f"{TEXT}.includes('two') && {IDLE}")
         assert [each.body["model"] for each in page.provider.requests] == ["test-model", "other-model"]
         assert "thinking" in page.provider.requests[0].body and "thinking" not in page.provider.requests[1].body
-        tab.send("Page.reload")
+        page.reload()
         page.until("document.getElementById('model')?.value === 'test/other-model'")
         assert tab.run("document.getElementById('approval').value") == "deny"
         check(page, tmp_path / "settings.png")
@@ -127,7 +127,7 @@ def test_a_run_that_failed_is_resumed_by_keyboard(tab: Browser, tmp_path: Path) 
         assert tab.run(SAID) == ["go"]
         key(tab, "Escape")
         page.until(IDLE)
-        tab.send("Page.reload")
+        page.reload()
         page.until("document.readyState === 'complete' && !!document.documentElement.dataset.ready")
         assert not tab.run("document.getElementById('resume').checkVisibility()")  # what a user stops has ended
         assert not page.complaints()
@@ -170,9 +170,7 @@ def test_todos_and_sub_agents_are_shown_and_survive_a_reload(tab: Browser, tmp_p
             page.until("document.getElementById('subagents').innerText.includes('look at part 2')")
             page.until("document.getElementById('widgets').textContent.includes('▸ Build it')")
             check(page, tmp_path / "subagents.png")
-            tab.events.clear()
-            tab.send("Page.reload")
-            tab.wait_for("Page.loadEventFired")
+            page.reload()
         page.until("document.querySelectorAll('#subagents li').length === 2")
         page.provider.release()
         page.until(f"{TEXT}.includes('All done') && {IDLE}")
