@@ -99,3 +99,18 @@ async def test_tools_of_a_server_are_found_and_called_by_others(tmp_path: Path) 
         assert it.errors == []
     namespace = {"name": "mcp__docs", "aliases": ["docs"]}
     assert notes(tmp_path) == [True, [["content"], "string"], [{"readOnlyHint": True}, namespace, False]]
+
+
+async def test_a_tool_asks_the_provider_to_enforce_its_schema(tmp_path: Path) -> None:
+    body = """
+  const tool = (name, constrainedSampling) => pi.registerTool({ name, constrainedSampling, description: name,
+    parameters: Type.Object({}), execute: async () => ({ content: [], details: {} }) });
+  tool("preferred", { type: "json_schema", strict: "prefer" });
+  tool("required", { type: "json_schema", strict: "require" });
+  tool("plain", false);
+  tool("grammatical", { type: "grammar", variants: { openai_lark: "start: /a/" } });
+"""
+    async with scripted(tmp_path, body, turns=[Turn(text="ok")]) as it:
+        await it.agent.ask("hi")
+        told = {tool.name: tool.strict for tool in it.model.requests[0].tools}
+        assert told.items() >= {"preferred": "prefer", "required": "require", "plain": None, "grammatical": None}.items()

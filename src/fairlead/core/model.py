@@ -96,12 +96,17 @@ class Model(Struct, rename="camel", omit_defaults=True, frozen=True):
         return usage
 
 
+#: Whether the provider should keep the arguments of calls to the schema of the tool: if it can, or else the request fails.
+Strictness: TypeAlias = Literal["prefer", "require"]
+
+
 class ToolSpec(Struct, frozen=True):
     """A tool as the model sees it."""
 
     name: str
     description: str
     parameters: dict[str, Any]
+    strict: Strictness | None = None
 
 
 class Interceptor(Protocol):

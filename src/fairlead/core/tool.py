@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from fairlead.core.approval import FileChange, ToolKind
 from fairlead.core.messages import TextContent, ToolCall, Usage, UserBlock
-from fairlead.core.model import ToolSpec
+from fairlead.core.model import Strictness, ToolSpec
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import ToolError
 
@@ -229,10 +229,12 @@ class Tool(Struct, frozen=True):
     annotations: dict[str, bool] | None = None
     #: The group of tools that it belongs to, such as those of an MCP server: its `name` and its `aliases`.
     namespace: dict[str, Any] | None = None
+    #: Asks the provider to keep the arguments of calls to `parameters`; None: the model may break the schema.
+    strict: Strictness | None = None
     _check: list[Any] = []
 
     def spec(self) -> ToolSpec:
-        return ToolSpec(self.name, self.description, self.parameters)
+        return ToolSpec(self.name, self.description, self.parameters, self.strict)
 
     def call_title(self, arguments: Mapping[str, Any]) -> str:
         """Return one line for people about a call, of limited length. The arguments may be unchecked or incomplete."""

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from fairlead.core.calls.nested import NestedResult
 from fairlead.core.messages import TextContent, Usage, UserBlock
+from fairlead.core.model import Strictness
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import Exposure, Tool, ToolContext, ToolResult, as_structured
 from fairlead.errors import ConfigError, ToolError
@@ -55,6 +56,7 @@ def remote_tool(remote: RemoteExtensions, extension: Extension, number: int, giv
         sequential=given.get("executionMode") == "sequential",
         exposure=_SEARCHED.get(str(given.get("exposure")), "direct"),
         timeout=None,
+        strict=_strictness(given.get("constrainedSampling")),
     )
     try:
         tool.check_schema()
@@ -64,6 +66,13 @@ def remote_tool(remote: RemoteExtensions, extension: Extension, number: int, giv
         # The extension converts the arguments when the tool runs. They are checked after that.
         tool = replace(tool, run=_PreparingRunner(remote, number, tool), _check=[_AcceptsAll()])
     return tool, given.get("exposure") in _DECLARED and given.get("defaultActive") is not False
+
+
+def _strictness(sampling: Any) -> Strictness | None:
+    """Return what `constrainedSampling` of a tool asks for. Grammars, which only some models of OpenAI take, are ignored."""
+    asked: dict[str, Any] = object_or_empty(sampling)
+    wanted = asked.get("strict") if asked.get("type") == "json_schema" else None
+    return wanted if wanted in ("prefer", "require") else None
 
 
 class _AcceptsAll:

@@ -20,7 +20,7 @@ from fairlead.core.messages import (
 from fairlead.core.model import ModelRequest, ThinkingLevel
 from fairlead.core.partial_message import PartialMessage
 from fairlead.models.apis.adapter import Adapter
-from fairlead.models.apis.request_building import EncodedMessages, PrefixCache, encode_json, provider_level
+from fairlead.models.apis.request_building import EncodedMessages, PrefixCache, encode_json, provider_level, sent_parameters
 from fairlead.models.apis.response_reading import decode_event, new_call_id, record, string
 from fairlead.models.apis.sendable_history import sendable_messages
 from fairlead.models.http.client import HttpRequest
@@ -54,8 +54,9 @@ class AnthropicMessages(Adapter):
     """Asks a model over POST /v1/messages.
 
     Servers that imitate the API may differ, and `model.compat` says how: `thinking` ("adaptive" if the model takes an effort,
-    "budget" if it takes a number of tokens), `forceAdaptiveThinking` (pi's name for "adaptive") and
-    `supportsEagerToolInputStreaming` (false to send tools without that field).
+    "budget" if it takes a number of tokens), `forceAdaptiveThinking` (pi's name for "adaptive"),
+    `supportsEagerToolInputStreaming` (false to send tools without that field) and `supportsStrictTools` (true if the server keeps
+    calls to the schemas of tools that ask for it).
     """
 
     def _set_up(self) -> None:
@@ -112,7 +113,11 @@ class AnthropicMessages(Adapter):
     def _tools(self, request: ModelRequest) -> Iterator[dict[str, Any]]:
         eager = self._compat.get("supportsEagerToolInputStreaming", True)
         for position, tool in enumerate(request.tools):
-            sent: dict[str, Any] = {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
+            supported = self._compat.get("supportsStrictTools") is True
+            schema, is_strict = sent_parameters(tool, self._model.api, supports_strict=supported)
+            sent: dict[str, Any] = {"name": tool.name, "description": tool.description, "input_schema": schema}
+            if is_strict:
+                sent["strict"] = True
             if eager:
                 # Makes arguments arrive as they are written, not all at once at the end.
                 sent["eager_input_streaming"] = True

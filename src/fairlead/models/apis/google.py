@@ -19,7 +19,14 @@ from fairlead.core.messages import (
 from fairlead.core.model import ModelRequest
 from fairlead.core.partial_message import PartialMessage
 from fairlead.models.apis.adapter import Adapter
-from fairlead.models.apis.request_building import EncodedMessages, PrefixCache, encode_json, provider_level, results_with_images
+from fairlead.models.apis.request_building import (
+    EncodedMessages,
+    PrefixCache,
+    encode_json,
+    provider_level,
+    results_with_images,
+    sent_parameters,
+)
 from fairlead.models.apis.response_reading import (
     BlockWriter,
     count,
@@ -108,10 +115,10 @@ class GoogleGenerativeAI(Adapter):
         if request.system_prompt:
             body["systemInstruction"] = {"parts": [{"text": request.system_prompt}]}
         if request.tools:
-            declarations = [
-                {"name": tool.name, "description": tool.description, "parametersJsonSchema": tool.parameters}
-                for tool in request.tools
-            ]
+            declarations: list[dict[str, Any]] = []
+            for tool in request.tools:
+                schema, _ = sent_parameters(tool, self._model.api, supports_strict=False)
+                declarations.append({"name": tool.name, "description": tool.description, "parametersJsonSchema": schema})
             body["tools"] = [{"functionDeclarations": declarations}]
         generation: dict[str, Any] = {}
         if limit := self._longest_answer(request):

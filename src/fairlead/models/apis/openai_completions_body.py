@@ -25,6 +25,7 @@ from fairlead.models.apis.request_building import (
     openai_efforts,
     provider_level,
     results_with_images,
+    sent_parameters,
 )
 from fairlead.models.apis.response_reading import decoded, records
 from fairlead.models.apis.sendable_history import sendable_messages
@@ -91,9 +92,10 @@ class ChatBody:
         return limit if 0 < limit < self._model.context_window else None
 
     def _tool(self, tool: ToolSpec) -> dict[str, Any]:
-        function: dict[str, Any] = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+        parameters, is_strict = sent_parameters(tool, self._model.api, supports_strict=self._compat.supports_strict_mode)
+        function: dict[str, Any] = {"name": tool.name, "description": tool.description, "parameters": parameters}
         if self._compat.supports_strict_mode:
-            function["strict"] = False
+            function["strict"] = is_strict
         return {"type": "function", "function": function}
 
     def _thinking(self, request: ModelRequest) -> dict[str, Any]:

@@ -19,10 +19,10 @@ from fairlead.core.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from fairlead.core.model import ModelRequest
+from fairlead.core.model import ModelRequest, ToolSpec
 from fairlead.core.partial_message import PartialMessage
 from fairlead.models.apis.adapter import Adapter
-from fairlead.models.apis.request_building import EncodedMessages, encode_json, openai_efforts, provider_level
+from fairlead.models.apis.request_building import EncodedMessages, encode_json, openai_efforts, provider_level, sent_parameters
 from fairlead.models.apis.response_reading import (
     BlockWriter,
     count,
@@ -75,23 +75,25 @@ class OpenAIResponses(Adapter):
         if request.session_id:
             body["prompt_cache_key"] = request.session_id[:_LONGEST_KEY]
         if request.tools:
-            # Strict tools, the default of this API, cannot have optional parameters.
-            body["tools"] = [
-                {
-                    "type": "function",
-                    "name": tool.name,
-                    "description": tool.description,
-                    "parameters": tool.parameters,
-                    "strict": False,
-                }
-                for tool in request.tools
-            ]
+            body["tools"] = [self._tool(tool) for tool in request.tools]
         if self._model.reasoning:
             body["include"] = ["reasoning.encrypted_content"]
             effort = provider_level(self._model, request.thinking, openai_efforts(self._model))
             if effort is not None:
                 body["reasoning"] = {"effort": effort, "summary": "auto"}
         return body
+
+    def _tool(self, tool: ToolSpec) -> dict[str, Any]:
+        supported = (self._model.compat or {}).get("supportsStrictMode") is not False
+        parameters, is_strict = sent_parameters(tool, self._model.api, supports_strict=supported)
+        return {
+            "type": "function",
+            "name": tool.name,
+            "description": tool.description,
+            "parameters": parameters,
+            # Strict tools are the default of this API, and cannot have optional parameters.
+            "strict": is_strict,
+        }
 
 
 def _items(message: ModelMessage) -> bytes:

@@ -13,7 +13,7 @@ import msgspec
 
 from fairlead.core import lenient
 from fairlead.core.messages import ImageContent, ModelMessage, ToolResultMessage
-from fairlead.core.model import THINKING_LEVELS, Model, ThinkingLevel
+from fairlead.core.model import THINKING_LEVELS, Model, ThinkingLevel, ToolSpec
 
 T = TypeVar("T")
 M = TypeVar("M", bound=ModelMessage)
@@ -48,6 +48,19 @@ def encode_json(value: Any) -> bytes:
         return _encoder.encode(value)
     except UnicodeEncodeError:
         return _encoder.encode(lenient.scrub(msgspec.to_builtins(value)))
+
+
+def sent_parameters(tool: ToolSpec, api: str, *, supports_strict: bool) -> tuple[dict[str, Any], bool]:
+    """Return the schema to send for the arguments of a tool, and whether the provider is to enforce it.
+
+    Raises ProviderError if the tool requires that and the provider cannot.
+    """
+    if tool.strict is None:
+        return tool.parameters, False
+    from fairlead.models.apis.strict_tools import strict_parameters
+
+    strict = strict_parameters(tool, api, supported=supports_strict)
+    return (tool.parameters, False) if strict is None else (strict, True)
 
 
 class PrefixCache(Generic[T]):

@@ -62,10 +62,10 @@ export function retire() {
 
 function plainTool(tool) {
 	const { name, label, description, parameters, promptSnippet, promptGuidelines, executionMode, defaultActive } = tool;
-	const { exposure, namespace, annotations, outputSchema } = tool;
+	const { exposure, namespace, annotations, outputSchema, constrainedSampling } = tool;
 	return {
 		...{ name, label, description, parameters, promptSnippet, promptGuidelines, executionMode, defaultActive },
-		...{ exposure, namespace, annotations, outputSchema },
+		...{ exposure, namespace, annotations, outputSchema, constrainedSampling },
 		prepares: typeof tool.prepareArguments === "function",
 		presents: typeof tool.prepareLoadout === "function",
 	};
