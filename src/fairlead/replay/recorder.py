@@ -208,7 +208,7 @@ class RecordedExchange:
         self._clean = clean
         self._number = number
         #: The beginning of a line of the body whose end has not arrived yet.
-        self._unended = b""
+        self._unended: list[bytes] = []
         recorder.add(lambda ms: self._request(ms, request), len(request.body))
 
     def head_received(self, status: int, headers: Mapping[str, str]) -> None:
@@ -241,14 +241,15 @@ class RecordedExchange:
         """Return the lines that are complete now. A secret or a character that two reads split is whole in its line."""
         whole, newline, rest = data.rpartition(b"\n")
         if not newline:
-            self._unended += data
+            self._unended.append(data)
             return None
-        text = self._unended + whole + newline
-        self._unended = rest
+        text = b"".join((*self._unended, whole, newline))
+        self._unended = [rest]
         return self._body(ms, text)
 
     def _rest(self, ms: float) -> BodyPiece | None:
-        rest, self._unended = self._unended, b""
+        rest = b"".join(self._unended)
+        self._unended.clear()
         return self._body(ms, rest) if rest else None
 
     def _body(self, ms: float, data: bytes) -> BodyPiece:
