@@ -2585,6 +2585,8 @@ export interface ToolSpec {
   name: string;
   description: string;
   parameters: Record<string, unknown>;
+  /** Whether the provider is asked to enforce the schema. */
+  strict?: "prefer" | "require";
 }
 
 /** `delta` is part of the arguments as JSON. */

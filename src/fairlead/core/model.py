@@ -100,12 +100,13 @@ class Model(Struct, rename="camel", omit_defaults=True, frozen=True):
 Strictness: TypeAlias = Literal["prefer", "require"]
 
 
-class ToolSpec(Struct, frozen=True):
+class ToolSpec(Struct, frozen=True, omit_defaults=True):
     """A tool as the model sees it."""
 
     name: str
     description: str
     parameters: dict[str, Any]
+    #: Whether the provider is asked to enforce the schema.
     strict: Strictness | None = None
 
 

@@ -31,6 +31,7 @@ from fairlead.extend.extensions.context import Context
 from fairlead.extend.extensions.values import converted, object_or_empty
 from fairlead.extend.node.bridge import BridgeLost, RemoteError, abortable
 from fairlead.extend.node.call_options import CallOptions
+from fairlead.extend.node.tools import strictness
 from fairlead.models.added_logins import prepare_key
 from fairlead.session.runtime import AsyncioRuntime
 
@@ -122,7 +123,7 @@ class ExtensionCall:
         return ModelRequest(
             system_prompt=prompt,
             messages=converted(list[ModelMessage], messages, "messages"),
-            tools=[ToolSpec(tool["name"], tool.get("description", ""), tool["parameters"]) for tool in tools],
+            tools=list(map(_declared, tools)),
             thinking=self._model.clamp(options.get("reasoning") or "off"),
             max_tokens=options.get("maxTokens"),
             session_id=self._limits.session_id,
@@ -168,6 +169,12 @@ class ExtensionCall:
             return await self._remote.call("option", {"number": self._number, "kind": kind, "value": value}, context)
         except (RemoteError, BridgeLost) as error:
             raise ProviderError(str(error)) from error
+
+
+def _declared(tool: Mapping[str, Any]) -> ToolSpec:
+    """Return a tool of an extension's call as the model sees it."""
+    sampling = strictness(tool.get("constrainedSampling"))
+    return ToolSpec(tool["name"], tool.get("description", ""), tool["parameters"], sampling)
 
 
 def _piece(event: StreamEvent) -> dict[str, Any] | None:

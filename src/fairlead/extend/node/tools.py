@@ -56,7 +56,7 @@ def remote_tool(remote: RemoteExtensions, extension: Extension, number: int, giv
         sequential=given.get("executionMode") == "sequential",
         exposure=_SEARCHED.get(str(given.get("exposure")), "direct"),
         timeout=None,
-        strict=_strictness(given.get("constrainedSampling")),
+        strict=strictness(given.get("constrainedSampling")),
     )
     try:
         tool.check_schema()
@@ -68,7 +68,7 @@ def remote_tool(remote: RemoteExtensions, extension: Extension, number: int, giv
     return tool, given.get("exposure") in _DECLARED and given.get("defaultActive") is not False
 
 
-def _strictness(sampling: Any) -> Strictness | None:
+def strictness(sampling: Any) -> Strictness | None:
     """Return what `constrainedSampling` of a tool asks for. Grammars, which only some models of OpenAI take, are ignored."""
     asked: dict[str, Any] = object_or_empty(sampling)
     wanted = asked.get("strict") if asked.get("type") == "json_schema" else None
