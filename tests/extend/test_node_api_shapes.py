@@ -181,3 +181,26 @@ async def test_a_move_in_the_tree_has_the_entry_of_its_summary(tmp_path: Path) -
         await it.command("/back told")
         assert it.errors == []
     assert notes(tmp_path) == [[None, None], ["branch_summary", "left"]], json.dumps(notes(tmp_path))
+
+
+async def test_a_copy_of_a_context_has_all_that_it_has(tmp_path: Path) -> None:
+    body = """
+  pi.registerCommand("copy", { handler: async (_args, ctx) => {
+    const copy = { ...ctx };
+    await copy.waitForIdle();
+    note([typeof copy.newSession, typeof copy.reload, copy.cwd === ctx.cwd, copy.isIdle()]);
+  } });
+  pi.registerTool({
+    name: "copy", label: "Copy", description: "Copy.", parameters: Type.Object({}),
+    async execute(_id, _params, _signal, _onUpdate, ctx) {
+      const { tools, executeTool } = { ...ctx };
+      note([Array.isArray(tools), typeof executeTool]);
+      return { content: [], details: {} };
+    },
+  });
+"""
+    async with scripted(tmp_path, body, turns=[calling("copy"), Turn(text="ok")]) as it:
+        await it.command("/copy")
+        await it.agent.ask("hi")
+        assert it.errors == []
+    assert notes(tmp_path) == [["function", "function", True, True], [True, "function"]]

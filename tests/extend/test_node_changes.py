@@ -76,3 +76,14 @@ async def test_a_request_is_changed_in_place_or_replaced(tmp_path: Path, change:
         await agent.ask("hi")
         assert server.requests[0].body["temperature"] == 0.5
     assert notes(tmp_path) == [0.5]
+
+
+async def test_headers_of_a_request_are_shown_before_its_payload(tmp_path: Path) -> None:
+    body = """
+  pi.on("before_provider_request", () => { note("payload"); });
+  pi.on("before_provider_headers", () => { note("headers"); });
+  pi.on("after_provider_response", () => { note("response"); });
+"""
+    async with served(tmp_path, body, {"text": "Hello."}) as (agent, _):
+        await agent.ask("hi")
+    assert notes(tmp_path) == ["headers", "payload", "response"]

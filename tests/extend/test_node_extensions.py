@@ -160,7 +160,7 @@ async def test_commands_act_on_the_session_and_read_it_at_once(tmp_path: Path) -
         [True, False, "print", "scripted-1", "medium", ["act"]],
         ["read"],
         ["out\n", 3, False],
-        0,
+        2,
         False,
     ]
 

@@ -189,3 +189,20 @@ async def test_an_entry_that_does_not_exist_is_named_as_in_pi(tmp_path: Path) ->
         await it.agent.ask("one")
         await it.command("/go")
         assert it.errors == [("command:go", "command", "Entry nothing not found")]
+
+
+async def test_a_session_has_its_header_and_its_first_entries_before_the_first_prompt(tmp_path: Path) -> None:
+    body = """
+  pi.on("session_start", (_event, ctx) => {
+    const session = ctx.sessionManager;
+    const { type, version, id, cwd } = session.getHeader();
+    note([type, version, id === session.getSessionId(), cwd === ctx.cwd]);
+    note(session.getBranch().map((entry) => entry.type));
+    note(session.getLeafEntry().id === session.getLeafId());
+  });
+  pi.registerCommand("nothing", { handler: () => {} });
+"""
+    async with scripted(tmp_path, body) as it:
+        await it.command("/nothing")
+        assert it.errors == []
+    assert notes(tmp_path) == [["session", 3, True, True], ["model_change", "thinking_level_change"], True]

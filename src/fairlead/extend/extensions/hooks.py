@@ -409,7 +409,7 @@ def _split_command(text: str) -> tuple[str, str]:
     return first, " ".join([*rest, arguments]).strip() if rest else arguments.strip()
 
 
-_PROVIDER_EVENTS = ("before_provider_request", "before_provider_headers", "after_provider_response", "provider_stream_event")
+_PROVIDER_EVENTS = ("before_provider_headers", "before_provider_request", "after_provider_response", "provider_stream_event")
 
 
 class ProviderInterceptor:
@@ -423,10 +423,10 @@ class ProviderInterceptor:
         return any(name in self._engine.listeners for name in _PROVIDER_EVENTS)
 
     async def request(self, payload: dict[str, Any], headers: dict[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
-        request = e.BeforeProviderRequest(payload)
-        await self._deliver("before_provider_request", request)
         heads = e.BeforeProviderHeaders(headers)
         await self._deliver("before_provider_headers", heads)
+        request = e.BeforeProviderRequest(payload)
+        await self._deliver("before_provider_request", request)
         return request.payload, heads.headers
 
     async def response(self, status: int, headers: Mapping[str, str]) -> None:

@@ -114,7 +114,8 @@ class Requests:
     def _session_entries(self, params: Params) -> dict[str, Any]:
         """Return the entries of the session that are new since `last`, and where it stands."""
         history = self._session.history
-        log = history.conversation.log if history.conversation.has_begun else None
+        # Extensions may look before the first prompt: in pi a session has a header, a model and a level from its start.
+        log = history.log if history.conversation.opener is None else None
         last = params.get("last")
         knows = log is not None and params.get("id") == history.id and last is not None and last in log
         return {

@@ -88,7 +88,7 @@ function guarded(context, more = {}) {
 	for (const [name, { get, value }] of Object.entries(all)) {
 		const called = (...given) => (check(), value(...given));
 		const read = () => (check(), get ? get() : value);
-		Object.defineProperty(context, name, typeof value === "function" ? { value: called } : { get: read });
+		Object.defineProperty(context, name, { enumerable: true, ...(typeof value === "function" ? { value: called } : { get: read }) });
 	}
 	return context;
 }
