@@ -154,7 +154,9 @@ class TestHooks:
     async def compacted(self, entry: dict[str, Any], reason: CompactionReason, from_extension: bool) -> None:
         await self._call("session_compact", None, entry, reason, from_extension)
 
-    async def user_bash(self, command: str, exclude_from_context: bool, cancel: CancelToken) -> BashDone | None:
+    async def user_bash(
+        self, command: str, exclude_from_context: bool, cancel: CancelToken, show: Callable[[str], None]
+    ) -> BashDone | None:
         return await self._call("user_bash", None, command, exclude_from_context)
 
     async def warming(self, decision: WarmingDecision) -> WarmingAction:

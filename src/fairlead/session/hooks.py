@@ -297,8 +297,13 @@ class Hooks(CallHooks, Protocol):
         """The hook `session_compact`. `session_compact_failed` comes from CompactionEnd."""
         ...
 
-    async def user_bash(self, command: str, exclude_from_context: bool, cancel: CancelToken) -> BashDone | None:
-        """The outcome of a command of the host, if an extension ran it; None: run it. Raises ToolError if an extension fails."""
+    async def user_bash(
+        self, command: str, exclude_from_context: bool, cancel: CancelToken, show: Callable[[str], None]
+    ) -> BashDone | None:
+        """The outcome of a command of the host, if an extension ran it; None: run it. Raises ToolError if an extension fails.
+
+        `show` gets its output while it runs.
+        """
         ...
 
     async def warming(self, decision: WarmingDecision) -> WarmingAction:

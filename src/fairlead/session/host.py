@@ -156,7 +156,7 @@ class UserCommands:
         """Run `command` to its end. Colours and control characters are removed from its output."""
         from fairlead.tools.shell.process import run_shell
 
-        done = await self._run_elsewhere(command, cancel, exclude_from_context)
+        done = await self._run_elsewhere(command, cancel, exclude_from_context, on_output or (lambda text: None))
         if done is not None:
             return done
         result = await run_shell(self._workspace, command, cancel=cancel, timeout=None, clean=True, on_output=on_output)
@@ -172,13 +172,15 @@ class UserCommands:
         )
         return BashDone(message, result.truncation)
 
-    async def _run_elsewhere(self, command: str, cancel: CancelToken, exclude_from_context: bool) -> BashDone | None:
+    async def _run_elsewhere(
+        self, command: str, cancel: CancelToken, exclude_from_context: bool, show: Callable[[str], None]
+    ) -> BashDone | None:
         """The outcome of a command that an extension ran, or that was stopped before it could begin; else None."""
         hooks = await self._extensions.ready()
         if hooks is None or not hooks.wants("user_bash"):
             return None
         try:
-            return await self._extensions.ask(hooks.user_bash(command, exclude_from_context, cancel), cancel)
+            return await self._extensions.ask(hooks.user_bash(command, exclude_from_context, cancel, show), cancel)
         except Interrupted:
             from fairlead.tools.truncate import whole
 

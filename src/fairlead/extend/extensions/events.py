@@ -357,6 +357,8 @@ class UserBash(Struct):
     cwd: Path
     #: Fires when the host aborts the command.
     cancel: CancelToken
+    #: Shows the host output of the command while it runs.
+    show: Callable[[str], None]
 
 
 class EntryAppended(Struct):

@@ -299,8 +299,13 @@ class ExtensionHooks:
         answer = await self._last_answer("session_before_tree", plan)
         return Guide(summary=answer) if isinstance(answer, Summary) else answer
 
-    async def user_bash(self, command: str, exclude_from_context: bool, cancel: CancelToken) -> BashDone | None:
-        event = e.UserBash(command, exclude_from_context, self._session.host.workspace.cwd, cancel)
+    async def user_bash(
+        self, command: str, exclude_from_context: bool, cancel: CancelToken, show: Callable[[str], None]
+    ) -> BashDone | None:
+        def show_here(text: str) -> None:  # handlers that are plain functions run in threads
+            self.engine.run_on_agent_thread(lambda: show(text))
+
+        event = e.UserBash(command, exclude_from_context, self._session.host.workspace.cwd, cancel, show_here)
         for handler in self.engine.listeners.get("user_bash", ()):
             # A handler that fails might have wanted to run the command on another machine, so it does not run here.
             try:

@@ -21,6 +21,7 @@ from fairlead.extend.node.events import cancel_token
 from fairlead.extend.node.requests import source_info
 from fairlead.extend.node.results import unusable_result
 from fairlead.extend.node.tools import remote_tool
+from fairlead.extend.node.user_bash import run_operations
 from fairlead.session.additions import Origin
 from fairlead.session.toolbox import TOOL_SEARCH
 
@@ -107,7 +108,7 @@ class RemoteRegistrations:
                 if operations := reply.get("runs"):  # for as long as the command takes
                     given = {"operations": operations, "event": given["event"], "signal": signal}
                     with unlimited(context):
-                        reply = await remote.call("bash", given, context)
+                        return await run_operations(remote, event, given)
             try:
                 return remote.events.decode(name, event, reply)
             except (AttributeError, KeyError, TypeError, ValueError) as error:

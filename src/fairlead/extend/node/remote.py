@@ -198,6 +198,7 @@ class RemoteExtensions:
             "boundaryContext": lambda params: boundary_context(self.engine.session, params.get("entries") or []),
             "streamEvent": self._stream_event,
             "loginNews": self._login_news,
+            "bashOutput": self._bash_output,
             "flush": lambda params: self.engine.send_held(),
         }
 
@@ -217,6 +218,13 @@ class RemoteExtensions:
         context = self._contexts.get(params["call"])
         if isinstance(context, StreamContext):
             context.events.put_nowait(params["event"])
+
+    def _bash_output(self, params: Params) -> None:
+        from fairlead.extend.node.user_bash import BashRunContext
+
+        context = self._contexts.get(params["call"])
+        if isinstance(context, BashRunContext):
+            context.add(params["data"])
 
     def _login_news(self, params: Params) -> None:
         from fairlead.extend.node.logins import LoginContext

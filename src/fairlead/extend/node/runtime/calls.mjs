@@ -67,14 +67,12 @@ function isOutcome(result) {
 }
 
 /** Run a shell command of the user with the operations that a handler of `user_bash` has returned. */
-export async function runBash({ operations, event, signal }) {
-	const output = [];
+export async function runBash({ operations, event, signal }, call) {
 	const stop = signalOf(signal);
 	try {
-		const onData = (data) => output.push(Buffer.from(data));
+		const onData = (data) => notify("bashOutput", { call, data: Buffer.from(data).toString("base64") });
 		const { exitCode } = await offered.get(operations).exec(event.command, event.cwd, { onData, signal: stop });
-		const text = Buffer.concat(output).toString("utf8");
-		return { result: { result: { output: text, exitCode: exitCode ?? undefined, cancelled: exitCode === null, truncated: false } } };
+		return { exitCode: exitCode ?? undefined, cancelled: stop.aborted };
 	} finally {
 		offered.delete(operations);
 		dropSignal(signal);
