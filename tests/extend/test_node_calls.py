@@ -154,3 +154,24 @@ async def test_usage_that_is_not_usage_fails_the_call(tmp_path: Path) -> None:
         assert str(await it.agent.ask("hi")) == "ok"
         ((text, is_error),) = it.results
         assert is_error and "usage" in text
+
+
+async def test_a_tool_that_returns_nothing_has_failed(tmp_path: Path) -> None:
+    body = """
+  pi.registerTool({
+    name: "forgets", label: "Forgets", description: "Forgets its result.", parameters: Type.Object({}),
+    async execute() {},
+  });
+"""
+    async with scripted(tmp_path, body, turns=[calling("forgets"), Turn(text="ok")]) as it:
+        await it.agent.ask("hi")
+        assert it.results == [("The tool returned no result. Return { content, details } from execute().", True)]
+
+
+async def test_a_message_during_a_run_must_say_when_it_is_delivered(tmp_path: Path) -> None:
+    body = 'pi.on("tool_call", () => { pi.sendUserMessage("more"); });'
+    async with scripted(tmp_path, body, turns=[calling("bash", command="true"), Turn(text="ok")]) as it:
+        await it.agent.ask("hi")
+        await it.agent.idle()
+        ((_, event, error),) = it.errors
+        assert event == "send_user_message" and "Choose 'steer' or 'followUp'" in error

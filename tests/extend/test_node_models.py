@@ -26,7 +26,13 @@ HELLO = '{ messages: [{ role: "user", content: "psst", timestamp: 1 }] }'
 
 @asynccontextmanager
 async def served(
-    root: Path, body: str, *answers: Answer, settings: str = "{}", api: str = "anthropic-messages", **fields: Any
+    root: Path,
+    body: str,
+    *answers: Answer,
+    settings: str = "{}",
+    api: str = "anthropic-messages",
+    keeps_model: bool = True,
+    **fields: Any,
 ) -> AsyncGenerator[tuple[Agent, ProviderServer]]:
     """An agent with one TypeScript extension, and a model behind HTTP."""
     async with serving(*answers) as server:
@@ -36,7 +42,8 @@ async def served(
         (root / "home" / "settings.json").write_text(settings)
         (root / "home" / "models.json").write_text(json.dumps({"providers": {"fake": model}}))
         env = {**os.environ, "FAIRLEAD_HOME": str(root / "home"), "HOME": str(root)}
-        async with Agent(model="fake/m", cwd=root, env=env, extensions=[root / "one.ts"]) as agent, asyncio.timeout(30):
+        agent = Agent(model="fake/m", cwd=root, env=env, extensions=[root / "one.ts"], keeps_model=keeps_model)
+        async with agent, asyncio.timeout(30):
             yield agent, server
 
 
@@ -278,3 +285,21 @@ async def test_a_server_that_does_not_begin_to_answer_in_time_is_asked_again_or_
         *("payload", ["error", "Request timed out."]),
         *("payload", 200, ["stop", "Hello."]),
     ]
+
+
+async def test_a_new_session_selects_no_model(tmp_path: Path) -> None:
+    body = """
+  pi.on("model_select", (event) => { note([event.source, event.model.id]); });
+  pi.registerCommand("new", { handler: async (_args, ctx) => {
+    await pi.setModel(ctx.modelRegistry.find("own", "m1")!);
+    await ctx.newSession({ withSession: async (fresh) => note(fresh.model!.id) });
+  } });
+  pi.registerProvider("own", { baseUrl: "http://127.0.0.1:1", apiKey: "k", api: "anthropic-messages", models: [
+    { id: "m1", name: "M1", reasoning: false, input: ["text"], contextWindow: 1000, maxTokens: 100,
+      cost: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 } },
+  ] });
+"""
+    async with served(tmp_path, body, {"text": "Hello."}, keeps_model=False) as (agent, _):
+        await agent.ask("/new")
+        await agent.idle()
+    assert notes(tmp_path) == [["set", "m1"], "m"]

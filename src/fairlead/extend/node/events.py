@@ -93,6 +93,11 @@ class Events:
         return next((entry.id for entry in reversed(log.path(plan.target_id)) if entry.id in here), None)
 
 
+def is_emitted_by_pi(name: str, event: Any) -> bool:
+    """Return whether pi emits an event of ours, too: there, going to another session selects no model."""
+    return name != "model_select" or event.source != "restore"
+
+
 def cancel_token(name: str, event: Any) -> CancelToken | None:
     """Return what fires the signal in an event; None if the event has no signal."""
     if name in ("session_before_compact", "session_before_tree", "user_bash"):

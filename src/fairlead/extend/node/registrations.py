@@ -17,7 +17,7 @@ from fairlead.extend.extensions.values import converted, object_or_empty
 from fairlead.extend.mcp.config import OAuthSettings, ServerConfig, exposures
 from fairlead.extend.node.boundary import BOUNDARIES, Boundaries
 from fairlead.extend.node.bridge import BridgeLost, RemoteError
-from fairlead.extend.node.events import cancel_token
+from fairlead.extend.node.events import cancel_token, is_emitted_by_pi
 from fairlead.extend.node.requests import source_info
 from fairlead.extend.node.results import unusable_result
 from fairlead.extend.node.tools import remote_tool
@@ -102,6 +102,8 @@ class RemoteRegistrations:
         fl = remote.fl(params)
 
         async def handle(event: Any, context: Context) -> Any:
+            if not is_emitted_by_pi(name, event):
+                return None
             given = {"number": number, "event": remote.events.encode(name, event)}
             with remote.signals.of_call(cancel_token(name, event)) as signal:
                 reply = await remote.call("handle", {**given, "signal": signal}, context)

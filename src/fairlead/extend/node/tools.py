@@ -16,7 +16,7 @@ from fairlead.core.tool import Exposure, Tool, ToolContext, ToolResult, as_struc
 from fairlead.errors import ConfigError, ToolError
 from fairlead.extend.extensions.calling import Deadline
 from fairlead.extend.extensions.context import Context, ToolRunContext
-from fairlead.extend.extensions.values import converted, object_or_empty
+from fairlead.extend.extensions.values import converted
 from fairlead.extend.node.bridge import BridgeLost, RemoteError, abortable
 from fairlead.extend.node.events import tool_result
 
@@ -117,7 +117,9 @@ class _PreparingRunner(_Runner):
 
 def decoded_result(result: Any) -> ToolResult:
     """Return what a tool of an extension returned. Raises TypeError if it is invalid."""
-    fields = object_or_empty(result)
+    if not isinstance(result, dict):
+        raise TypeError("The tool returned no result. Return { content, details } from execute().")
+    fields = cast("dict[str, Any]", result)
     content = converted(list[UserBlock], fields.get("content") or [], "content")
     usage = converted(Usage | None, fields.get("usage"), "usage")
     ends_run, failed = fields.get("terminate") is True, fields.get("isError") is True

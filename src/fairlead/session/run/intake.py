@@ -174,7 +174,7 @@ class Intake:
         elif self._run.is_running:
             if await self._rewritten(hooks, text, images, source, None, expand=False) is None:
                 return None
-            raise BusyError("Agent is already processing.")
+            raise BusyError("Agent is already processing. Choose 'steer' or 'followUp' to queue the message.")
         with self._preparing() as cancel:
             heard = None if hooks is None or is_heard else await self._rewriting.prompted(hooks, text, images, source, cancel)
             if heard is not None:
