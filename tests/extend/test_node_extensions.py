@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.extend.extended import calling, extended, notes, scripted, user_texts
+from tests.extend.extended import calling, extended, notes, script, scripted, user_texts
 
 from fairlead.core.messages import CustomMessage
 from fairlead.core.runtime import NoUi
@@ -387,3 +387,16 @@ async def test_arguments_are_prepared_before_they_are_checked(tmp_path: Path) ->
         assert it.results[2][1] and it.results[2][0].startswith('Validation failed for tool "pick"')
         (spec,) = [tool for tool in it.model.requests[0].tools if tool.name == "pick"]
         assert spec.parameters["required"] == ["action"]
+
+
+async def test_commands_with_one_name_are_numbered_as_in_pi(tmp_path: Path) -> None:
+    body = """
+  pi.registerCommand("go", { handler: async () => note("NUMBER") });
+  pi.registerCommand("list", { handler: async () => note(pi.getCommands().map((each) => each.name)) });
+"""
+    sources = [script(tmp_path, body.replace("NUMBER", number)) for number in ("one", "two")]
+    async with extended(tmp_path, *sources, suffix="ts") as it:
+        for text in ("/go:1", "/go:2", "/list:1"):
+            await it.command(text)
+        assert it.errors == []
+    assert notes(tmp_path) == ["one", "two", ["go:1", "list:1", "go:2", "list:2"]]

@@ -271,11 +271,20 @@ class Engine:
     # Commands
 
     def command(self, name: str) -> ExtensionCommand | None:
-        return next((extension.commands[name] for extension in self.extensions if name in extension.commands), None)
+        commands = {command.name: command for extension in self.extensions for command in extension.commands.values()}
+        first = name.removesuffix(":1")
+        return commands.get(name) or (commands.get(first) if f"{first}:2" in commands else None)
 
     def slash_commands(self) -> list[SlashCommand]:
+        names = {name for extension in self.extensions for name in extension.commands}
+
+        def shown(extension: Extension, name: str) -> str:
+            """In pi the first of several commands with one name has a number, too."""
+            is_first = extension.found.is_script and f"{name}:2" in names and f"{name}:1" not in names
+            return f"{name}:1" if is_first else name
+
         return [
-            SlashCommand(command.name, command.description, "extension", extension.found.origin)
+            SlashCommand(shown(extension, command.name), command.description, "extension", extension.found.origin)
             for extension in self.extensions
             for command in extension.commands.values()
         ]
