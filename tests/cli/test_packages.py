@@ -68,6 +68,13 @@ def test_a_folder_is_installed_for_a_project_that_has_no_settings_folder_yet(fai
     assert json.loads((fairlead.around.cwd / ".fairlead/settings.json").read_text()) == {"packages": ["../greeter"]}
 
 
+def test_a_folder_outside_a_project_is_not_installed_for_it(fairlead: Command, tmp_path: Path) -> None:
+    folder = package(tmp_path / "elsewhere" / "greeter")
+    done = fairlead("install", "--local", str(folder))
+    assert done.returncode == 1 and "is outside the project" in done.stderr and "without --local" in done.stderr
+    assert not (fairlead.around.cwd / ".fairlead").exists()
+
+
 def test_a_repository_is_cloned_and_updated(fairlead: Command, tmp_path: Path) -> None:
     origin = package(tmp_path / "origin")
     (origin / "package.json").write_text(json.dumps({"pi": {"extensions": ["src/index.ts"]}}))

@@ -44,6 +44,8 @@ class PackageManager:
         self._fetcher = PackageFetcher(self._base, env)
         self._settings = self._base / "settings.json"
         self._scope: Literal["user", "project"] = "user" if project is None else "project"
+        #: What a project may bring must be in here.
+        self._within = None if project is None else home.boundary(project)
         if project is None and home.has_omp_layout:
             raise ConfigError("Packages are listed in pi's settings. omp and xcsh have their own package managers.")
 
@@ -64,6 +66,11 @@ class PackageManager:
         source = parse_source(text)
         if source.kind == "local":
             folder = _existing_path(text, cwd)
+            if self._within is not None and not files.is_inside(folder, self._within):
+                raise ConfigError(
+                    f"{folder} is outside the project {self._within}, so the project cannot load it. "
+                    "Move it there, or install it for yourself, without --local."
+                )
             relative = os.path.relpath(folder, self._base.resolve())
             source = PackageSource(relative, "local", relative)
         else:
