@@ -2359,11 +2359,14 @@ export interface SlashCommands {
 /** Where a slash command comes from. */
 export interface SourceInfo {
   path: string;
-  /** `auto`: found in a default folder; `local`: named in the settings; `cli`: named on the command line. */
-  source: "auto" | "cli" | "local";
+  /**
+   * `auto`: found in a default folder; `local`: named in the settings; `cli`: named on the command line. With
+   * `origin` `package`, the package as the settings name it.
+   */
+  source: string;
   scope: "project" | "temporary" | "user";
   origin: "package" | "top-level";
-  /** The configuration folder that contains it. */
+  /** The configuration folder, or the folder of the package, that contains it. */
   baseDir?: string;
 }
 

@@ -241,3 +241,14 @@ def test_nothing_is_installed_if_it_cannot_be_listed(fairlead: Command) -> None:
     assert not (fairlead.around.home / "npm").exists()
     (fairlead.around.home / "settings.json").unlink()
     assert fairlead("install", "").returncode == 1
+
+
+def test_hosts_see_which_package_brought_a_command(fairlead: Command) -> None:
+    folder = package(fairlead.around.cwd / "greeter").resolve()
+    assert fairlead("install", "./greeter").returncode == 0
+    told = fairlead("--mode", "rpc", "--dialect", "pi", input='{"type": "get_commands"}\n').stdout
+    info = [each["sourceInfo"] for each in json.loads(told.splitlines()[0])["data"]["commands"]]
+    (text,) = json.loads((fairlead.around.home / "settings.json").read_text())["packages"]
+    assert [(each["source"], each["origin"], each["scope"]) for each in info] == [(text, "package", "user")] * 2
+    assert [each["baseDir"] for each in info] == [str(folder)] * 2
+    assert all(each["path"].startswith(f"{folder}/") for each in info)

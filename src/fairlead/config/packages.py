@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias, cast
 from msgspec import Struct
 
 from fairlead.config import files, json_files
-from fairlead.config.home import expand_user
+from fairlead.config.home import Home, expand_user
 from fairlead.errors import ConfigError
 
 #: What a package can bring that has a meaning here.
@@ -68,6 +68,40 @@ def parse_source(text: str) -> PackageSource:
 def is_package(text: str | Path) -> bool:
     """Whether a word names a package that has to be installed, not a path."""
     return isinstance(text, str) and ":" in text and parse_source(text).kind != "local"
+
+
+class ListedPackage(Struct, frozen=True):
+    """A package that settings list: how they name it, and the folder or file that it is."""
+
+    text: str
+    path: Path
+
+    @property
+    def folder(self) -> Path:
+        """Its folder, or that of its file."""
+        return self.path.parent if os.path.isfile(self.path) else self.path
+
+
+def listed_packages(home: Home, cwd: Path) -> list[ListedPackage]:
+    """Return the packages that the settings of the user and the project list. Settings that cannot be read list none."""
+    found: list[ListedPackage] = []
+    for level, path in home.settings_files(cwd):
+        try:
+            data = files.read_if_present(path, within=home.boundary(cwd) if level == "project" else None)
+            is_json = data is not None and path.suffix == ".json"  # omp's and xcsh's YAML lists no packages of pi
+            packages: Any = json_files.parse_object(path, data or b"").get("packages") if is_json else None
+        except ConfigError:  # it was reported when the settings were loaded
+            continue
+        for package in cast("list[Any]", packages) if isinstance(packages, list) else ():
+            text = cast("dict[str, Any]", package).get("source") if isinstance(package, dict) else package
+            if isinstance(text, str):
+                found.append(ListedPackage(text, parse_source(text).folder(path.parent)))
+    return found
+
+
+def package_of(path: Path, packages: Sequence[ListedPackage]) -> ListedPackage | None:
+    """Return the package that brought the file or folder at `path`; None if none of them did."""
+    return next((each for each in packages if path.is_relative_to(each.path)), None)
 
 
 def with_packages(values: dict[str, Any], folder: Path) -> dict[str, Any]:

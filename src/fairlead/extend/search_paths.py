@@ -130,10 +130,17 @@ class SearchPaths(Struct, frozen=True, kw_only=True):
         return (_folder(folder, name, "project", cwd) for folder in reversed(folders))
 
     def _listed(self, setting: str, names: Sequence[str], cwd: Path) -> Iterator[SearchPath]:
+        if not names:
+            return
+        from fairlead.config.packages import listed_packages, package_of
+
+        packages = [] if self.home is None else listed_packages(self.home, cwd)
         for name in names:
             path = self.user / name[2:] if name.startswith("~/") else Path(name)
-            scope = "project" if path.is_relative_to(cwd) else "user"
-            yield SearchPath(path, Origin(path, "local", scope), f"{setting} in settings.json")
+            origin = Origin(path, "local", "project" if path.is_relative_to(cwd) else "user")
+            if (package := package_of(path, packages)) is not None:
+                origin = replace(origin, base=package.folder, package=package.text)
+            yield SearchPath(path, origin, f"{setting} in settings.json")
 
 
 def _flagged(flag: str, paths: Sequence[Path]) -> Iterator[SearchPath]:

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from fairlead.config.files import Budget, Check, list_folder
 from fairlead.core.lenient import scrub_text
@@ -88,7 +89,6 @@ def require_skill(name: str, skills: Mapping[str, Skill]) -> Skill:
 def read_skill(path: Path, source: SearchPath, problems: list[str], check: Check | None, budget: Budget) -> Skill:
     """Read the skill in a file. Raises ConfigError, which says why it cannot be used."""
     fields, _ = read_markdown(path, _KEYS, check, within=source.within, budget=budget)
-    origin = source.origin
     description = fields.get("description", "")
     if not description:
         raise ConfigError(f"{path}: description: expected a text that says what the skill is good for.")
@@ -98,7 +98,7 @@ def read_skill(path: Path, source: SearchPath, problems: list[str], check: Check
         name=_name(fields.get("name", ""), path, problems),
         description=description[:MAX_DESCRIPTION],
         path=path,
-        origin=Origin(path, origin.source, origin.scope, origin.base),
+        origin=replace(source.origin, path=path),
         hidden=fields.get("disable-model-invocation", "").lower() == "true",
         check=check,
         within=source.within,

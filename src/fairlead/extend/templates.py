@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from fairlead.config.files import Budget, Check, list_folder
 from fairlead.core.lenient import scrub_text
@@ -80,7 +81,6 @@ def load_templates(search_paths: Iterable[SearchPath], problems: list[str], chec
 def read_template(path: Path, source: SearchPath, check: Check | None, budget: Budget) -> Template:
     """Read the template in a file. Raises ConfigError, which says why it cannot be used."""
     fields, text = read_markdown(path, ("description",), check, within=source.within, budget=budget)
-    origin = source.origin
     name = scrub_text(path.stem)
     if name.split() != [name]:
         raise ConfigError(f"{path}: the name of a prompt template must not contain spaces. Rename the file.")
@@ -88,7 +88,7 @@ def read_template(path: Path, source: SearchPath, check: Check | None, budget: B
         name=name,
         description=fields.get("description") or _first_line(text),
         text=text,
-        origin=Origin(path, origin.source, origin.scope, origin.base),
+        origin=replace(source.origin, path=path),
     )
 
 

@@ -43,8 +43,10 @@ class Origin(Struct, frozen=True):
     #: Found in a usual folder, named in the settings, or named on the command line.
     source: Literal["auto", "local", "cli"]
     scope: Literal["user", "project", "temporary"]
-    #: The folder of configuration that it belongs to.
+    #: The folder of configuration, or of the package, that it belongs to.
     base: Path | None = None
+    #: The package that brought it, as the settings name it.
+    package: str | None = None
 
 
 class SlashCommand(Struct, frozen=True):

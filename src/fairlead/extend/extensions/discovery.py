@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from fairlead.config.files import list_folder, read_bytes
 from fairlead.config.home import Home, Level
+from fairlead.config.packages import listed_packages, package_of
 from fairlead.errors import ConfigError
 from fairlead.extend.extensions.presence import FOLDER, GROUP, any_package_declares_one
 from fairlead.extend.node.manifest import declared_extensions, missing_extensions, script_files, script_files_inside, script_name
@@ -55,7 +56,7 @@ def find_user_extensions(host: ExtensionHost) -> list[FoundExtension]:
 
 def find_required_extensions(host: ExtensionHost) -> list[FoundExtension]:
     """Find the extensions that the command line, the program or the user's settings name."""
-    found = [*_named(host.named), *(_listed(host.listed, host.user, "user") if host.find else ())]
+    found = [*_named(host.named), *(_listed(host, host.listed, "user") if host.find else ())]
     return [replace(each, is_required=True) for each in found]
 
 
@@ -72,7 +73,7 @@ def find_project_extensions(host: ExtensionHost, cwd: Path) -> list[FoundExtensi
     host.warn(problems)
     within = host.home.boundary(cwd)
     found = [each for folder in reversed(folders) for each in _in_folder(folder, "project", within)]
-    found += _listed(paths, host.user, "project", within)
+    found += _listed(host, paths, "project", within)
     return [each if within is None or each.problem else _checked(each, within) for each in found]
 
 
@@ -82,11 +83,15 @@ def _named(paths: Sequence[Path]) -> Iterator[FoundExtension]:
         yield from _at(path, Origin(path, "cli", "temporary"))
 
 
-def _listed(names: Sequence[str], user: Path, scope: Level, within: Path | None = None) -> Iterator[FoundExtension]:
-    """Find the extensions that settings name."""
+def _listed(host: ExtensionHost, names: Sequence[str], scope: Level, within: Path | None = None) -> Iterator[FoundExtension]:
+    """Find the extensions that settings name, or that their packages bring."""
+    packages = listed_packages(host.home, host.cwd) if names else []
     for name in names:
-        path = user / name[2:] if name.startswith("~/") else Path(name)
-        yield from _at(path, Origin(path, "local", scope), within)
+        path = host.user / name[2:] if name.startswith("~/") else Path(name)
+        origin = Origin(path, "local", scope)
+        if (package := package_of(path, packages)) is not None:
+            origin = replace(origin, base=package.folder, package=package.text)
+        yield from _at(path, origin, within)
 
 
 def _in_folder(base: Path, scope: Level, within: Path | None = None) -> Iterator[FoundExtension]:
@@ -145,7 +150,7 @@ def _inside(
             continue
         here = Origin(path, "auto", "project" if scope == "project" else "user", base)
         if origin is not None:
-            here = Origin(path, origin.source, origin.scope)
+            here = replace(origin, path=path)
         if _is_extension(path):
             yield _found(path, here)
         else:

@@ -439,5 +439,6 @@ def _parse_yaml(params: Params) -> Any:
 
 def source_info(origin: Any) -> dict[str, Any]:
     """Return where something was found, in pi's form."""
-    base = {} if origin.base is None else {"baseDir": str(origin.base)}
-    return {"path": str(origin.path), "source": origin.source, "scope": origin.scope, "origin": "top-level", **base}
+    source, kind = (origin.source, "top-level") if origin.package is None else (origin.package, "package")
+    base = {} if origin.base is None else {"baseDir": os.path.normpath(origin.base)}
+    return {"path": os.path.normpath(origin.path), "source": source, "scope": origin.scope, "origin": kind, **base}

@@ -319,11 +319,12 @@ class SourceInfo(Struct, rename="camel"):
     """Where a slash command comes from."""
 
     path: str
-    #: `auto`: found in a default folder; `local`: named in the settings; `cli`: named on the command line.
+    #: `auto`: found in a default folder; `local`: named in the settings; `cli`: named on the command line. With `origin`
+    #: `package`, the package as the settings name it.
     source: str
     scope: Literal["user", "project", "temporary"]
     origin: Literal["top-level", "package"] = "top-level"
-    #: The configuration folder that contains it.
+    #: The configuration folder, or the folder of the package, that contains it.
     base_dir: str | UnsetType = UNSET
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Awaitable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -320,9 +321,11 @@ async def _get_commands(server: PiServer, command: c.GetCommands | c.GetAvailabl
 
 def _slash_command(command: SlashCommand) -> c.SlashCommand:
     origin = command.origin
-    info = c.SourceInfo(scrub_text(str(origin.path)), origin.source, origin.scope)
+    info = c.SourceInfo(scrub_text(os.path.normpath(origin.path)), origin.source, origin.scope)
     if origin.base is not None:
-        info.base_dir = scrub_text(str(origin.base))
+        info.base_dir = scrub_text(os.path.normpath(origin.base))
+    if origin.package is not None:
+        info.source, info.origin = scrub_text(origin.package), "package"
     description = UNSET if command.source == "extension" and not command.description else command.description
     return c.SlashCommand(name=command.name, description=description, source=command.source, source_info=info)
 

@@ -115,7 +115,6 @@ _SUBSCRIPTION = Literal["off", "progress", "events"]
 _REFINEMENTS: Refinements = {
     (commands.Prompt, "streaming_behavior"): {"anyOf": [{"type": "string", "suggested": ["steer", "followUp"]}, NULL]},
     (commands.SlashCommand, "source"): Literal["extension", "prompt", "skill"],
-    (commands.SourceInfo, "source"): Literal["auto", "local", "cli"],
     (omp_commands.SetSubagentSubscription, "level"): _SUBSCRIPTION,
     (omp_commands.SubagentSubscription, "level"): _SUBSCRIPTION,
     (frames.RpcSessionState, "todo_phases"): list[TodoPhase],
