@@ -97,3 +97,15 @@ def test_a_node_that_cannot_be_started_is_reported_later(tmp_path: Path, env: di
         early.inbox.close()
         early.outbox.close()
         early.process.wait(20)
+
+
+def test_modules_that_are_loaded_before_the_agent_is_known_know_it_afterwards() -> None:
+    shims = Path(launching.__file__).parent / "runtime" / "shims"
+    script = """
+const sdk = await import("SHIMS/coding-agent.mjs");
+const { configure } = await import("SHIMS/agent-facts.mjs");
+configure({ version: "9", configDirName: ".mine", agentDir: "/home" });
+console.log(JSON.stringify([sdk.VERSION, sdk.CONFIG_DIR_NAME, sdk.getAgentDir()]));
+""".replace("SHIMS", shims.as_uri())
+    done = subprocess.run([NODE, "--input-type=module", "-e", script], capture_output=True, text=True, timeout=30, check=True)
+    assert json.loads(done.stdout) == ["9", ".mine", "/home"]

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from tests.extend.extended import calling, notes, scripted
+from tests.extend.extended import calling, extended, notes, scripted
 
 from fairlead.testing import Turn
 
@@ -132,3 +132,18 @@ async def test_a_wrapped_command_that_fails_has_a_result(tmp_path: Path) -> None
         ["out\n\nCommand exited with code 2", True, 2],
         "a\nb",
     ]
+
+
+async def test_constants_of_pi_are_those_of_the_agent(tmp_path: Path) -> None:
+    source = """
+import * as sdk from "@mariozechner/pi-coding-agent";
+import { CONFIG_DIR_NAME, VERSION } from "@earendil-works/pi-coding-agent";
+
+export default function (pi: any) {
+  const { VERSION: version, CONFIG_DIR_NAME: name } = sdk;
+  pi.registerCommand("tell", { handler: async () => { pi.appendEntry("said", [VERSION, CONFIG_DIR_NAME, version, name]); } });
+}
+"""
+    async with extended(tmp_path, source, suffix="ts") as it:
+        await it.command("/tell")
+        assert it.notes("said") == [["1.5.0", ".fairlead", "1.5.0", ".fairlead"]]

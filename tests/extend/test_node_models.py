@@ -303,3 +303,31 @@ async def test_a_new_session_selects_no_model(tmp_path: Path) -> None:
         await agent.ask("/new")
         await agent.idle()
     assert notes(tmp_path) == [["set", "m1"], "m"]
+
+
+async def test_a_call_without_a_system_prompt_has_no_system_message(tmp_path: Path) -> None:
+    body = """
+  const { createAssistantMessageEventStream } = await import("@earendil-works/pi-ai");
+  pi.registerProvider("own", { baseUrl: "http://127.0.0.1:1", apiKey: "k", api: "own-api", models: [
+    { id: "m1", name: "M1", reasoning: false, input: ["text"], contextWindow: 1000, maxTokens: 100,
+      cost: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 } },
+  ], streamSimple(model, context) {
+    note(context.messages.map((message) => message.role));
+    const stream = createAssistantMessageEventStream();
+    const usage = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, totalTokens: 0, cost: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, total: 0 } };
+    const message = { role: "assistant", content: [], api: model.api, provider: "own", model: "m1", usage, stopReason: "stop", timestamp: 1 } as any;
+    stream.push({ type: "start", partial: message });
+    stream.push({ type: "done", reason: "stop", message });
+    return stream;
+  } });
+  pi.registerCommand("call", { handler: async (_args, ctx) => {
+    const model = ctx.modelRegistry.find("own", "m1")!;
+    const messages = [{ role: "user", content: "q", timestamp: 1 }] as any;
+    await ctx.modelRegistry.complete(model, { messages });
+    await ctx.modelRegistry.complete(model, { systemPrompt: "Be brief.", messages });
+  } });
+"""  # noqa: E501
+    async with served(tmp_path, body, {"text": "Hello."}) as (agent, _):
+        await agent.ask("/call")
+        await agent.idle()
+    assert notes(tmp_path) == [["user"], ["system", "user"]]

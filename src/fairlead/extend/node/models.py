@@ -220,7 +220,8 @@ def remote_stream(remote: RemoteExtensions, number: int) -> ProviderStream:
     async def stream(model: Model, request: ModelRequest, cancel: CancelToken) -> AsyncIterator[Piece]:
         context = StreamContext(remote, request.interceptor)
         system = {"role": "system", "content": request.system_prompt, "tools": request.tools, "timestamp": 0}
-        transcript = {"systemPrompt": request.system_prompt, "messages": [system, *request.messages], "tools": request.tools}
+        head = [system] if request.system_prompt or request.tools else []
+        transcript = {"systemPrompt": request.system_prompt, "messages": [*head, *request.messages], "tools": request.tools}
         await prepare_key(remote.engine.host.registry, model.provider)
         mine = request.interceptor.options if isinstance(request.interceptor, ExtensionCall) else {}
         options = {"reasoning": request.thinking, "maxTokens": request.max_tokens, **_auth(remote, model), **mine}

@@ -12,8 +12,7 @@ export * from "./tools.mjs";
 export * from "./truncate.mjs";
 export * from "./transcript.mjs";
 
-export const VERSION = facts.version;
-export const CONFIG_DIR_NAME = facts.configDirName;
+export { CONFIG_DIR_NAME, VERSION } from "./agent-facts.mjs";
 export const getAgentDir = () => facts.agentDir;
 export const CURRENT_SESSION_VERSION = 3;
 
