@@ -44,6 +44,21 @@ def test_models_and_thinking_levels_are_picked(tmp_path: Path) -> None:
         assert chat.server.requests[0].body["model"].startswith("claude-sonnet-4-5")
 
 
+def test_enter_takes_an_argument_that_is_typed_in_full_and_not_a_longer_one(tmp_path: Path) -> None:
+    with chat_in_tmux(tmp_path, [DONE]) as chat:
+        chat.start()
+        chat.type("/thinking high")
+        chat.wait_for("▸ high")
+        chat.press("Enter")
+        chat.wait_for("The thinking level is high.")
+        chat.type("/thinking high")
+        chat.wait_for("▸ high")
+        chat.press("Down")
+        chat.wait_for("▸ xhigh")
+        chat.press("Enter")
+        chat.wait_for("The thinking level is xhigh.")
+
+
 def test_sessions_are_named_left_and_resumed(tmp_path: Path) -> None:
     with chat_in_tmux(tmp_path, [{"text": "The first answer."}, {"text": "The second answer."}, DONE]) as chat:
         chat.start()

@@ -62,7 +62,9 @@ class EditorKeys:
             self._chat.start(self._find_arguments(before, asked))
 
     def _offer_arguments(self, asked: Wanted, items: list[Item]) -> None:
-        self._offer(asked, [item for item in items if item.text != asked.typed])
+        # What is typed in full comes first, so that Enter does not choose a longer one, such as xhigh for high.
+        items = sorted(items, key=lambda item: item.text != asked.typed)
+        self._offer(asked, [] if [item.text for item in items] == [asked.typed] else items)
         if self.menu is not None:
             self.menu.is_guess = asked.typed.lower() not in self.menu.chosen.text.lower()
 
