@@ -144,6 +144,22 @@ def test_a_page_with_plots_is_written(fairlead: Command) -> None:
     assert usage(fairlead, "--html", "mine.html", "--force").returncode == 0
 
 
+def test_a_page_goes_to_standard_output(fairlead: Command) -> None:
+    some_sessions(fairlead)
+    done = usage(fairlead, "--html", "-")
+    assert done.returncode == 0 and done.stdout.startswith("<!doctype html>") and done.stdout.endswith("</html>\n")
+    assert not (fairlead.around.cwd / "-").exists()
+    done = usage(fairlead, "--html", "-", "--json")
+    assert done.returncode == 2 and "cannot both go to standard output" in done.stderr
+
+
+def test_with_json_standard_output_is_json_alone_also_beside_a_page(fairlead: Command) -> None:
+    some_sessions(fairlead)
+    done = usage(fairlead, "--html", "usage.html", "--json")
+    assert json.loads(done.stdout)["total"]["cost"] == 3.875
+    assert (fairlead.around.cwd / "usage.html").exists()
+
+
 def test_without_sessions_there_is_nothing_to_show(fairlead: Command) -> None:
     assert usage(fairlead).stdout == "No session has used anything yet.\n"
     assert usage(fairlead, "--html", "empty.html").returncode == 0

@@ -34,6 +34,13 @@ def say(text: str) -> None:
     sys.stdout.write((visible(text) if sys.stdout.isatty() else text) + "\n")
 
 
+def say_bytes(data: bytes) -> None:
+    """Print a result to stdout as it is."""
+    StatusLine.hide_shown()
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+
+
 def complain(text: str) -> None:
     """Print a line for people to stderr. It is not part of any protocol."""
     StatusLine.hide_shown()

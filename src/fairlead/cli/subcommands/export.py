@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from fairlead.cli.console import complain, say
+from fairlead.cli.console import complain, say, say_bytes
 from fairlead.cli.flags import UsageError
 from fairlead.cli.session_choice import SessionPlaces
 from fairlead.cli.subcommands.table import find
@@ -79,9 +78,7 @@ def _export_one(source: Path, output: str | None, folder: Path | None, force: bo
     from fairlead.export.files import default_target, export_file, render_file
 
     if output == "-":
-        page = render_file(source)
-        sys.stdout.flush()
-        sys.stdout.buffer.write(page)
+        say_bytes(render_file(source))
         return
     target = Path(output) if output is not None and folder is None else default_target(source)
     if folder is not None:

@@ -58,14 +58,14 @@ SUBCOMMANDS: tuple[Subcommand, ...] = (
         group="sessions",
         summary="show cost and tokens by day, model and project",
         run="usage:usage",
-        usage=("[--since DATE] [--by day|model|project] [--json] [--html FILE [--force]]",),
+        usage=("[--since DATE] [--by day|model|project] [--json] [--html FILE|- [--force]]",),
         about="Adds up what the sessions of all directories have used. Each model call counts once, also if forks repeat it.\n"
         "DATE is 2026-01-31, a time such as 30d or 4w, or today.",
         flags=(
             Flag(("--since",), "since", "value", "leave out what was before", "DATE"),
             Flag(("--by",), "by", "value", "show one table only", "GROUP", choices=("day", "model", "project")),
             Flag(("--json",), "json", "switch", "print JSON"),
-            Flag(("--html",), "html", "value", "write a page with plots", "FILE"),
+            Flag(("--html",), "html", "value", "write a page with plots; - writes it to standard output", "FILE"),
             Flag(("-f", "--force"), "force", "switch", "let the page replace a file that fairlead did not make"),
             Flag(("--session-dir",), "session_dir", "value", "the directory of the sessions", "DIR"),
         ),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from fairlead.cli.console import complain, say
+from fairlead.cli.console import complain, say, say_bytes
 from fairlead.cli.session_choice import SessionPlaces
 from fairlead.cli.subcommands.sessions import dollars
 from fairlead.cli.subcommands.subcommand import Subcommand
@@ -40,25 +40,37 @@ def usage(words: Sequence[str], program: Program) -> int:
     today = date.today()
     since = _since(command, options.text("since"), today)
     page = options.text("html")
-    if page is not None:
+    if page == "-" and options.has("json"):
+        raise command.usage_error("The page and JSON cannot both go to standard output. Name a file: --html FILE.")
+    if page not in (None, "-"):
         from fairlead.export.files import check_target
 
         check_target(Path(page), force=options.has("force"))
     places = SessionPlaces.find(program, os.environ, options.text("session_dir"))
     report = usage_report((path for _, path in places.files(everywhere=True)), since)
     if page is not None:
-        from fairlead.export.files import write_page
-        from fairlead.export.usage_page import render_usage
-
-        write_page(Path(page), render_usage(report, today, since), force=options.has("force"))
-        say(page)
+        _write_page(page, report, today, since, force=options.has("force"))
     if options.has("json"):
         say(msgspec.json.format(msgspec.json.encode(report.plain())).decode())
     elif page is None:
         _print(report, options.text("by"), since)
+    elif page != "-":
+        say(page)
     if report.unreadable:
         complain(f"fairlead: {count(report.unreadable, 'file')} could not be read.")
     return 0
+
+
+def _write_page(page: str, report: UsageReport, today: date, since: date | None, *, force: bool) -> None:
+    """Write the page to a file, or with `-` to standard output."""
+    from fairlead.export.files import write_page
+    from fairlead.export.usage_page import render_usage
+
+    rendered = render_usage(report, today, since)
+    if page == "-":
+        say_bytes(rendered)
+    else:
+        write_page(Path(page), rendered, force=force)
 
 
 def _since(command: Subcommand, text: str | None, today: date) -> date | None:
