@@ -228,13 +228,28 @@ def test_launchers_that_cannot_be_made(fairlead: Command, words: list[str], code
     assert not (fairlead.around.cwd / "bin").exists()
 
 
-def test_a_working_directory_that_is_gone_is_an_error(fairlead: Command) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["-p", "hi"],
+        ["doctor", "--offline"],
+        ["sessions"],
+        ["usage"],
+        ["export", "last"],
+        ["trust"],
+        ["mcp"],
+        ["install", "npm:any"],
+        ["serve"],
+    ],
+    ids=" ".join,
+)
+def test_a_working_directory_that_is_gone_is_an_error(fairlead: Command, words: list[str]) -> None:
     gone = fairlead.around.root / "gone"
     gone.mkdir()
-    started = subprocess.list2cmdline([sys.executable, "-P", "-m", "fairlead", "-p", "hi"])
+    started = subprocess.list2cmdline([sys.executable, "-P", "-m", "fairlead", *words])
     done = fairlead(argv=["sh", "-c", f"cd {gone} && rmdir {gone} && exec {started}"])
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "Error: The working directory cannot be used: No such file or directory.\n"
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False)
+    assert done.stderr == "Error: The working directory cannot be used: No such file or directory. Change to another one.\n"
 
 
 # Imports

@@ -42,3 +42,15 @@ def test_commands_say_what_cannot_be_read(project: Path, command: str) -> None:
     done = run(project, command)
     assert "Traceback" not in done.stderr
     assert command in ("trust", "sessions") or "cannot be read: Permission denied" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("words", [["usage"], ["sessions", "--all"], ["export", "some-name"]], ids=" ".join)
+def test_sessions_that_cannot_be_listed_are_an_error_and_not_an_empty_list(tmp_path: Path, words: list[str]) -> None:
+    work, sessions = tmp_path / "work", tmp_path / "home" / "sessions"
+    work.mkdir()
+    sessions.mkdir(parents=True)
+    sessions.chmod(0)
+    done = run(work, *words)
+    sessions.chmod(0o700)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"Error: Cannot list the sessions in {sessions}") and "Permission denied" in done.stderr

@@ -15,7 +15,7 @@ from fairlead.agent import Agent
 from fairlead.agent.options import AgentOptions
 from fairlead.cli.console import complain, remark
 from fairlead.cli.flags import Arguments, Flag, UsageError, parse, unknown_flag
-from fairlead.config.home import expand_user
+from fairlead.config.home import expand_user, working_directory
 from fairlead.config.settings import ApprovalMode
 from fairlead.errors import ConfigError
 from fairlead.tools import DEFAULT_TOOLS
@@ -64,7 +64,7 @@ def agent_options(arguments: Arguments, profile: Profile | None, program: Progra
         mcp_config=arguments.mcp_config,
         isolated=arguments.isolated,
         peer_home=program.home,
-        cwd=_working_directory(),
+        cwd=working_directory(),
         warn=remark,
         alert=lambda warning: complain(f"fairlead: {warning}"),
         keep=not arguments.no_session,
@@ -263,13 +263,6 @@ def _resumes_latest(arguments: Arguments) -> bool:
     """Whether an interrupted run is resumed without naming its session."""
     named = arguments.session or arguments.resume_named or arguments.session_id or arguments.fork
     return arguments.resume_run and named is None
-
-
-def _working_directory() -> Path:
-    try:
-        return Path.cwd()
-    except OSError as error:
-        raise ConfigError(f"The working directory cannot be used: {error.strerror}.") from error
 
 
 def _text_or_file(text: str) -> str:

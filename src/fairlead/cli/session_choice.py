@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from fairlead.config.home import Home
+from fairlead.config.home import Home, working_directory
 from fairlead.core.lenient import visible
 from fairlead.errors import SessionError
 from fairlead.session.history.finding import SHORT_ID, find_session, is_path, latest_session, matching_sessions
@@ -38,7 +38,7 @@ class SessionPlaces(Struct, frozen=True):
         from fairlead.config.settings_files import load_settings
 
         home = Home.find(env, peer=program.home)
-        cwd = Path.cwd()
+        cwd = working_directory()
         chosen = session_dir or env.get("PI_CODING_AGENT_SESSION_DIR") or load_settings(home, cwd)[0].session_dir
         if chosen:
             return cls(Path(os.path.expanduser(chosen)).absolute(), None)  # noqa: PTH111  # Path.expanduser may raise

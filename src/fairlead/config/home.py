@@ -9,6 +9,8 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
+from fairlead.errors import ConfigError
+
 #: Whose a file of configuration is.
 Level: TypeAlias = Literal["user", "project"]
 
@@ -17,6 +19,14 @@ PROJECT_FOLDER = ".fairlead"
 #: The files of omp and xcsh. The first one that exists is read; the JSON files are those of older releases.
 _OMP_SETTINGS = ("config.yml", "config.yaml", "settings.json")
 _OMP_MODELS = ("models.yml", "models.yaml", "models.json")
+
+
+def working_directory() -> Path:
+    """Return the working directory. Raises ConfigError if it was deleted or cannot be reached."""
+    try:
+        return Path.cwd()
+    except OSError as error:
+        raise ConfigError(f"The working directory cannot be used: {error.strerror}. Change to another one.") from error
 
 
 def expand_user(path: str | Path) -> Path:

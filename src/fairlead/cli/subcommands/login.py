@@ -6,13 +6,12 @@ import asyncio
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairlead.cli.console import complain, say
 from fairlead.cli.flags import UsageError
 from fairlead.cli.subcommands.table import command_named
-from fairlead.config.home import Home
+from fairlead.config.home import Home, working_directory
 from fairlead.config.process import run_in_thread
 from fairlead.errors import ConfigError, LoginFailed
 from fairlead.models.credentials import forget_stored, store_key, stored_providers
@@ -95,7 +94,7 @@ async def _with_extension(provider: str, extensions: Sequence[str], program: Pro
     """Log in at a provider that an extension adds. Returns None if no extension adds it."""
     from fairlead import Agent
 
-    async with Agent(cwd=Path.cwd(), env=os.environ, extensions=extensions, peer_home=program.home) as agent:
+    async with Agent(cwd=working_directory(), env=os.environ, extensions=extensions, peer_home=program.home) as agent:
         if not agent.extensions.exist():
             return None
         await agent.extensions.load()

@@ -12,7 +12,7 @@ from fairlead.cli.advice import nearest
 from fairlead.cli.console import complain, say
 from fairlead.cli.subcommands.table import command_named
 from fairlead.cli.subcommands.trust import decision
-from fairlead.config.home import Home
+from fairlead.config.home import Home, working_directory
 from fairlead.config.process import run_in_thread
 from fairlead.config.trust import real_folder
 from fairlead.errors import ConfigError, LoginFailed
@@ -41,7 +41,7 @@ def mcp(words: Sequence[str], program: Program) -> int:
 
 def _servers(home: Home) -> list[ServerConfig]:
     """Return the servers of the user, and those of the project if it is trusted."""
-    folder = real_folder(Path.cwd())
+    folder = real_folder(working_directory())
     is_trusted = decision(home, folder)[1]
     found = [each for each in home.mcp_files(folder) if each[0] == "user" or is_trusted]
     problems: list[str] = []

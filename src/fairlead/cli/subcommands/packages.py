@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairlead.cli.console import complain, say
 from fairlead.cli.subcommands.table import command_named
-from fairlead.config.home import Home
+from fairlead.config.home import Home, working_directory
 
 if TYPE_CHECKING:
     from fairlead.extend.package_manager import PackageManager
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 def install(words: Sequence[str], program: Program) -> int:
     """Install a package and list it in the settings. Raises UsageError or ConfigError."""
     source, local = _source_and_scope(words, "install")
-    folder = _manager(program, local=local).install(source, Path.cwd())
+    folder = _manager(program, local=local).install(source, working_directory())
     say(f"Installed {source} in {folder}")
     return 0
 
@@ -71,7 +70,7 @@ def _manager(program: Program, *, local: bool) -> PackageManager:
     from fairlead.extend.package_manager import PackageManager
 
     home = Home.find(os.environ, peer=program.home)
-    return PackageManager(home, os.environ, Path.cwd() if local else None)
+    return PackageManager(home, os.environ, working_directory() if local else None)
 
 
 def _source_and_scope(words: Sequence[str], command: str) -> tuple[str, bool]:

@@ -17,6 +17,7 @@ from fairlead.cli.console import complain, say
 from fairlead.cli.flags import UsageError
 from fairlead.cli.subcommands.table import command_named
 from fairlead.config import files
+from fairlead.config.home import working_directory
 from fairlead.core.lenient import scrub_text
 from fairlead.errors import ConfigError
 from fairlead.session.rules.patterns import PatternTimeout, compile_pattern
@@ -102,7 +103,7 @@ def _scope(rule: Rule, options: _Options) -> Scope:
 def _test(rule: Rule, scope: Scope, options: _Options) -> int:
     sample = _sample(options)
     off: list[str] = []
-    watch = RuleWatch([rule], cwd=str(Path.cwd()), on_off=lambda _, why: off.append(why))
+    watch = RuleWatch([rule], cwd=str(working_directory()), on_off=lambda _, why: off.append(why))
     watch.begin()
     written = _arguments(scope, sample, options.path) if scope.kind == "tool" else sample
     matched = watch.feed(scope.kind, 0, written, tool=scope.tool) or watch.end_block(0)

@@ -13,7 +13,7 @@ from fairlead.cli.console import complain, configure_logging, say
 from fairlead.cli.flags import Arguments, UsageError, parse, unknown_flag
 from fairlead.cli.subcommands.subcommand import Options, Subcommand
 from fairlead.cli.subcommands.table import find
-from fairlead.config.home import expand_user
+from fairlead.config.home import expand_user, working_directory
 from fairlead.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -106,12 +106,12 @@ def _enter(root: str | None, cwd: str | None) -> Path | None:
     if found is not None and not os.path.isdir(found):
         raise ConfigError(f"--root {root}: there is no such directory.")
     target = expand_user(cwd) if cwd is not None else found
-    if target is not None and (cwd is not None or not Path.cwd().resolve().is_relative_to(target.resolve())):
+    if target is not None and (cwd is not None or not working_directory().resolve().is_relative_to(target.resolve())):
         try:
             os.chdir(target)
         except OSError as error:
             raise ConfigError(f"{target}: {error.strerror}.") from error
-    if found is not None and not Path.cwd().resolve().is_relative_to(found.resolve()):
+    if found is not None and not working_directory().resolve().is_relative_to(found.resolve()):
         raise ConfigError(f"--cwd {cwd} is outside the root {root}.")
     return found
 

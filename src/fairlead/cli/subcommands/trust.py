@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fairlead.cli.console import say
 from fairlead.cli.subcommands.table import command_named
-from fairlead.config.home import Home, expand_user
+from fairlead.config.home import Home, expand_user, working_directory
 from fairlead.config.trust import all_decisions, how_to_trust, real_folder, save_decision, trust_path
 from fairlead.errors import ConfigError
 from fairlead.wire.dialects import Program
@@ -31,7 +31,7 @@ def trust(words: Sequence[str], program: Program) -> int:
         for decided, trusted in sorted(all_decisions(home).items()):
             say(f"{'trusted' if trusted else 'never  '}  {decided}")
         return 0
-    folder = real_folder(expand_user(paths[0]) if paths else Path.cwd())
+    folder = real_folder(expand_user(paths[0]) if paths else working_directory())
     if action == "remove":
         save_decision(home, folder, None)
         say(f"There is no decision about {folder} any more.")

@@ -74,7 +74,7 @@ def newest_first(folder: Path) -> list[tuple[int, Path]]:
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
-        raise SessionError(f"Cannot list the sessions in {folder}: {error.strerror or error}.") from error
+        raise _not_listed(folder, error) from error
     remove_leftovers(leftovers)
     return sorted(found, reverse=True)
 
@@ -93,13 +93,22 @@ def decode_listed(text: bytes) -> _Line | None:
 
 
 def folders_below(root: Path) -> list[Path]:
-    """Return `root` and the folders of sessions below it, without those for the sub-agents of sessions in `root`."""
+    """Return `root` and the folders of sessions below it, without those for the sub-agents of sessions in `root`.
+
+    Raises SessionError if `root` exists and cannot be listed.
+    """
     try:
         with os.scandir(root) as items:
             found = [Path(item.path) for item in items if item.is_dir()]
             return [root, *sorted(folder for folder in found if not os.path.exists(folder.with_name(f"{folder.name}.jsonl")))]
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
+    except OSError as error:
+        raise _not_listed(root, error) from error
+
+
+def _not_listed(folder: Path, error: OSError) -> SessionError:
+    return SessionError(f"Cannot list the sessions in {folder}: {error.strerror or error}.")
 
 
 def describe(path: Path, modified_ns: int, *, whole: bool = False) -> SessionInfo:

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from fairlead.cli.flags import Arguments
 from fairlead.config.extras import extras, install_command, missing_packages
-from fairlead.config.home import Home
+from fairlead.config.home import Home, working_directory
 from fairlead.errors import ConfigError, FairleadError
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def _home(home: Home) -> Iterator[Finding]:
 def _settings(home: Home) -> Iterator[Finding]:
     from fairlead.config.settings_files import load_settings
 
-    cwd = Path.cwd()
+    cwd = working_directory()
     _, warnings = load_settings(home, cwd)
     read = [path for _, path in home.settings_files(cwd) if os.path.exists(path)]
     usable = [str(path) for path in read if not any(text.startswith(f"{path}: ") and _NOT_JSON in text for text in warnings)]
@@ -302,7 +302,7 @@ def _project(home: Home) -> Iterator[Finding]:
     from fairlead.cli.subcommands.trust import decision, what_needs_trust
     from fairlead.config.trust import how_to_trust, real_folder
 
-    folder = real_folder(Path.cwd())
+    folder = real_folder(working_directory())
     try:
         decided, trusted = decision(home, folder)
     except ConfigError as error:

@@ -15,7 +15,7 @@ from fairlead.cli.console import say
 from fairlead.cli.subcommands.fleet.worker import database
 from fairlead.cli.subcommands.subcommand import Options, Subcommand
 from fairlead.cli.subcommands.table import find
-from fairlead.config.home import expand_user
+from fairlead.config.home import expand_user, working_directory
 from fairlead.errors import ConfigError
 from fairlead.export.contents import count
 
@@ -90,7 +90,7 @@ def _read(name: str) -> list[Job]:
     from fairlead.jobs.task import read_tasks
 
     if name == "-":
-        return read_tasks(sys.stdin.buffer, "standard input", Path.cwd())
+        return read_tasks(sys.stdin.buffer, "standard input", working_directory())
     path = expand_user(name).absolute()
     try:
         lines = path.read_bytes().splitlines()
