@@ -26,6 +26,13 @@ def test_unknown_settings_get_a_warning_with_the_nearest_key(fairlead: Command) 
     ]
 
 
+def test_a_misspelt_key_of_the_approvals_gets_the_nearest_one_too(fairlead: Command) -> None:
+    path = fairlead.around.home / "settings.json"
+    path.write_text(json.dumps({"approvals": {"mod": "deny"}}))
+    done = fairlead("-p", "hi")
+    assert f"{path}: approvals.mod: there is no such key. Did you mean approvals.mode? Until that is corrected," in done.stderr
+
+
 def test_unknown_keys_of_models_get_a_warning_too(fairlead: Command) -> None:
     path = fairlead.around.home / "models.json"
     content: dict[str, Any] = json.loads(path.read_text())

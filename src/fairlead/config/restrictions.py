@@ -26,6 +26,7 @@ from fairlead.config.settings_files import (
     remark,
     usable,
 )
+from fairlead.config.unknown_keys import nearest_key
 from fairlead.errors import ConfigError
 
 #: What `project_extensions` reads: the project may become trusted after the settings have been loaded.
@@ -137,6 +138,7 @@ def _leads_into(name: str, folder: Path, within: Path) -> bool:
 _STRICTNESS = ("auto", "write", "ask", "deny")
 _ACTIONS = ("allow", "ask", "deny")
 _SANDBOXES = ("off", "workspace")
+_APPROVAL_KEYS = ("mode", "rules", "timeoutSeconds")
 _ASKED = 'Until that is corrected, everything is asked for that changes something (approvals.mode "ask").'
 
 
@@ -223,8 +225,9 @@ class _Reading:
         given = cast("dict[str, Any]", value)
         result = dict(before)
         for key in given:
-            if key not in ("mode", "rules", "timeoutSeconds"):
-                self._doubt_text(f"approvals.{key}: there is no such setting.")
+            if key not in _APPROVAL_KEYS:
+                near = nearest_key(f"approvals.{key}", (f"approvals.{known}" for known in _APPROVAL_KEYS))
+                self._doubt_text(f"approvals.{key}: there is no such key.{near}")
         mode = given.get("mode")
         if mode is not None:
             if mode not in _STRICTNESS:

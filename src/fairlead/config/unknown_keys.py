@@ -16,8 +16,12 @@ KNOWN_TO_PI = frozenset(
 
 def unknown_key(name: str, known: Iterable[str]) -> str:
     """Return the warning about a key that fairlead does not know, with the nearest one that it does."""
+    return f"{name}: there is no such key, so it has no effect.{nearest_key(name, known)}"
+
+
+def nearest_key(name: str, known: Iterable[str]) -> str:
+    """Return the question whether the nearest known key was meant, after a space; an empty text if none is near."""
     from difflib import get_close_matches
 
     near = get_close_matches(name, list(known), 1, 0.7)
-    hint = f" Did you mean {near[0]}?" if near else ""
-    return f"{name}: there is no such key, so it has no effect.{hint}"
+    return f" Did you mean {near[0]}?" if near else ""
