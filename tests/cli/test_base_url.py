@@ -95,3 +95,33 @@ def test_a_server_that_runs_is_used_and_named_on_stderr(tmp_path: Any) -> None:
         done = a_command(server, tmp_path)("-p", "hi", "--isolated", env=env)
         assert (done.returncode, done.stdout) == (0, "Hello!\n"), done.stderr
         assert done.stderr == f"fairlead: No key is set: vllm/first answers, at {server.url} on this machine.\n"
+
+
+@pytest.mark.parametrize("words", [["--model", "vllm/second"], ["--model", "second"], ["--provider", "vllm"]], ids=" ".join)
+def test_a_model_of_a_server_that_runs_is_used_by_its_name(tmp_path: Any, words: list[str]) -> None:
+    with ProviderServer([{"text": "Hello!"}], models=SERVED) as server:
+        env = {"FAIRLEAD_LOCAL_SERVERS": f"vllm={server.url}"}
+        done = a_command(server, tmp_path)("-p", "hi", "--isolated", *words, env=env)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "Hello!\n", "")
+        assert server.requests[-1].body["model"] == ("second" if "--model" in words else "first")
+
+
+def test_a_server_that_is_named_and_does_not_run_is_an_error(tmp_path: Any) -> None:
+    with ProviderServer([{"text": "Hello!"}]) as server:
+        env = {"FAIRLEAD_LOCAL_SERVERS": "ollama=http://127.0.0.1:9"}
+        command = a_command(server, tmp_path)
+        for words in (["--model", "ollama/qwen3:8b"], ["--provider", "ollama"]):
+            done = command("-p", "hi", "--isolated", *words, env=env)
+            problem = "No model server answers at http://127.0.0.1:9, where ollama would be. Start it, or name its address"
+            assert done.returncode == 1 and problem in done.stderr
+
+
+def test_a_session_continues_with_the_model_of_its_server(tmp_path: Any) -> None:
+    with ProviderServer([{"text": "Hello!"}], models=SERVED) as server:
+        env = {"FAIRLEAD_LOCAL_SERVERS": f"vllm={server.url}"}
+        command, folder = a_command(server, tmp_path), str(tmp_path / "sessions")
+        flags = ["--isolated", "--session-dir", folder]
+        assert command("-p", "hi", *flags, "--model", "vllm/second", env=env).returncode == 0
+        done = command("-p", "again", "--continue", *flags, env=env)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "Hello!\n", "")
+        assert server.requests[-1].body["model"] == "second"

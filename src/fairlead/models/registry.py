@@ -78,6 +78,7 @@ class Registry(Providers):
     def find(self, provider: str, model_id: str) -> Model | None:
         """Return the model with exactly this name; None if there is none."""
         self.unlisted.look_for_local(provider)
+        self.unlisted.look_for_server(provider, model_id)
         for models in (self._own_models, self._all_models):
             for model in models():
                 if model.id == model_id and model.provider == provider:
@@ -109,18 +110,27 @@ class Registry(Providers):
             ModelNotFound: no model matches, or models of several providers do. A name with a known provider always matches: a
                 model that is not known gets the features of the provider's default model, and leaves a warning.
         """
-        is_local = self.unlisted.look_for_local(pattern.strip().partition("/")[0])
+        pattern = pattern.strip()
+        provider, slash, model_id = pattern.partition("/")
+        is_local = self.unlisted.look_for_local(provider)
+        if slash:
+            self.unlisted.look_for_server(provider, model_id)
         try:
-            choice = self._match(pattern.strip(), available_only=available_only)
+            choice = self._match(pattern, available_only=available_only)
         except model_patterns.Ambiguous:
             raise
         except ModelNotFound:
             if is_local:
                 from fairlead.models.local.provider import missing_weights
 
-                raise ModelNotFound(missing_weights(pattern.strip().partition("/")[2])) from None
-            unknown = self._unknown(pattern.strip())
+                raise ModelNotFound(missing_weights(model_id)) from None
+            if (problem := self.unlisted.silent_server(provider)) is not None:
+                raise ModelNotFound(problem) from None
+            unknown = self._unknown(pattern)
             if unknown is None or (available_only and not self._can_use(unknown[0])):
+                # Without a key, a name alone can only be that of a model on this machine.
+                if not slash and not available_only and not self.has_usable() and self.unlisted.look_for_servers():
+                    return self.match(pattern)
                 raise
             choice = unknown
         self._credentials.choose(choice[0].provider)
@@ -171,6 +181,7 @@ class Registry(Providers):
     def default_of(self, provider: str) -> Model | None:
         """Return the model to use when only the provider is named; None if it has no model."""
         self.unlisted.look_for_local(provider)
+        self.unlisted.look_for_server(provider)
         for model in self._own_models():
             if model.provider == provider:
                 return model
@@ -185,6 +196,8 @@ class Registry(Providers):
 
     def unknown_provider(self, name: str) -> ModelNotFound:
         """Make the error for a provider without models. It suggests a similar name."""
+        if (problem := self.unlisted.silent_server(name)) is not None:
+            return ModelNotFound(problem)
         known = [provider for provider, _ in self.providers()]
         if name in known:
             return ModelNotFound(f'The default model of the provider "{name}" is not known. Name a model with --model.')

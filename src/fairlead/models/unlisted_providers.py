@@ -37,6 +37,8 @@ class UnlistedProviders:
         self._local: LocalModels | None = None
         #: The names of the servers that `use_found` has added.
         self._found: set[str] = set()
+        #: The names that `look_for_server` has looked for, each with the address of a server that did not answer there.
+        self._sought: dict[str, str | None] = {}
         #: The provider of the server that `use_server` has set; None if there is none.
         self.server_name: str | None = None
 
@@ -99,6 +101,43 @@ class UnlistedProviders:
         if self._local is None and LOCAL not in self._registry.provider_entries():
             self.use_local()
         return self._local is not None
+
+    def look_for_server(self, provider: str, model_id: str | None = None) -> None:
+        """Add the model server with this name if one runs on this machine and no file describes it.
+
+        Each is asked once, so that a server that hangs blocks its callers for 200 ms and no longer.
+        """
+        if provider in PROVIDERS or provider in self._sought or provider in self._registry.provider_entries():
+            return
+        from fairlead.models.local.servers import addresses, find_servers_now
+
+        self._sought[provider] = None
+        try:
+            address = dict(addresses(self._registry.env)).get(provider)
+        except ConfigError as error:
+            self._registry.warnings.append(str(error))
+            return
+        if address is not None:
+            found = find_servers_now(self._registry.env, provider, model_id)
+            self._sought[provider] = None if found else address
+            for server in found:
+                self.use_found(server)
+
+    def look_for_servers(self) -> bool:
+        """Add all model servers that run on this machine. Returns whether there are any. Raises ConfigError."""
+        from fairlead.models.local.servers import find_servers_now
+
+        found = find_servers_now(self._registry.env)
+        for server in found:
+            self.use_found(server)
+        return bool(found)
+
+    def silent_server(self, provider: str) -> str | None:
+        """Return what to tell a user who has named a model server that did not answer; None if they have not."""
+        address = self._sought.get(provider)
+        if address is None:
+            return None
+        return f"No model server answers at {address}, where {provider} would be. Start it, or name its address with --base-url."
 
     def close(self) -> None:
         """End the models that run in child processes. They start again when they are asked again."""

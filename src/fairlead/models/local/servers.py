@@ -1,7 +1,7 @@
 """Finds model servers that already run on this machine, and the models they offer.
 
-Only people's commands search, and only when no key is set and no model is named. A search is one round of requests in parallel
-and takes at most `PATIENCE` seconds.
+Only people's commands search, and only when no key is set and no model is named. A model that is named after a server, such as
+`ollama/qwen3:8b`, asks that server alone. A search is one round of requests in parallel and takes at most `PATIENCE` seconds.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -79,11 +80,13 @@ def addresses(env: Mapping[str, str]) -> list[tuple[str, str]]:
     return pairs
 
 
-async def find_servers(env: Mapping[str, str]) -> list[FoundServer]:
+async def find_servers(env: Mapping[str, str], name: str | None = None, model_id: str | None = None) -> list[FoundServer]:
     """Ask all usual addresses for their models, at the same time.
 
     Args:
         env: the environment variables. `FAIRLEAD_LOCAL_SERVERS` names other addresses.
+        name: the only server to ask.
+        model_id: the model to describe in detail, instead of the first one.
 
     Returns:
         The servers that answered with at least one model, in the order of the addresses.
@@ -94,7 +97,7 @@ async def find_servers(env: Mapping[str, str]) -> list[FoundServer]:
     from fairlead.models.http.client import Http
 
     http = Http(env={})  # without a proxy, which could not reach these servers
-    probes = [_Probe(http, name, url) for name, url in addresses(env)]
+    probes = [_Probe(http, each, url, model_id) for each, url in addresses(env) if name in (None, each)]
     tasks = [asyncio.create_task(probe.run(env)) for probe in probes]
     try:
         if tasks:
@@ -105,6 +108,16 @@ async def find_servers(env: Mapping[str, str]) -> list[FoundServer]:
         await asyncio.gather(*tasks, return_exceptions=True)
         await http.close()
     return [found for probe in probes if (found := probe.found()) is not None]
+
+
+def find_servers_now(env: Mapping[str, str], name: str | None = None, model_id: str | None = None) -> list[FoundServer]:
+    """Do what `find_servers` does, for callers that cannot await it. Blocks for as long. Raises ConfigError."""
+    addresses(env)  # raises here, and not in the thread
+    found: list[FoundServer] = []
+    search = threading.Thread(target=lambda: found.extend(asyncio.run(find_servers(env, name, model_id))), daemon=True)
+    search.start()
+    search.join()
+    return found
 
 
 async def served_models(http: Http, base_url: str, headers: Sequence[tuple[str, str]] = ()) -> list[ModelEntry]:
@@ -120,10 +133,11 @@ async def served_models(http: Http, base_url: str, headers: Sequence[tuple[str, 
 class _Probe:
     """The search at one address. It keeps what it has learned when its time is over."""
 
-    def __init__(self, http: Http, name: str, url: str) -> None:
+    def __init__(self, http: Http, name: str, url: str, model_id: str | None) -> None:
         self._http = http
         self._name = name
         self._url = url
+        self._model_id = model_id
         self._models: list[ModelEntry] = []
 
     def found(self) -> FoundServer | None:
@@ -140,7 +154,8 @@ class _Probe:
             if not self._models:
                 self._models = await self._listed(env)
             if self._name == "ollama" and self._models:
-                self._models[0] = await self._described_by_ollama(self._models[0])
+                chosen = next((index for index, model in enumerate(self._models) if model.id == self._model_id), 0)
+                self._models[chosen] = await self._described_by_ollama(self._models[chosen])
         except (ProviderError, RequestAborted):
             return
 
