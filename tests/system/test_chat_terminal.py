@@ -59,6 +59,16 @@ def test_a_crash_restores_the_terminal_and_says_what_happened(tmp_path: Path) ->
         assert_restored(chat)
 
 
+def test_a_chat_that_cannot_start_leaves_no_answer_of_the_terminal_to_the_shell(tmp_path: Path) -> None:
+    with chat_in_tmux(tmp_path, [DONE]) as chat:
+        chat.type("clear; fairlead --model antropic/claude; echo code=$?")
+        chat.press("Enter")
+        assert chat.wait_for_end() == "1"
+        assert "Did you mean anthropic/" in chat.screen(joined=True)
+        assert_restored(chat)  # the answer would stand before what is typed
+        assert "command not found" not in chat.screen()
+
+
 def test_ctrl_z_gives_the_terminal_back_until_the_user_continues(tmp_path: Path) -> None:
     with chat_in_tmux(tmp_path, [DONE]) as chat:
         chat.type("set -m")

@@ -32,6 +32,8 @@ _ASK_BACKGROUND = "\x1b]11;?\x1b\\\x1b[c"
 REPLIES = re.compile(r"\x1b\][0-9]+;[^\x07\x1b]*(?:\x07|\x1b\\)|\x1b\[\?[0-9;]*[cu]")
 _BACKGROUND = re.compile(r"\x1b\]11;rgba?:([0-9a-fA-F]+)/([0-9a-fA-F]+)/([0-9a-fA-F]+)")
 _LAST_REPLY = re.compile(r"\x1b\[\?[0-9;]*c")
+#: Seconds to wait at the end for an answer that was not read: the shell would take it for keys.
+_UNREAD_PATIENCE = 0.5
 #: The longest line of captured output, and how many lines may wait to be shown.
 _LONGEST_LINE = 2000
 _MOST_LINES = 1000
@@ -66,6 +68,7 @@ class Terminal:
         self._lines: list[str] = []
         self._closed = False
         self._title: str | None = None
+        self._awaits_answer = False
 
     def __enter__(self) -> Terminal:
         self._capture()
@@ -141,6 +144,8 @@ class Terminal:
         if self._closed:
             return
         self._closed = True
+        if self._awaits_answer:
+            self.background(_UNREAD_PATIENCE)
         if self._title is not None:
             self.write("\x1b]2;\x1b\\" + _RESTORE_TITLE)
         self.leave()
@@ -150,6 +155,7 @@ class Terminal:
 
     def ask_background(self) -> None:
         """Ask which colour the background has. `background` reads the answer."""
+        self._awaits_answer = True
         self.write(_ASK_BACKGROUND)
 
     def background(self, patience: float) -> tuple[Background | None, str]:
@@ -158,6 +164,7 @@ class Terminal:
         Args:
             patience: How many seconds to wait at most. An answer that comes later has to be ignored by the reader of the keys.
         """
+        self._awaits_answer = False
         received, end = "", monotonic() + patience
         while not _LAST_REPLY.search(received):
             left = end - monotonic()
