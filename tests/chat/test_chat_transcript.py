@@ -336,6 +336,16 @@ def test_an_error_is_shown_once_and_a_retry_replaces_it() -> None:
     assert viewer.lines[2:] == ["✗ Overloaded"]
 
 
+def test_each_cancelled_retry_is_shown() -> None:
+    viewer = Viewer()
+    failed = events.MessageEnd(answer(stop="error", error="Overloaded"))
+    waits = [failed, events.AgentEnd([], will_retry=True), events.RetryStart(1, 3, 2000, "Overloaded")]
+    for _ in range(2):
+        viewer.handle(events.AgentStart(), *waits)
+        viewer.handle(events.RetryEnd(False, 1, "Retry cancelled"), events.AgentSettled(aborted=True))
+    assert viewer.lines.count("✗ Retry cancelled") == 2
+
+
 def test_a_cut_answer_is_marked() -> None:
     viewer = Viewer()
     viewer.transcript.message(answer(TextContent("Long"), stop="length"))

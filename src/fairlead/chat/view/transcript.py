@@ -315,6 +315,8 @@ class Transcript(OpenParts):
     def _handle_run(self, event: events.Event) -> None:
         theme = self._theme
         match event:
+            case events.AgentStart():
+                self._last_error = None  # the same may go wrong again
             case events.RetryStart() | events.SummaryRetryScheduled():
                 self._error = None
                 when = elapsed(event.delay_ms / 1000)
