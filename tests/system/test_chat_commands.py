@@ -160,6 +160,21 @@ def test_compaction_cost_and_export(tmp_path: Path) -> None:
         chat.command("/export story.html")
         chat.wait_for("Written to")
         assert "tell me a story" in (chat.folder / "story.html").read_text()
+        chat.command('/export "my story.html"')
+        chat.wait_for(lambda screen: screen.count("Written to") == 2)
+        assert (chat.folder / "my story.html").exists()
+
+
+def test_the_argument_of_a_command_may_be_on_the_next_line(tmp_path: Path) -> None:
+    with chat_in_tmux(tmp_path, [DONE]) as chat:
+        chat.start()
+        chat.type("/name")
+        chat.press("C-j")
+        chat.type("my errand")
+        chat.wait_for("  my errand")
+        chat.press("Enter")
+        chat.wait_for("This session is called my errand.")
+        assert not chat.server.requests
 
 
 def test_a_key_is_typed_without_being_shown_and_a_model_answers_then(tmp_path: Path) -> None:

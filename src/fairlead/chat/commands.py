@@ -258,6 +258,8 @@ class Commands:
         from fairlead import export_file
 
         workspace = self._session.host.workspace
+        if argument[:1] in ("'", '"') and argument[1:].endswith(argument[0]):  # a name with spaces, as one writes it in a shell
+            argument = argument[1:-1]
         target = workspace.resolve(argument) if argument else workspace.cwd / f"fairlead-session-{source.stem}.html"
         written = await asyncio.to_thread(export_file, source, target)
         self._chat.note(f"Written to {written}.")
@@ -320,10 +322,10 @@ async def _log_in(chat: Chat, provider: str) -> None:
 
 def _split(text: str) -> tuple[str, str]:
     """Return the name and the argument of a command; an empty name if the text is not one."""
-    if not text.startswith("/"):
+    found = re.match(r"/(\S+)(?:\s+(.*))?", text, re.DOTALL)
+    if found is None:
         return "", ""
-    name, _, argument = text[1:].partition(" ")
-    name = name.strip()
+    name, argument = found[1], found[2] or ""
     return _OTHER_NAMES.get(name, name), argument.strip()
 
 
