@@ -52,6 +52,9 @@ def test_the_list_names_what_is_here_and_what_can_be_downloaded(fairlead: Comman
         (["--model-file", "/etc/hostname"], "is not a GGUF file"),
         (["--model-file", "/no/such.gguf"], "No such file"),
         (["--model"], "--model needs a value"),
+        (["--lst"], "fairlead local has no flag --lst. Did you mean --list?"),
+        (["--donwload", "-p", "hi"], "Did you mean --download?"),
+        (["--download", "--thinking", "-p", "hi", "--mode", "nothing"], "--mode: expected text"),
     ],
 )
 def test_what_cannot_be_run_is_explained(fairlead: Command, flags: list[str], problem: str) -> None:

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairlead.cli.advice import nearest
 from fairlead.cli.console import complain, say
-from fairlead.cli.flags import UsageError
+from fairlead.cli.flags import UsageError, parse
 from fairlead.config.home import Home, expand_user
 from fairlead.errors import ConfigError
 from fairlead.models.local.download import ProgressBar, fetch, megabytes
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from fairlead.models.local.weights import FoundWeights
     from fairlead.wire.dialects import Program
 
+#: The flags of this command. The others are those of fairlead.
+_OWN = ("--list", "--download", "--model", "--model-file")
+
 
 def local(words: Sequence[str], program: Program) -> int:
     """Start fairlead with a model that runs here. Raises UsageError, or ConfigError if there is no such model."""
@@ -39,6 +43,7 @@ def local(words: Sequence[str], program: Program) -> int:
     if "--list" in flags:
         _list(find_weights(home, os.environ))
         return 0
+    _refuse_misspelt(rest)
     if not is_installed():
         raise ConfigError(NOT_INSTALLED)
     if file is not None:
@@ -70,6 +75,13 @@ def _split(words: Sequence[str]) -> tuple[str | None, str | None, set[str], list
             rest.append(word)
     model = values.get("--model")
     return model.removeprefix("local/") if model else None, values.get("--model-file"), flags, rest
+
+
+def _refuse_misspelt(rest: Sequence[str]) -> None:
+    """Raise UsageError for flags that cannot be used, before anything is downloaded for them. Extensions may have others."""
+    for name in parse(rest).unknown:
+        if near := nearest(f"--{name}", _OWN):
+            raise UsageError(f"fairlead local has no flag --{name}.{near}")
 
 
 def _start(argv: list[str]) -> int:
