@@ -256,10 +256,12 @@ class CredentialStore:
 
 
 def store_key(home: Home, provider: str, key: str) -> None:
-    """Write a key to auth.json, which only its owner may read. Raises ConfigError if that fails."""
+    """Write a key to auth.json, which only its owner may read. Raises ConfigError if that fails, or if it cannot be a key."""
     if not provider or not key.strip():
         raise ConfigError("The provider and the key must not be empty.")
     learn(key)
+    if not key.strip().isprintable():
+        raise ConfigError("The key has control characters, or bytes that are not text. Copy it again. Nothing has changed.")
     _store(home, provider, {"type": "api_key", "key": escaped(key.strip())})
 
 
