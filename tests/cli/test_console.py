@@ -48,6 +48,21 @@ def test_errors_of_providers_are_visible(scripted: Scripted) -> None:
     assert done.returncode == 1 and SHOWN in done.stderr
 
 
+@pytest.mark.parametrize(("encoding", "shown"), [("ascii", rb"Gr\xf6\xdfe \u6f22"), ("latin-1", b"Gr\xf6\xdfe \\u6f22")])
+def test_characters_that_the_encoding_lacks_are_escaped(fairlead: Command, encoding: str, shown: bytes) -> None:
+    assert fairlead("-p", "Größe 漢").returncode == 0
+    env = fairlead.env({"PYTHONIOENCODING": encoding})
+    done = subprocess.run(fairlead.argv("sessions"), env=env, cwd=fairlead.around.cwd, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"") and shown in done.stdout
+
+
+def test_the_name_of_a_file_keeps_bytes_that_are_no_text(fairlead: Command) -> None:
+    env = fairlead.env({"PYTHONIOENCODING": "utf-8:strict"})
+    argv = fairlead.argv("usage", "--html", b"caf\xe9.html")
+    done = subprocess.run(argv, env=env, cwd=fairlead.around.cwd, capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"caf\xe9.html\n", b"")
+
+
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="takes a terminal")
 def test_lists_are_visible_on_a_terminal_and_exact_for_programs(fairlead: Command) -> None:
     trust = fairlead.around.home / "trust.json"

@@ -29,9 +29,16 @@ _USAGE = "expected debug, info, warning or error, or levels by package such as m
 
 
 def say(text: str) -> None:
-    """Print a result to stdout. Only a terminal gets escape sequences replaced; a program gets names unchanged."""
+    """Print a result to stdout. Only a terminal gets escape sequences replaced; a program gets names unchanged.
+
+    Names of files keep their bytes. A character that the encoding of stdout lacks is printed as an escape.
+    """
     StatusLine.hide_shown()
-    sys.stdout.write((visible(text) if sys.stdout.isatty() else text) + "\n")
+    line = (visible(text) if sys.stdout.isatty() else text) + "\n"
+    try:
+        sys.stdout.write(line)
+    except UnicodeEncodeError:
+        say_bytes(_encoded(line, sys.stdout.encoding))
 
 
 def say_bytes(data: bytes) -> None:
@@ -39,6 +46,14 @@ def say_bytes(data: bytes) -> None:
     StatusLine.hide_shown()
     sys.stdout.flush()
     sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
+def _encoded(text: str, encoding: str) -> bytes:
+    try:
+        return text.encode(encoding, "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode(encoding, "backslashreplace")
 
 
 def complain(text: str) -> None:
