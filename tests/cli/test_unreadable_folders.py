@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from fairlead.testing import ProviderServer
+
 #: Permissions do not bind the superuser, unless it gives up the right to ignore them.
 _RIGHTS = "-dac_override,-dac_read_search"
 BOUND = [] if os.geteuid() else ["setpriv", f"--inh-caps={_RIGHTS}", f"--bounding-set={_RIGHTS}"]
@@ -54,3 +56,17 @@ def test_sessions_that_cannot_be_listed_are_an_error_and_not_an_empty_list(tmp_p
     sessions.chmod(0o700)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(f"Error: Cannot list the sessions in {sessions}") and "Permission denied" in done.stderr
+
+
+def test_a_session_that_cannot_be_saved_names_the_flags_that_help(tmp_path: Path) -> None:
+    work, home = tmp_path / "work", tmp_path / "home"
+    work.mkdir()
+    home.mkdir()
+    with ProviderServer([{"text": "Hello!"}]) as server:
+        model = ["--base-url", f"{server.url}/v1", "--model", "m"]
+        home.chmod(0o500)
+        done = run(work, "-p", "hi", *model)
+        unsaved = run(work, "-p", "hi", "--no-session", *model)
+        home.chmod(0o700)
+    assert done.returncode == 1 and "Permission denied. --no-session does not save the session, and" in done.stderr
+    assert (unsaved.returncode, unsaved.stdout) == (0, "Hello!\n")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from fairlead.errors import FairleadError, RunAborted
+from fairlead.errors import FairleadError, RunAborted, SessionError
 from fairlead.messages import ImageContent
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Sender:
                 # The text would be in the way of the command that helps.
                 chat.note("There is no model yet. /login stores a key or logs in. Up brings your text back.", "error")
             else:
-                chat.note(str(error), "error")
+                chat.note(f"{error}{_way_out(error)}", "error")
                 self._give_back(text)
         finally:
             chat.touch()
@@ -133,6 +133,12 @@ class Sender:
                 with suppress(RuntimeError):  # there is no such user
                     found.setdefault(cwd / Path(path).expanduser(), shown)
         return found
+
+
+def _way_out(error: FairleadError) -> str:
+    """Return what to do about an error, after a space: a session file that cannot be written stops every prompt."""
+    is_unwritable = isinstance(error, SessionError) and isinstance(error.__cause__, OSError)
+    return " `fairlead --no-session` starts a chat that is not saved." if is_unwritable else ""
 
 
 def _words(text: str) -> list[str]:

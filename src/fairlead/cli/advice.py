@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast
 
+from fairlead.errors import FairleadError, SessionError
 from fairlead.models.unlisted_providers import KEY_VARIABLE
 
 if TYPE_CHECKING:
@@ -55,6 +56,13 @@ def message_of(error: str) -> str:
     if more[:1].isupper() and message[-1] not in ".!?":  # it is a sentence
         message += "."
     return f"{head}{message} {more}".rstrip() if more else head + message
+
+
+def with_way_out(error: FairleadError) -> str:
+    """Return an error that ended a run, and what to do if its session file cannot be written."""
+    if isinstance(error, SessionError) and isinstance(error.__cause__, OSError):
+        return f"{error} --no-session does not save the session, and --session-dir DIR saves it elsewhere."
+    return str(error)
 
 
 def about_key(agent: Agent, provider: str, command: str = "fairlead login") -> str:

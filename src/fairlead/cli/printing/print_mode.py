@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from fairlead.cli.advice import FAILED_SILENTLY, explained, message_of
+from fairlead.cli.advice import FAILED_SILENTLY, explained, message_of, with_way_out
 from fairlead.cli.build import build_agent, choose_model, limit_time
 from fairlead.cli.console import complain
 from fairlead.cli.flags import Arguments, UsageError
@@ -177,7 +177,7 @@ class _Invocation:
                     self._problems.append(f"Prompt {index + 1} of {len(prompts)} failed: {message_of(str(error))}")
             except FairleadError as error:
                 is_without_model = self.agent.session.model is None and isinstance(error, ConfigError)
-                return self.no_model if is_without_model and self.no_model else str(error)
+                return self.no_model if is_without_model and self.no_model else with_way_out(error)
             except asyncio.CancelledError:
                 break
             else:
