@@ -13,12 +13,14 @@ import pytest
 from tests.serve.scene import USER, Mirror, of_type, scene, snapshot, text_of, until, until_ended
 
 from fairlead.errors import BusyError
+from fairlead.messages import ImageContent
 from fairlead.protocol.http import objects as o
 from fairlead.serve.refusals import Refusal
 from fairlead.serve.sessions.feed import GRACE, TOO_SLOW, Feed, RingBounds
 from fairlead.serve.sessions.open_sessions import HubLimits
 
 LONG = "word " * 400
+DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 
 def held(text: str, after: int) -> dict[str, Any]:
@@ -372,3 +374,30 @@ async def test_the_list_has_open_and_saved_sessions(tmp_path: Path) -> None:
         assert (await at.hub.list(USER, None, None)).sessions == []
         with pytest.raises(Refusal, match="no session"):
             await at.hub.delete(USER, saved.id)
+
+
+async def test_the_list_has_every_open_session_whatever_was_chosen_in_it(tmp_path: Path) -> None:
+    async with scene(tmp_path, [{"text": "ok"}], HubLimits(idle_seconds=0)) as at:
+        first = await at.hub.create(USER, o.NewSession())
+        await first.change(o.Changes(thinking="high"))  # which creates its file
+        second = await at.hub.create(USER, o.NewSession())
+        listed = (await at.hub.list(USER, None, None)).sessions
+        assert [(each.id, each.status) for each in listed] == [(second.id, "idle"), (first.id, "idle")]
+
+
+async def test_an_evicted_session_without_messages_is_listed_if_it_has_a_name(tmp_path: Path) -> None:
+    async with scene(tmp_path, [{"text": "ok"}], HubLimits(idle_seconds=0)) as at:
+        named = await at.hub.create(USER, o.NewSession(name="Plans"))
+        await at.hub.evict_idle()
+        listed = (await at.hub.list(USER, None, None)).sessions
+        assert [(each.id, each.title, each.status) for each in listed] == [(named.id, "Plans", "saved")]
+
+
+async def test_the_list_has_sessions_that_begin_with_an_image_alone(tmp_path: Path) -> None:
+    async with scene(tmp_path, [{"text": "A dot."}], HubLimits(idle_seconds=0)) as at:
+        session = await at.hub.create(USER, o.NewSession())
+        await session.prompt(o.Prompt(text="", images=[ImageContent(data=DOT, mime_type="image/png")]))
+        await session.session.activity.idle()
+        await at.hub.evict_idle()
+        listed = (await at.hub.list(USER, None, None)).sessions
+        assert [(each.id, each.title, each.status) for each in listed] == [(session.id, None, "saved")]

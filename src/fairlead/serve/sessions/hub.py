@@ -79,10 +79,10 @@ class Hub:
         found = [self._with_status(user, each) for each in saved if space.admits(Path(each.cwd))]
         if cursor is None:
             listed = {each.id for each in found}
+            new = (each for each in self._open.of(user) if not each.is_listed and each.id not in listed)
             found[:0] = [
                 o.SessionSummary(id=state.id, cwd=state.cwd, title=state.name, updated_at=None, status=state.status)
-                for session in self._open.of(user)
-                if not session.session.history.conversation.is_saved and session.id not in listed
+                for session in sorted(new, key=lambda each: each.id, reverse=True)  # ids begin with the time
                 for state in [session.state()]
                 if cwd is None or state.cwd == cwd
             ]
@@ -160,7 +160,7 @@ class Hub:
         session = await self._start(user, cwd, new_conversation, given)
         session.set_approval(body.approval or session.session.approvals.mode, is_chosen=body.approval is not None)
         if body.name is not None:
-            session.session.history.set_name(body.name, lasting=False)
+            session.session.history.set_name(body.name)
         await session.session.history.written()
         return session
 

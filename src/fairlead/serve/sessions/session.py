@@ -166,6 +166,14 @@ class HubSession:
         return self.session.history.conversation.stored is not None
 
     @property
+    def is_listed(self) -> bool:
+        """Whether the list of saved sessions has it. That leaves out files without messages and without a name."""
+        history = self.session.history
+        if self.is_stored or not history.conversation.is_saved:
+            return self.is_stored
+        return bool(history.name or history.count or history.log.user_messages())
+
+    @property
     def is_lost(self) -> bool:
         """Whether another owner has the session by now."""
         stored = self.session.history.conversation.stored

@@ -91,12 +91,12 @@ class SessionStore(Struct, frozen=True):
 
 def is_shown(info: Listed) -> bool:
     """Whether a list has a session: one that can be used and is not empty."""
-    return info.problem is None and bool(info.first_message or info.name) and bool(info.cwd)
+    return info.problem is None and bool(info.message_count != 0 or info.name) and bool(info.cwd)
 
 
 def info_of(info: Listed) -> SessionInfo:
     """Return what a list says about a session."""
-    title = info.name or short_title(info.first_message)
+    title = info.name or short_title(info.first_message) or None
     return SessionInfo(info.id, info.cwd, title=title, updated_at=iso(info.modified))
 
 
