@@ -84,6 +84,18 @@ async def test_a_login_code_works_once_and_sets_a_strict_cookie(tmp_path: Path) 
         assert (await at.call("GET", "/v1/sessions", headers=cookie)).status == 401
 
 
+@pytest.mark.parametrize("headers", [{"Sec-Fetch-Mode": "navigate"}, {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}])
+async def test_a_browser_without_a_login_gets_the_login_page(tmp_path: Path, headers: dict[str, str]) -> None:
+    # Over http, browsers say what a request is for only on loopback: elsewhere just the types that they accept tell a page.
+    async with web(tmp_path) as at:
+        at.token = None
+        reply = await at.call("GET", "/", headers=headers)
+        assert (reply.status, reply.headers["location"]) == (303, "/login")
+        assert (await at.call("GET", "/v1/models", headers=headers)).status == 401
+        assert (await at.call("GET", "/", headers={**headers, "Sec-Fetch-Mode": "cors"})).status == 401
+        assert (await at.call("GET", "/")).status == 401
+
+
 async def test_the_form_of_the_login_page_logs_in(tmp_path: Path) -> None:
     async with web(tmp_path) as at:
         at.token = None

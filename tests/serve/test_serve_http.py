@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.serve.scene import Mirror, text_of
 from tests.serve.web import next_message, web
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from fairlead.protocol.http.operations import OPERATIONS
 from fairlead.serve.access import FAILURES_OF_ONE
@@ -233,6 +233,62 @@ async def test_bad_requests_get_one_kind_of_error(tmp_path: Path) -> None:
         for status, code, call in cases:
             reply = await call
             assert (reply.status, reply.code) == (status, code)
+
+
+async def test_a_wrong_method_is_told_which_ones_are_right(tmp_path: Path) -> None:
+    async with web(tmp_path) as at:
+        path = await at.session()
+        for method, address, allowed in (
+            ("PUT", "/v1/sessions", "GET, HEAD, POST"),
+            ("POST", path, "DELETE, GET, HEAD, PATCH"),
+            ("GET", f"{path}/prompt", "POST"),
+            ("DELETE", "/healthz", "GET, HEAD"),
+        ):
+            reply = await at.call(method, address)
+            assert (reply.status, reply.code, reply.headers["allow"]) == (405, "wrong_method", allowed)
+            assert f"{method} is not among them" in reply.json["error"]["message"]
+
+
+async def test_a_websocket_to_an_address_without_one_is_told_so(tmp_path: Path) -> None:
+    async with web(tmp_path) as at:
+        for address in ("/nothing", "/v1/sessions", "/healthz"):
+            with pytest.raises(InvalidStatus) as refused:
+                async with at.socket(address):
+                    pass
+            response = refused.value.response
+            assert (response.status_code, json.loads(response.body)["error"]["code"]) == (404, "not_found")
+
+
+async def test_a_number_that_is_none_is_refused_by_its_name(tmp_path: Path) -> None:
+    async with web(tmp_path) as at:
+        path = await at.session()
+        for query, headers, name in (("?after=x", {}, "after"), ("", {"Last-Event-ID": "x"}, "Last-Event-ID")):
+            reply = await at.call("GET", f"{path}/events{query}", headers=headers)
+            assert reply.status == 400 and reply.json["error"]["message"].startswith(f"{name}: expected a number")
+            with pytest.raises(InvalidStatus) as refused:
+                async with at.socket(f"{path}/events{query}", more_headers=headers):
+                    pass
+            assert refused.value.response.status_code == 400
+
+
+async def test_a_websocket_continues_after_the_last_event_id_in_its_header(tmp_path: Path) -> None:
+    async with web(tmp_path) as at:
+        path = await at.session()
+        async with await at.open("GET", f"{path}/events") as stream:
+            await at.call("POST", f"{path}/prompt", {"text": "hi"})
+            seen = await stream.until("prompt_result")
+        async with at.socket(f"{path}/events", more_headers={"Last-Event-ID": str(seen[0]["number"])}) as socket:
+            assert (await next_message(socket))["number"] == seen[1]["number"]
+
+
+async def test_a_fork_before_no_message_is_refused(tmp_path: Path) -> None:
+    async with web(tmp_path) as at:
+        path = await at.session()
+        async with await at.open("GET", f"{path}/events") as stream:
+            await at.call("POST", f"{path}/prompt", {"text": "hi"})
+            await stream.until("prompt_result")
+        reply = await at.call("POST", f"{path}/fork", {"position": "before"})
+        assert (reply.status, reply.code) == (400, "bad_request") and "entryId" in reply.json["error"]["message"]
 
 
 async def test_a_message_without_text_and_images_is_refused(tmp_path: Path) -> None:

@@ -89,9 +89,11 @@ class Web(Struct, kw_only=True):
         await stream.read_head()
         return stream
 
-    def socket(self, path: str, **more: Any) -> connect:
+    def socket(self, path: str, *, more_headers: Mapping[str, str] | None = None, **more: Any) -> connect:
         """Return a WebSocket, to be used with `async with`."""
-        headers = {} if self.token is None else {"Authorization": f"Bearer {self.token}"}
+        headers = dict(more_headers or {})
+        if self.token is not None:
+            headers["Authorization"] = f"Bearer {self.token}"
         scheme = "ws" if self.tls is None else "wss"
         url = f"{scheme}://127.0.0.1:{self.port}{path}"
         return connect(url, additional_headers=headers, ssl=self.tls, **more)

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs
 import msgspec
 from msgspec import Struct
 from starlette.datastructures import QueryParams
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket
@@ -215,14 +215,13 @@ class Api:
             session.questions.answer(call.path["question"], call.body)
 
     async def listen(self, call: Call) -> EventStream:
-        last = call.request.headers.get("last-event-id") or call.query.get("after")
-        after = number(last, "Last-Event-ID")
+        after = _last_event(call.request)
         async with self._hub.reading(call.user, call.path["id"]) as session:
             return EventStream(session.feed.listen(after))
 
     async def _listen_over_websocket(self, websocket: WebSocket) -> None:
         try:
-            after = number(websocket.query_params.get("after"), "after")
+            after = _last_event(websocket)
             async with self._hub.reading(websocket.state.user, websocket.path_params["id"]) as session:
                 listener = session.feed.listen(after)
         except FairleadError as error:
@@ -329,6 +328,12 @@ def _form_field(data: bytes, name: str) -> str:
         return parse_qs(data.decode("latin-1"), max_num_fields=10).get(name, [""])[0]
     except ValueError:
         raise bad_request("The form is malformed.") from None
+
+
+def _last_event(request: HTTPConnection) -> int | None:
+    """Return the number of the last event that a client has. Raises Refusal."""
+    given = number(request.headers.get("last-event-id"), "Last-Event-ID")
+    return number(request.query_params.get("after"), "after") if given is None else given
 
 
 def number(text: str | None, name: str) -> int | None:

@@ -97,7 +97,7 @@ class Guard:
             state = scope.setdefault("state", {})
             state["user"] = self._check(scope)
         except Refusal as refusal:
-            if refusal.status == 401 and scope["path"] == "/" and _is_navigation(scope, _Headers(scope["headers"])):
+            if refusal.status == 401 and scope["path"] == "/" and _opens_page(scope, _Headers(scope["headers"])):
                 await _show_login(protected)
             else:
                 await refuse(scope, protected, refusal)
@@ -173,6 +173,13 @@ def _is_navigation(scope: Scope, headers: _Headers) -> bool:
     return scope["type"] == "http" and scope["method"] == "GET" and headers.only("sec-fetch-mode") == "navigate"
 
 
+def _opens_page(scope: Scope, headers: _Headers) -> bool:
+    """Whether a browser opens the address as a page, as far as it says so: over http it does on loopback only."""
+    if headers.all("sec-fetch-mode") or scope["type"] != "http" or scope["method"] != "GET":
+        return _is_navigation(scope, headers)
+    return "text/html" in (headers.only("accept") or "")
+
+
 async def _show_login(send: Send) -> None:
     """Send a browser that opens the page to the login page."""
     await send({"type": "http.response.start", "status": 303, "headers": [(b"location", b"/login"), (b"content-length", b"0")]})
@@ -229,6 +236,8 @@ async def refuse(scope: Scope, send: Send, refusal: Refusal) -> None:
         headers.append((b"www-authenticate", b'Bearer realm="fairlead"'))
     if refusal.retry_after is not None:
         headers.append((b"retry-after", str(refusal.retry_after).encode()))
+    if refusal.allow:
+        headers.append((b"allow", refusal.allow.encode()))
     prefix = "websocket.http" if scope["type"] == "websocket" else "http"
     await send({"type": f"{prefix}.response.start", "status": refusal.status, "headers": headers})
     await send({"type": f"{prefix}.response.body", "body": body})

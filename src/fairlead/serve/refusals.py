@@ -10,13 +10,17 @@ from fairlead.serve.sessions.questions import QuestionGone
 
 
 class Refusal(errors.FairleadError):
-    """A request that the server refuses. `retry_after` is the number of seconds after which it may succeed."""
+    """A request that the server refuses.
 
-    def __init__(self, status: int, code: str, message: str, *, retry_after: int | None = None) -> None:
+    `retry_after` is the number of seconds after which it may succeed, `allow` has the methods with which it may.
+    """
+
+    def __init__(self, status: int, code: str, message: str, *, retry_after: int | None = None, allow: str = "") -> None:
         super().__init__(message)
         self.status = status
         self.code = code
         self.retry_after = retry_after
+        self.allow = allow
 
 
 #: The status and the code of each error of the library. The first class that fits counts.

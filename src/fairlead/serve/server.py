@@ -16,10 +16,9 @@ from typing import Any
 import uvicorn
 from msgspec import Struct
 from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, WebSocketRoute
+from starlette.routing import BaseRoute, Match, Route, WebSocketRoute
 
 from fairlead.errors import ConfigError
 from fairlead.protocol.http.operations import Operation
@@ -27,7 +26,7 @@ from fairlead.serve.access import Access
 from fairlead.serve.api import Api, Refused
 from fairlead.serve.connections import HttpConnection, WebSocketConnection, allow_connections
 from fairlead.serve.garbage import keep_pauses_short
-from fairlead.serve.guard import Guard, Hosts, host_name
+from fairlead.serve.guard import Guard, Hosts, Receive, Scope, Send, host_name, refuse
 from fairlead.serve.metrics import Metrics
 from fairlead.serve.pages import page_routes
 from fairlead.serve.refusals import Refusal
@@ -173,8 +172,9 @@ class Server:
             WebSocketRoute("/acp", self._sockets.serve_acp),
             *more,
         ]
-        app = Starlette(routes=routes, exception_handlers={HTTPException: _not_found})
+        app = Starlette(routes=routes, exception_handlers={405: _wrong_method})
         app.router.redirect_slashes = False
+        app.router.default = _nothing_here
         guarded = Guard(app, access, allowed_hosts(options, binding), cookie=cookie, on_response=metrics.count_response)
         self._binding = binding
         self._connections = options.connections
@@ -269,9 +269,13 @@ def _check_certificate(options: ServerOptions) -> None:
         raise ConfigError(f"The certificate {options.tls_cert} with the key {options.tls_key} cannot be used: {error}.") from None
 
 
-async def _not_found(request: Request, error: Exception) -> Response:
-    status = error.status_code if isinstance(error, HTTPException) else 500
-    code, text = {404: ("not_found", "There is nothing at this address."), 405: ("wrong_method", "Use another method.")}.get(
-        status, ("refused", "The request was refused.")
-    )
-    return Refused(Refusal(status, code, text))
+async def _nothing_here(scope: Scope, receive: Receive, send: Send) -> None:
+    await refuse(scope, send, Refusal(404, "not_found", "There is nothing at this address."))
+
+
+async def _wrong_method(request: Request, error: Exception) -> Response:
+    """Say which methods the address has. Each has its own route."""
+    here = [each for each in request.app.routes if isinstance(each, Route) and each.matches(request.scope)[0] is not Match.NONE]
+    allow = ", ".join(sorted({method for route in here for method in route.methods or ()}))
+    text = f"This address has the methods {allow}. {request.method} is not among them."
+    return Refused(Refusal(405, "wrong_method", text, allow=allow))

@@ -171,7 +171,9 @@ class Hub:
             raise bad_request("This session has no messages yet.")
         text: str | None = None
         if body.position == "before":
-            text = dict(history.log.user_messages()).get(body.entry_id or "")
+            if body.entry_id is None:
+                raise bad_request("entryId: expected the message before which the new session ends.")
+            text = dict(history.log.user_messages()).get(body.entry_id)
             if text is None:
                 raise EntryNotFound(f"Entry {body.entry_id} is not a message of the user.")
         elif body.entry_id is not None:
