@@ -217,6 +217,18 @@ async def test_an_evicted_session_comes_back_from_its_file(tmp_path: Path) -> No
             assert len(snapshot(again)["messages"]) == 2  # the prompt was not repeated
 
 
+async def test_an_evicted_session_still_knows_how_its_prompts_ended(tmp_path: Path) -> None:
+    async with scene(tmp_path, [{"text": "ok"}], HubLimits(idle_seconds=0)) as at:
+        session = await at.hub.create(USER, o.NewSession())
+        await session.prompt(o.Prompt(text="hi", id="p1"))
+        await session.session.activity.idle()
+        for _ in range(2):
+            await at.hub.evict_idle()
+            assert at.hub.sessions == []
+            async with at.hub.using(USER, session.id) as again:
+                assert snapshot(again)["promptResults"] == [{"type": "prompt_result", "id": "p1", "status": "completed"}]
+
+
 async def test_an_empty_session_is_evicted_and_keeps_its_id_and_choices(tmp_path: Path) -> None:
     async with scene(tmp_path, [{"text": "ok"}], HubLimits(idle_seconds=0)) as at:
         session = await at.hub.create(USER, o.NewSession(name="Plans", approval="ask"))

@@ -272,6 +272,7 @@ class Hub:
             raise
         if parked is not None:
             session.submissions.known = parked.requests
+            session.results = parked.results
         self._open.add((user, session.id), session)
         self.opened += 1
         return session

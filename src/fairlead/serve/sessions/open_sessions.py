@@ -188,6 +188,7 @@ class OpenSessions:
             model=own.model,
             thinking=own.thinking,
             requests=session.submissions.known,
+            results=session.results,
             is_saved=own.history.conversation.is_saved,
         )
         while len(self.parked) > MOST_PARKED:

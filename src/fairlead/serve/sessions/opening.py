@@ -16,6 +16,7 @@ from fairlead.agent.options import ASK, TASK, TODO_WRITE
 from fairlead.core.model import Model, ThinkingLevel
 from fairlead.errors import SessionInUse
 from fairlead.protocol.http import objects as o
+from fairlead.protocol.http.events import PromptResult
 from fairlead.serve.sessions.notes import noted_approval
 from fairlead.serve.sessions.spaces import Space
 from fairlead.serve.sessions.submissions import Requests
@@ -38,6 +39,7 @@ class Parked(Struct, frozen=True, kw_only=True):
     model: Model | None
     thinking: ThinkingLevel
     requests: Requests
+    results: list[PromptResult]
     #: Whether there is a file. Otherwise it is empty, and begins again under its id.
     is_saved: bool
 

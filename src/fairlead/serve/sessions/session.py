@@ -66,7 +66,8 @@ class HubSession:
         #: How many requests are using the session now, and when the last one ended.
         self.uses = 0
         self.last_used = time.monotonic()
-        self._results: list[shown.PromptResult] = noted_results(agent.session.history.log) if self.is_stored else []
+        #: How the last prompts ended.
+        self.results: list[shown.PromptResult] = noted_results(agent.session.history.log) if self.is_stored else []
         self._on_replaced = on_replaced
         outlet = _FeedOutlet(self.feed)
         self._updates = Updates(outlet, Pacing.of(agent.settings.output), "delta")
@@ -138,8 +139,8 @@ class HubSession:
                 self._frames.send_event(event)
 
     def _send_result(self, result: shown.PromptResult) -> None:
-        self._results.append(result)
-        del self._results[:-REMEMBERED_RESULTS]
+        self.results.append(result)
+        del self.results[:-REMEMBERED_RESULTS]
         self.send(result)
 
     def _report_prompts(self) -> None:
@@ -244,7 +245,7 @@ class HubSession:
             "openMessage": open_message or b"null",
             "runningTools": msgspec.json.encode(list(self._running_tools.values())),
             "questions": msgspec.json.encode(self.questions.all()),
-            "promptResults": msgspec.json.encode(self._results),
+            "promptResults": msgspec.json.encode(self.results),
             "todos": msgspec.json.encode(self._todos()),
             "subagents": msgspec.json.encode(self._working_subagents()),
             "lastEvent": b"%d" % self.feed.last,
