@@ -304,11 +304,14 @@ async def test_all_kinds_of_connections_are_limited(tmp_path: Path, monkeypatch:
     async with web(tmp_path, connections=3) as at:
         path = await at.session()
         async with at.socket(f"{path}/events"), at.socket(f"{path}/events"), at.socket(f"{path}/events"):
-            assert (await at.call("GET", "/healthz")).status == 503
+            reply = await at.call("GET", "/healthz", headers={"Connection": "keep-alive"})  # the answer ends nevertheless
+            assert (reply.status, reply.code, reply.headers["connection"]) == (503, "too_many_connections", "close")
+            assert int(reply.headers["retry-after"]) > 0
             with pytest.raises(InvalidStatus) as refused:
                 async with at.socket(f"{path}/events"):
                     pass
             assert refused.value.response.status_code == 503
+            assert json.loads(refused.value.response.body)["error"]["code"] == "too_many_connections"
             idle = [await asyncio.open_connection("127.0.0.1", at.port) for _ in range(8)]
             async with asyncio.timeout(PATIENCE):
                 ended = [asyncio.create_task(reader.read()) for reader, _ in idle]

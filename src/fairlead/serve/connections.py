@@ -57,7 +57,8 @@ class HttpConnection(H11Protocol):
         if limit is not None and len(self.connections) > limit + MORE_CONNECTIONS:
             transport.abort()
             return
-        self.app_state = {**self.app_state, "abort": transport.abort}
+        self.limit_concurrency = None  # uvicorn would answer with plain text: the guard refuses in the shape of all errors
+        self.app_state = {**self.app_state, "abort": transport.abort, "is_full": self._is_full}
         self._head_timer = self.loop.call_later(HEAD_SECONDS, transport.abort)
 
     def data_received(self, data: bytes) -> None:
@@ -97,10 +98,10 @@ class HttpConnection(H11Protocol):
         else:
             self.transport.close()
 
-    def _should_upgrade_to_ws(self) -> bool:
-        # One that is refused is answered as a request, with 503.
-        limit = self.limit_concurrency
-        return limit is None or len(self.connections) < limit
+    def _is_full(self) -> bool:
+        """Whether there are more connections than allowed."""
+        limit = self.config.limit_concurrency
+        return limit is not None and len(self.connections) >= limit
 
 
 class WebSocketConnection(WebSocketsSansIOProtocol):

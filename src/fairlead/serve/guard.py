@@ -95,6 +95,8 @@ class Guard:
         protected = self._protecting(send)
         try:
             state = scope.setdefault("state", {})
+            if "is_full" in state and state["is_full"]():
+                raise Refusal(503, "too_many_connections", "Too many connections are open.", retry_after=5)
             state["user"] = self._check(scope)
         except Refusal as refusal:
             if refusal.status == 401 and scope["path"] == "/" and _opens_page(scope, _Headers(scope["headers"])):
@@ -238,6 +240,8 @@ async def refuse(scope: Scope, send: Send, refusal: Refusal) -> None:
         headers.append((b"retry-after", str(refusal.retry_after).encode()))
     if refusal.allow:
         headers.append((b"allow", refusal.allow.encode()))
+    if refusal.status == 503 and scope["type"] == "http":  # the server has too many connections, or ends
+        headers.append((b"connection", b"close"))
     prefix = "websocket.http" if scope["type"] == "websocket" else "http"
     await send({"type": f"{prefix}.response.start", "status": refusal.status, "headers": headers})
     await send({"type": f"{prefix}.response.body", "body": body})
