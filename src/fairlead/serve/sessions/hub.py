@@ -79,10 +79,10 @@ class Hub:
         found = [self._with_status(user, each) for each in saved if space.admits(Path(each.cwd))]
         if cursor is None:
             listed = {each.id for each in found}
-            new = (each for each in self._open.of(user) if not each.is_listed and each.id not in listed)
+            new = [each for each in self._open.of(user) if not each.is_listed and each.id not in listed]
             found[:0] = [
                 o.SessionSummary(id=state.id, cwd=state.cwd, title=state.name, updated_at=None, status=state.status)
-                for session in sorted(new, key=lambda each: each.id, reverse=True)  # ids begin with the time
+                for session in reversed(new)  # the last used first
                 for state in [session.state()]
                 if cwd is None or state.cwd == cwd
             ]
