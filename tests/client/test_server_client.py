@@ -246,6 +246,41 @@ async def test_a_move_within_the_tree_brings_a_snapshot(tmp_path: Path) -> None:
         assert (await client.clear_queue(session.id)).steering == []
 
 
+async def test_a_move_brings_a_snapshot_even_if_the_network_is_gone_at_that_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect = ServerAddress.connect
+    is_gone = False
+
+    async def connects_next_time(self: ServerAddress, timeout: float | None) -> Any:
+        nonlocal is_gone
+        if is_gone:
+            is_gone = False
+            raise ConnectionBroke("The network is gone.", was_sent=False)
+        return await connect(self, timeout)
+
+    monkeypatch.setattr(ServerAddress, "connect", connects_next_time)
+    async with (
+        ProviderServer([{"text": "first"}]) as provider,
+        server_process(agent_command(tmp_path, provider.url)) as server,
+        asyncio.timeout(PATIENCE),
+    ):
+        client = server.client()
+        session = await client.create_session()
+        mirror = Mirror()
+        async with aclosing(client.follow(session.id)) as following:
+            accepted = await client.prompt(session.id, "one")
+            while accepted.id not in mirror.results:
+                mirror.apply(await anext(following))
+            await client.move(session.id, None)
+            each = await anext(following)
+            while not (isinstance(each, NumberedEvent) and isinstance(each.event, server_events.BranchChanged)):
+                each = await anext(following)
+            is_gone = True
+            each = await anext(following)
+            assert isinstance(each, Snapshot) and each.messages == []
+
+
 async def test_a_server_that_stays_away_is_an_error(tmp_path: Path) -> None:
     async with wordy(tmp_path) as (server, _):
         client = server.client(patience=0.5)

@@ -128,8 +128,9 @@ export class ServerClient extends HttpMethods {
                         if (number === last + 1 && !isLost) {
                             last = number;
                             yield { number, event };
-                            if (event.type === "session_replaced") [sessionId, last] = [event.sessionId, 0];
+                            if (event.type === "session_replaced") sessionId = event.sessionId;
                             isLost = event.type === "session_replaced" || event.type === "branch_changed";
+                            if (isLost) last = 0; // a new connection asks for the snapshot again
                         }
                         if (isLost) {
                             snapshot = await fetched();

@@ -113,8 +113,9 @@ class ServerClient(HttpMethods):
                             last = number
                             yield NumberedEvent(number, event)
                             if isinstance(event, SessionReplaced):
-                                session_id, last = event.session_id, 0
+                                session_id = event.session_id
                             needs_snapshot = isinstance(event, SessionReplaced | BranchChanged)
+                            last = 0 if needs_snapshot else last  # a new connection asks for the snapshot again
                         if needs_snapshot:
                             snapshot = await self.get_session(session_id, messages=messages)
                             last = snapshot.last_event
