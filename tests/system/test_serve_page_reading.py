@@ -39,6 +39,25 @@ def test_the_page_follows_the_end_when_something_tall_arrives(tab: Browser, tmp_
         page.until(f"{IDLE} && {AT_END}")
 
 
+@pytest.mark.parametrize("clipboard", ["undefined", "{writeText: () => Promise.reject(new Error('denied'))}"])
+def test_code_is_copied_where_the_browser_has_no_clipboard_for_the_page(tab: Browser, tmp_path: Path, clipboard: str) -> None:
+    # Over http it exists on loopback only.
+    with served(tab, tmp_path, [{"text": "Look:\n\n```python\nprint(1)\n```\n"}]) as page:
+        page.begin()
+        page.say("code")
+        page.until(f"{IDLE} && !!document.querySelector('article.assistant button.copy')")
+        tab.run(f"Object.defineProperty(navigator, 'clipboard', {{value: {clipboard}}}), 0")
+        tab.run("document.addEventListener('copy', () => (window.copied = String(getSelection()))), 0")
+        page.click("article.assistant button.copy")
+        page.until("document.querySelector('article.assistant button.copy').textContent === 'Copied'")
+        assert tab.run("window.copied") == "print(1)"
+        assert tab.run("String(getSelection())") == ""
+        tab.run("document.execCommand = () => false, 0")
+        page.until("document.querySelector('article.assistant button.copy').textContent === 'Copy'")
+        page.click("article.assistant button.copy")
+        page.until("document.querySelector('article.assistant button.copy').textContent === 'Not copied'")
+
+
 def test_who_scrolls_up_is_left_alone(tab: Browser, tmp_path: Path) -> None:
     turns = [{"text": "a paragraph\n\n" * 60}, {"text": "more\n\n" * 60, "chunk": 20, "delayMs": 20}]
     with served(tab, tmp_path, turns) as page:

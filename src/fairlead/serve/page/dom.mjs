@@ -20,6 +20,20 @@ export function randomId() {
   return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
+/** Copy the text of an element, and return whether that worked. `navigator.clipboard` exists only over TLS and on loopback. */
+export async function copied(element) {
+  try {
+    await navigator.clipboard.writeText(element.textContent);
+    return true;
+  } catch {
+    const selection = getSelection();
+    selection.selectAllChildren(element);
+    const isCopied = document.execCommand("copy");
+    selection.removeAllRanges();
+    return isCopied;
+  }
+}
+
 /** Return an address if it is safe to link to: http and https only. */
 export function safeUrl(text) {
   try {

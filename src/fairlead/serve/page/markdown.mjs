@@ -1,6 +1,6 @@
 // A small Markdown renderer. It builds nodes and never parses HTML, so raw HTML shows as text. Links are http and https only.
 
-import { el, link, safeUrl } from "./dom.mjs";
+import { copied, el, link, safeUrl } from "./dom.mjs";
 import { highlighted } from "./highlight.mjs";
 
 // The patterns take time in proportion to the line, also if the model writes a line to make them slow.
@@ -160,8 +160,7 @@ export function codeBlock(code, language, isFinished = true) {
   const body = el("code", {}, isFinished ? highlighted(code, language) : code);
   const copy = el("button", { type: "button", className: "copy quiet", "aria-label": "Copy code" }, "Copy");
   copy.addEventListener("click", async () => {
-    await navigator.clipboard?.writeText(body.textContent);
-    copy.textContent = "Copied";
+    copy.textContent = (await copied(body)) ? "Copied" : "Not copied";
     setTimeout(() => (copy.textContent = "Copy"), 1500);
   });
   const label = language ? `Code, ${language}` : "Code";
