@@ -254,7 +254,7 @@ def test_other_addresses_than_loopback_need_tls_or_a_decision() -> None:
         assert not binding.is_loopback
         hosts = allowed_hosts(options, binding)
         assert hosts.accepts("192.0.2.7:8787")
-        assert not hosts.accepts("localhost")
+        assert hosts.accepts("localhost:8787"), "which is among all addresses, and which no site can claim"
         assert not hosts.accepts("evil.example")
     for host in ("127.0.0.1", "localhost"):
         binding = bind(ServerOptions(host=host, port=0))

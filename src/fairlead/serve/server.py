@@ -72,6 +72,11 @@ class Binding(Struct, frozen=True, kw_only=True):
     def port(self) -> int:
         return self.socket.getsockname()[1]
 
+    @property
+    def has_loopback(self) -> bool:
+        """Whether clients on this machine reach the server under the name localhost."""
+        return self.is_loopback or self.socket.getsockname()[0] in ("0.0.0.0", "::")
+
     def url(self, host: str) -> str:
         """Return the address for a browser on this machine, or on another one if it can be reached from there."""
         name = "127.0.0.1" if host in ("0.0.0.0", "::", "") else f"[{host}]" if ":" in host else host
@@ -120,7 +125,7 @@ def _is_loopback(address: str | int) -> bool:
 
 def allowed_hosts(options: ServerOptions, binding: Binding) -> Hosts:
     """Return the names under which the server may be reached. Raises ConfigError if one is malformed."""
-    names = {*LOOPBACK_NAMES} if binding.is_loopback else set[str]()
+    names = {*LOOPBACK_NAMES} if binding.has_loopback else set[str]()
     for given in (options.host, *options.allow_hosts):
         name = host_name(f"[{given}]" if given.count(":") > 1 and not given.startswith("[") else given)
         if name is None and given in options.allow_hosts:
