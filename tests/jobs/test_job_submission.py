@@ -83,6 +83,7 @@ async def test_two_jobs_of_one_call_cannot_have_the_same_id(fleet: Fleet) -> Non
         ({"id": "a..b"}, "id: expected"),
         ({"id": "a.lock"}, "id: expected"),
         ({"id": ""}, "id: expected"),
+        ({"id": "_a"}, "begin with a letter or digit"),
         ({"prompt": " "}, "prompt: it is empty"),
         ({"workdir": None}, "no place to work in. Give workdir, or repo and commit"),
         ({"repo": "r", "commit": "c"}, "workdir and repo contradict"),
@@ -113,7 +114,7 @@ def test_a_job_with_an_invalid_field_is_refused(fields: dict[str, Any], problem:
         ({"labels": {"a": 1}}, "Expected `str`, got `int`"),
         ({"limits": JobLimits(turns=-1)}, r"Expected `int` >= 1 - at `\$.limits.turns`"),
         ({"prompt": "\ud800"}, "surrogates not allowed"),
-        ({"workdir": Path("/w")}, "PosixPath is unsupported"),
+        ({"workdir": 1j}, "expected str, bytes or os.PathLike object, not complex"),
     ],
 )
 def test_python_is_told_of_a_field_with_a_wrong_type(fields: dict[str, Any], problem: str) -> None:
@@ -126,6 +127,11 @@ def test_paths_become_absolute() -> None:
     job = Job(id="a", prompt="p", workdir="w").checked(Path("/base"))
     assert job.workdir == "/base/w"
     assert Job(id="a", prompt="p", repo="git@host:r.git", commit="c").checked().repo == "git@host:r.git"
+
+
+def test_python_may_give_paths() -> None:
+    given: dict[str, Any] = {"id": "a", "prompt": "p", "workdir": Path("w")}
+    assert Job(**given).checked(Path("/base")) == Job(id="a", prompt="p", workdir="/base/w")
 
 
 def task(**fields: Any) -> str:
@@ -208,6 +214,14 @@ async def test_only_a_job_that_ended_badly_can_be_retried(fleet: Fleet) -> None:
 def test_a_database_that_is_neither_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"'mysql://u:\*\*\*@h/d' is not known. Give sqlite:///FILE or postgresql://"):
         Jobs("mysql://u:secret@h/d")
+
+
+async def test_a_database_may_have_any_name(tmp_path: Path) -> None:
+    folder = tmp_path / "odd"
+    async with Jobs(f"sqlite:///{folder / 'a %41 ü?b=#c.db'}") as jobs:
+        await jobs.submit(Job(id="a", prompt="[]", workdir="/"))
+        assert [result.id for result in await jobs.list()] == ["a"]
+    assert {path.name.removesuffix("-wal").removesuffix("-shm") for path in folder.iterdir()} == {"a %41 ü?b=#c.db"}
 
 
 async def test_a_database_that_does_not_answer_is_named_without_its_password(monkeypatch: pytest.MonkeyPatch) -> None:

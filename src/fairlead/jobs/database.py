@@ -52,9 +52,12 @@ class DatabaseUrl:
     @property
     def sqlalchemy(self) -> str:
         """The address as SQLAlchemy and DBOS write it."""
-        return (
-            f"sqlite:///{self.file}" if self.file is not None else self.postgres.replace("postgresql://", "postgresql+psycopg://")
-        )
+        if self.file is None:
+            return self.postgres.replace("postgresql://", "postgresql+psycopg://")
+        from sqlalchemy import URL
+
+        # In their addresses, `?` and `%` have a meaning.
+        return URL.create("sqlite", database=str(self.file)).render_as_string()
 
     def __str__(self) -> str:
         return f"sqlite:///{self.file}" if self.file is not None else self.postgres

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from codecs import BOM_UTF8
 from collections.abc import Iterable
@@ -51,8 +52,9 @@ class Job(fleet.Job, frozen=True):
         for name, value in (("id", self.id), ("session", self.session)):
             if value is not None and not is_id(value):
                 raise JobError(
-                    f"{name}: expected at most {LONGEST_ID} letters, digits, dots, hyphens and underscores, without two dots in a"
-                    f" row, got {value!r}."
+                    f"{name}: expected at most {LONGEST_ID} letters, digits, dots, hyphens and underscores, which begin with a"
+                    " letter or digit, do not end with a dot or `.lock`, and have no two dots in a row,"
+                    f" got {value!r}."
                 )
         if self.key is not None:
             check_key(self.key)
@@ -76,7 +78,7 @@ class Job(fleet.Job, frozen=True):
 
     def contents(self) -> str:
         """Return the job as JSON, the same for equal jobs."""
-        return msgspec.json.encode(self, order="deterministic").decode()
+        return msgspec.json.encode(self, enc_hook=os.fspath, order="deterministic").decode()
 
 
 def is_id(text: str) -> bool:
