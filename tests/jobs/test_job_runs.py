@@ -161,6 +161,29 @@ async def test_a_job_ends_at_its_limits(fleet: Fleet, limits: JobLimits, problem
     assert again.cost > result.cost
 
 
+def delegating_turn(body: Any) -> dict[str, Any]:
+    """Answer the job with a call of a sub-agent and then with a text, and the sub-agent with a text that costs more."""
+    text = json.dumps(body["messages"])
+    if "Is there a door?" in text and "tool_use" not in text:
+        return {"text": "Yes.", "usage": {"input": 1000, "output": 100}}
+    if "tool_result" in text:
+        return {"text": "There is a door.", "usage": {"input": 100, "output": 10}}
+    tasks = [{"id": "Door", "description": "the door", "assignment": "Is there a door?"}]
+    call = {"name": "task", "arguments": {"agent": "explore", "tasks": tasks}}
+    return {"toolCalls": [call], "usage": {"input": 100, "output": 10}}
+
+
+async def test_what_sub_agents_use_counts_for_the_job(tmp_path: Path) -> None:
+    with fleet_in(tmp_path, turns=delegating_turn) as fleet:
+        fleet.start_worker("--tools", "+task")
+        async with Jobs(fleet.url) as jobs:
+            await jobs.submit(fleet.job("a"), fleet.job("b", limits=JobLimits(tokens=500)))
+            results = await ended(jobs, "a", "b")
+    assert (results["a"].status, results["a"].turns, results["a"].tokens) == ("done", 2, 1320), results["a"]
+    assert results["a"].cost == pytest.approx(1320 * 10 / 1e6)
+    assert results["b"].status == "failed" and "used 1210 tokens, and its limit is 500" in (results["b"].error or "")
+
+
 async def test_a_higher_priority_starts_first_and_equal_ones_in_order(fleet: Fleet) -> None:
     jobs_of_each = [(name, priority) for priority in (0, 5) for name in ("a", "b", "c")]
     async with Jobs(fleet.url) as jobs:

@@ -360,3 +360,16 @@ def test_a_worker_that_cannot_write_to_its_directory_does_not_start(fleet: Fleet
     (fleet.root / "file").touch()
     done = fleet.run("worker", "--data", str(fleet.root / "file" / "data"))
     assert done.returncode == 1 and "cannot be written" in done.stderr and "--data" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["--approval", "bogus"], "--approval: expected auto or write or ask or deny, got 'bogus'"),
+        (["--sandbox", "bogus"], "--sandbox: expected off or workspace, got 'bogus'"),
+        (["--tools", "read,+task"], "--tools: tool names cannot be mixed with"),
+    ],
+)
+def test_a_worker_with_a_wrong_flag_does_not_start(fleet: Fleet, words: list[str], problem: str) -> None:
+    done = fleet.run("worker", *words)
+    assert done.returncode in (1, 2) and done.stdout == "" and problem in done.stderr

@@ -47,6 +47,16 @@ class Result(Struct, Generic[T_co], frozen=True, kw_only=True):
         return self.text
 
 
+def usage_in(event: Event) -> Usage | None:
+    """Return what a model call has used, if an event reports one: of an answer or a summary, also those of sub-agents."""
+    inner = event.event if isinstance(event, SubagentEvent) else event
+    if isinstance(inner, MessageEnd) and isinstance(inner.message, AssistantMessage):
+        return inner.message.usage
+    if isinstance(inner, CompactionEnd) and inner.result is not None:
+        return inner.result.usage
+    return None
+
+
 class RunRecord:
     """Records what the runs of one prompt add and cost, and stops them at the limits of the prompt.
 
@@ -135,24 +145,14 @@ class RunRecord:
         """Record an event of the run."""
         if isinstance(event, MessageUpdate):  # by far the most frequent event
             return
+        is_good = False
         if isinstance(event, MessageEnd):
             self.messages.append(event.message)
-            if isinstance(event.message, AssistantMessage):
-                is_good = event.message.stop_reason not in ("error", "aborted")
-                self._turns += is_good
-                self._spend(event.message.usage, stops=not is_good)
-        elif isinstance(event, SubagentEvent):
-            inner = event.event
-            if isinstance(inner, MessageEnd) and isinstance(inner.message, AssistantMessage):
-                self._spend(inner.message.usage)
-            elif isinstance(inner, CompactionEnd):
-                self._compacted(inner)
-        elif isinstance(event, CompactionEnd):
-            self._compacted(event)
-
-    def _compacted(self, event: CompactionEnd) -> None:
-        if event.result is not None and event.result.usage is not None:
-            self._spend(event.result.usage)
+            is_good = isinstance(event.message, AssistantMessage) and event.message.stop_reason not in ("error", "aborted")
+            self._turns += is_good
+        usage = usage_in(event)
+        if usage is not None:
+            self._spend(usage, stops=not is_good)
 
     def _spend(self, usage: Usage, *, stops: bool = True) -> None:
         """Count a model call. After a good answer of the agent itself, the loop asks whether it may continue; otherwise stop."""

@@ -12,15 +12,16 @@ from typing import Any
 
 from fairlead.agent import Agent
 from fairlead.agent.options import Hooks
+from fairlead.agent.result import usage_in
 from fairlead.errors import FairleadError, LimitReached, RunAborted, SessionInUse, SessionLost, StoreUnavailable, WorkspaceError
-from fairlead.events import Event, MessageEnd, TextDelta, ThinkingDelta, TurnEnd
+from fairlead.events import Event, MessageEnd, SubagentEvent, TextDelta, ThinkingDelta, TurnEnd
 from fairlead.extension import ToolCallEvent
 from fairlead.jobs.event_encoding import EventEncoder
 from fairlead.jobs.job_writer import JobEnd, JobWriter
 from fairlead.jobs.records import JobRecord, Progress, Records
 from fairlead.jobs.sessions import TakeoverStore, make_agent, open_session, prompts_of, run_or_resume
 from fairlead.jobs.workspaces import Workspace, workspace_of
-from fairlead.messages import AssistantMessage
+from fairlead.messages import AssistantMessage, Usage
 from fairlead.stores import SessionStore
 
 log = logging.getLogger("fairlead.jobs")
@@ -279,23 +280,27 @@ class JobRun:
                 self._timer = asyncio.get_running_loop().call_later(_PIECES_SECONDS, self._flush_pieces)
             return
         self._flush_pieces()
-        if isinstance(event, MessageEnd) and isinstance(event.message, AssistantMessage):
-            self._count(event.message)
+        usage = usage_in(event)
+        if usage is not None:
+            self._count(event, usage)
         self._emit(self._encoder.encode(event))
         if isinstance(event, TurnEnd):
             loop = asyncio.get_running_loop()
             self._snapshot = loop.create_task(self._take_snapshot(self._snapshot))
             self._saving = loop.create_task(self._save(self._saving, self._snapshot))
 
-    def _count(self, message: AssistantMessage) -> None:
-        usage = message.usage
-        self._progress.turns += message.stop_reason not in ("error", "aborted")
+    def _count(self, event: Event, usage: Usage) -> None:
+        """Count what a model call has used: one of the job itself, of a sub-agent, or of a compaction."""
+        answer = event.message if isinstance(event, MessageEnd) and isinstance(event.message, AssistantMessage) else None
+        self._progress.turns += answer is not None and answer.stop_reason not in ("error", "aborted")
         self._progress.tokens += usage.input + usage.output + usage.cache_read + usage.cache_write
         self._progress.cost += usage.cost.total
         self._progress.seconds = self._seconds()
         self._around.writer.note(self._record, self._progress)  # a turn may end in another worker, or never
+        # The run continues after tool calls and after what a sub-agent said.
+        continues = isinstance(event, SubagentEvent) or (answer is not None and answer.stop_reason == "toolUse")
         most = self._job.limits.tokens
-        if most is not None and self._progress.tokens >= most and self._over_limit is None and message.stop_reason == "toolUse":
+        if most is not None and self._progress.tokens >= most and self._over_limit is None and continues:
             self._over_limit = self._limit_reached()
             assert self._agent is not None
             self._aborting = asyncio.get_running_loop().create_task(self._agent.session.abort())

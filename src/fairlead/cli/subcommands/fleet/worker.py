@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from fairlead.jobs import KeyLimits
     from fairlead.wire.dialects import Program
 
-#: Flags whose values become options of the agents, under the same name.
-_AGENT_FLAGS = ("model", "provider", "base_url", "thinking", "approval", "sandbox")
+#: Flags of the agents, and the options that they become. All of these can be sent to a worker process as JSON.
+_AGENT_FLAGS = ("model", "provider", "base_url", "thinking", "approval", "sandbox", "tools")
+_AGENT_OPTIONS = (*_AGENT_FLAGS, "default_tools", "small_model_tools", "exclude_tools", "isolated")
 #: `KEY=8`, `KEY=8,60/60` or `KEY=,60/60`.
 _KEY = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,63})=([0-9]{1,6})?(?:,([0-9]{1,6})/([0-9]{1,6}))?")
 _MOST_SESSIONS = 10_000
@@ -46,7 +47,7 @@ def worker(words: Sequence[str], program: Program) -> int:
         processes=processes,
         data=_data_folder(options, program),
         keys=dict(_key_limits(command, text) for text in options.texts("key")),
-        agent=_agent_options(options),
+        agent=_agent_options(options, program),
         log_level="INFO" if options.has("verbose") else "WARNING",
     )
 
@@ -85,13 +86,16 @@ def _data_folder(options: Options, program: Program) -> Path:
     return Home.find(os.environ, isolated=False, peer=program.home).root / "jobs"
 
 
-def _agent_options(options: Options) -> dict[str, Any]:
-    chosen: dict[str, Any] = {name: options.text(name) for name in _AGENT_FLAGS if options.has(name)}
-    if options.has("tools"):
-        chosen["tools"] = [name.strip() for name in (options.text("tools") or "").split(",") if name.strip()]
-    if options.has("isolated"):
-        chosen["isolated"] = True
-    return chosen
+def _agent_options(options: Options, program: Program) -> dict[str, Any]:
+    """Return the options of the agents of all jobs. Raises UsageError and ConfigError, as `fairlead` does for its own flags."""
+    from fairlead.agent.options import AgentOptions
+    from fairlead.cli.build import agent_options
+    from fairlead.cli.flags import parse
+
+    words = [f"--{name.replace('_', '-')}={options.text(name)}" for name in _AGENT_FLAGS if options.has(name)]
+    arguments = parse([*words, *(["--isolated"] if options.has("isolated") else [])])
+    chosen, default = agent_options(arguments, None, program), AgentOptions()
+    return {name: getattr(chosen, name) for name in _AGENT_OPTIONS if getattr(chosen, name) != getattr(default, name)}
 
 
 def _number(command: Subcommand, options: Options, name: str) -> int | None:
