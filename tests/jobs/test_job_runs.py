@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests.support.fleet import MODEL, Fleet, fleet_in, lines_of, wait_until
 
@@ -255,6 +256,20 @@ async def test_the_secret_of_a_key_comes_from_the_environment_of_the_worker(flee
         await jobs.submit(fleet.job("a", key="team-a"))
         assert (await ended(jobs, "a"))["a"].status == "done"
     assert fleet.provider.requests[0].headers["x-api-key"] == "secret-of-a"
+
+
+async def test_the_provider_of_a_worker_is_that_of_jobs_that_name_none(fleet: Fleet) -> None:
+    models = json.loads((fleet.home / "models.json").read_text())
+    models["providers"]["other"] = models["providers"]["test"]
+    (fleet.home / "models.json").write_text(json.dumps(models))
+    fleet.start_worker("--provider", "test", "--model", "test-model")
+    async with Jobs(fleet.url) as jobs:
+        for id, model in (("none", None), ("bare", "test-model"), ("other", "other/test-model")):
+            await jobs.submit(msgspec.structs.replace(fleet.job(id), model=model))
+        await ended(jobs, "none", "bare", "other")
+        used = {id: (await jobs.transcript(id) or b"").decode() for id in ("none", "bare", "other")}
+    assert '"provider":"test","modelId":"test-model"' in used["none"] and '"provider":"test"' in used["bare"]
+    assert '"provider":"other","modelId":"test-model"' in used["other"]
 
 
 async def test_prompts_of_a_session_run_one_at_a_time_in_order(fleet: Fleet) -> None:

@@ -112,6 +112,8 @@ def make_agent(
     chosen: dict[str, Any] = dict(options)
     if job.model is not None:
         chosen["model"] = job.model
+        if "/" in job.model and "base_url" not in chosen:  # the worker's provider is that of the worker's model
+            chosen.pop("provider", None)
     secret = None if job.key is None else os.environ.get(key_variable(job.key))
     if secret:
         chosen["api_key"] = secret
