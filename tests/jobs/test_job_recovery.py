@@ -49,6 +49,15 @@ async def test_a_killed_worker_process_is_replaced_and_its_job_continues(fleet: 
     assert "it may have run" in str(fleet.provider.requests[-1])
 
 
+async def test_a_turn_that_a_worker_did_not_live_to_record_is_counted(fleet: Fleet) -> None:
+    fleet.start_worker(processes=1)
+    async with Jobs(fleet.url) as jobs:
+        await jobs.submit(fleet.job("a", "kill -9 $PPID; sleep 5", "echo second >> second"))
+        result = (await ended(jobs, "a"))["a"]
+    assert (result.status, result.attempts, result.turns, result.tokens) == ("done", 2, 3, 330)
+    assert result.cost == pytest.approx(330 * 10 / 1e6)
+
+
 async def test_another_worker_process_takes_over_at_once(fleet: Fleet) -> None:
     worker = fleet.start_worker(processes=2, sessions=2)
     async with Jobs(fleet.url) as jobs:

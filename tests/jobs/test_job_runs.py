@@ -11,7 +11,9 @@ import msgspec
 import pytest
 from tests.support.fleet import MODEL, Fleet, fleet_in, lines_of, wait_until
 
-from fairlead.jobs import JobEvent, JobLimits, JobResult, Jobs
+from fairlead.errors import LimitReached
+from fairlead.jobs import Job, JobEvent, JobLimits, JobResult, Jobs
+from fairlead.jobs.sessions import run_or_resume
 from fairlead.testing import scripted_agent
 
 
@@ -160,6 +162,18 @@ async def test_a_job_ends_at_its_limits(fleet: Fleet, limits: JobLimits, problem
     assert again.status == "failed" and problem in (again.error or ""), again
     assert again.turns == result.turns or "seconds" in problem
     assert again.cost > result.cost
+
+
+async def test_an_answer_that_was_not_recorded_counts_although_a_limit_is_reached() -> None:
+    def limits() -> dict[str, Any]:
+        raise LimitReached("used 1 turns")
+
+    job = Job(id="a", prompt="Well?", workdir="/")
+    async with scripted_agent("Yes.") as agent:
+        with pytest.raises(LimitReached):
+            await run_or_resume(agent, job, has_begun=False, limits=limits)
+        await agent.ask(job.prompt)
+        assert await run_or_resume(agent, job, has_begun=True, limits=limits) == "Yes."
 
 
 def delegating_turn(body: Any) -> dict[str, Any]:

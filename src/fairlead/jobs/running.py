@@ -19,7 +19,7 @@ from fairlead.extension import ToolCallEvent
 from fairlead.jobs.event_encoding import EventEncoder
 from fairlead.jobs.job_writer import JobEnd, JobWriter
 from fairlead.jobs.records import JobRecord, Progress, Records
-from fairlead.jobs.sessions import TakeoverStore, make_agent, open_session, prompts_of, run_or_resume
+from fairlead.jobs.sessions import TakeoverStore, make_agent, open_session, prompts_of, run_or_resume, used_since
 from fairlead.jobs.workspaces import Workspace, workspace_of
 from fairlead.messages import AssistantMessage, Usage
 from fairlead.stores import SessionStore
@@ -187,7 +187,6 @@ class JobRun:
             log.warning("job %s: its workspace cannot be removed: %s", self._record.id, problem)
 
     async def _work(self) -> str:
-        self._raise_if_over_limit()
         if self._record.attempts == self._record.generation == 1 and self._job.session is None:
             # A job of a copy of this database, or of one that was restored, had the same name, and its worker died.
             await self._workspace.release(has_ended=True)
@@ -205,7 +204,6 @@ class JobRun:
             raise RunAborted
         if agent.session.model is None:
             await agent.choose_model()
-        limits = self._limits_left()
         prompts, before = prompts_of(agent), self._record.prompts_before
         # The session may be older than the job: one of a front end, for example.
         is_first = self._record.attempts == self._record.generation == 1
@@ -213,7 +211,10 @@ class JobRun:
         has_begun = has_begun and not await self._around.records.has_later_prompt(self._record)
         if not has_begun and prompts != before:
             await self._around.records.save_prompts_before(self._record, prompts)
-        return await run_or_resume(agent, self._job, has_begun=has_begun, limits=limits, is_restored=placement.is_restored)
+        if has_begun and before is not None:
+            self._count_earlier(*used_since(agent, before))
+        limits, is_restored = self._limits_left, placement.is_restored
+        return await run_or_resume(agent, self._job, has_begun=has_begun, limits=limits, is_restored=is_restored)
 
     def _check_owner(self) -> None:
         """Raise SessionLost if another worker owns the job, and StoreUnavailable if one may own it."""
@@ -237,10 +238,12 @@ class JobRun:
     def _seconds(self) -> float:
         return self._seconds_before + time.monotonic() - self._began
 
-    def _raise_if_over_limit(self) -> None:
-        problem = self._limit_reached()
-        if problem is not None:
-            raise LimitReached(problem)
+    def _count_earlier(self, turns: int, tokens: int, cost: float) -> None:
+        """Count what earlier attempts have used by the session, if that is more than they lived to record."""
+        used = self._progress
+        used.cost = max(used.cost, cost)
+        if self._record.generation == 1:  # else some of it was before the retry
+            used.turns, used.tokens = max(used.turns, turns), max(used.tokens, tokens)
 
     def _limit_reached(self) -> str | None:
         """Say which limit the job has reached; None if it has reached none."""
@@ -257,6 +260,10 @@ class JobRun:
         return None
 
     def _limits_left(self) -> dict[str, Any]:
+        """Return the limits of a run that starts now. Raises LimitReached if there may be none."""
+        problem = self._limit_reached()
+        if problem is not None:
+            raise LimitReached(problem)
         limits, used = self._job.limits, self._progress
         return {
             "max_turns": None if limits.turns is None else max(1, limits.turns - used.turns),

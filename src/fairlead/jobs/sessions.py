@@ -20,6 +20,7 @@ from fairlead.jobs.task import Job
 from fairlead.jobs.workspaces import Placement
 from fairlead.messages import AssistantMessage
 from fairlead.models.providers import FLEET_KEY_PREFIX
+from fairlead.session.history.spending import spendings
 from fairlead.stores import Lease, SessionStore
 from fairlead.stores.store import not_found
 
@@ -155,25 +156,45 @@ def prompts_of(agent: Agent) -> int:
     return len(history.log.user_messages()) if history.count else 0
 
 
-async def run_or_resume(agent: Agent, job: Job, *, has_begun: bool, limits: Mapping[str, Any], is_restored: bool = False) -> str:
+def used_since(agent: Agent, prompts: int) -> tuple[int, int, float]:
+    """Return the turns, tokens and dollars that the session of an agent has used since the prompt after this many.
+
+    Entries are durable before they are counted. So the session knows of calls that a worker did not live to record.
+    """
+    log = agent.session.history.log
+    prompt = log.user_messages()[prompts][0]
+    first = next(position for position in range(len(log)) if log.at(position)[0].id == prompt)
+    found = [log.at(position) for position in range(first, len(log))]
+    calls = list(spendings(b"\n".join(line for _, line in found)))
+    answers = [message for entry, _ in found for message in log.read(entry) if isinstance(message, AssistantMessage)]
+    turns = sum(answer.stop_reason not in ("error", "aborted") for answer in answers)
+    tokens = sum(call.input + call.output + call.cache_read + call.cache_write for call in calls)
+    return turns, tokens, sum(call.cost for call in calls)
+
+
+async def run_or_resume(
+    agent: Agent, job: Job, *, has_begun: bool, limits: Callable[[], Mapping[str, Any]], is_restored: bool = False
+) -> str:
     """Bring the prompt of a job to its end, and return the answer.
 
     If an earlier attempt has sent the prompt, its run is resumed. If that run has ended with an answer, which the worker did not
-    live to record, nothing runs again. If it was aborted, because the job was cancelled, the prompt is sent again. With
-    `is_restored`, the model of a resumed run is told that its files may be older than the conversation.
+    live to record, nothing runs again. If it was aborted, because the job was cancelled, the prompt is sent again. `limits` is
+    called if anything has to run. With `is_restored`, the model of a resumed run is told that its files may be older than the
+    conversation.
 
-    Raises what `Agent.ask` raises.
+    Raises what `Agent.ask` and `limits` raise.
     """
     if has_begun:
         if agent.interrupted:
+            left = limits()
             if is_restored:
                 await agent.session.steer(RESTORED, expand=False)
-            return (await agent.resume(**limits)).text
+            return (await agent.resume(**left)).text
         messages = agent.session.messages
         last = messages[-1] if messages else None
         if isinstance(last, AssistantMessage) and last.stop_reason in ("stop", "length"):
             return last.text()
-    return (await agent.ask(job.prompt, expand=False, **limits)).text
+    return (await agent.ask(job.prompt, expand=False, **limits())).text
 
 
 async def read_transcript(store: SessionStore, session: str) -> bytes | None:
