@@ -113,7 +113,7 @@ def test_a_finished_command_folds_long_output() -> None:
 
 def test_a_failed_command_shows_its_exit_code_once() -> None:
     panel = ended(a_panel("bash", command="false"), "oops\n\nCommand exited with code 3", failed=True)
-    assert bare(panel.finished(60, is_long=False)) == ["● $ false  exit 3", "  │ oops"]
+    assert bare(panel.finished(60, is_long=False)) == ["✗ $ false  exit 3", "  │ oops"]
 
 
 def test_a_long_command_is_cut_and_wraps_under_itself() -> None:

@@ -126,7 +126,7 @@ def test_a_denied_call_says_why() -> None:
     viewer.ask(request)
     viewer.answer(request, is_allowed=False, reason="the user refused it: use a link")
     viewer.end(request, failed=True)
-    assert viewer.lines[len(DIFF) :] == ["● Edit src/a.py  denied", "  │ the user refused it: use a link"]
+    assert viewer.lines[len(DIFF) :] == ["✗ Edit src/a.py  denied", "  │ the user refused it: use a link"]
 
 
 def test_a_long_command_is_not_repeated_by_its_panel() -> None:

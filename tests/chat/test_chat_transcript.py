@@ -323,7 +323,7 @@ def test_an_abort_drops_calls_that_did_not_run() -> None:
     viewer.handle(events.BlockStarted(events.BlockStart(1, ToolCall("1", "bash", {})), None))  # pyright: ignore
     call = ToolCall("1", "bash", {"command": "ls"})
     viewer.handle(events.MessageEnd(answer(TextContent("Let me"), call, stop="aborted")), events.AgentSettled(aborted=True))
-    assert viewer.lines == ["Let me", "", "● $ ls  did not run", "", "■ Interrupted"]
+    assert viewer.lines == ["Let me", "", "○ $ ls  did not run", "", "■ Interrupted"]
     assert viewer.live() == []
 
 
@@ -382,8 +382,8 @@ def test_a_past_conversation_is_shown_as_it_was() -> None:
         "● $ ls",
         "  │ a.txt",
         "",
-        "● List .  did not run",
-        "● $ false  exit 1",
+        "○ List .  did not run",
+        "✗ $ false  exit 1",
         "",
         "◆ from an extension",
         "",

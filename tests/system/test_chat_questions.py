@@ -137,7 +137,7 @@ def test_several_calls_are_asked_about_one_after_the_other(tmp_path: Path) -> No
         shown = chat.screen(history=True)
         assert [shown.count(f"+ new {name}") for name in "abc"] == [1, 1, 1]
         assert "● Edit a.txt  +1 -1 · allowed" in shown and "● Edit c.txt  +1 -1 · allowed" in shown
-        assert "● Edit b.txt  denied\n  │ the user refused it: keep it\n" in shown
+        assert "✗ Edit b.txt  denied\n  │ the user refused it: keep it\n" in shown
         assert [(chat.folder / f"{name}.txt").read_text() for name in "abc"] == ["new a\n", "old b\n", "new c\n"]
 
 
@@ -171,7 +171,7 @@ def test_an_abort_from_outside_closes_the_question(tmp_path: Path) -> None:
         os.kill(chat.program(), signal.SIGINT)
         chat.wait_for(lambda screen: "Allow edit?" not in screen and "Esc stops" not in screen)
         shown = chat.screen(history=True)
-        assert shown.count("+ new line") == 1 and "● Edit a.txt  denied" in shown and "■ Interrupted" in shown
+        assert shown.count("+ new line") == 1 and "✗ Edit a.txt  denied" in shown and "■ Interrupted" in shown
         assert (chat.folder / "a.txt").read_text() == "old line\n"
 
 

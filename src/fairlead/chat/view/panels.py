@@ -32,7 +32,9 @@ _QUIET = ("read", "grep", "find", "ls")
 _EDGE = "  │ "
 _EXIT = re.compile(r"\n*Command exited with code (\d+)\s*$")
 _TODO = {"completed": ("☑", "dim"), "in_progress": ("▸", "accent"), "abandoned": ("☒", "dim"), "pending": ("☐", "text")}
-_AGENT = {"completed": ("●", "success"), "failed": ("●", "error"), "aborted": ("●", "warning"), "running": ("◐", "accent")}
+#: How work ended, as a mark and a colour. The mark alone must do where there are no colours.
+_ENDED = {"completed": ("●", "success"), "failed": ("✗", "error"), "dropped": ("○", "warning")}
+_AGENT = {**_ENDED, "aborted": ("■", "warning"), "running": ("◐", "accent")}
 
 
 class ToolPanel:
@@ -148,7 +150,7 @@ class ToolPanel:
     def finished(self, columns: int, is_long: bool) -> list[str]:
         """Return the panel of a call that has ended. With `is_long`, it shows much more of its output."""
         theme = self._theme
-        role = "warning" if self.dropped else "error" if self.failed else "success"
+        mark, role = _ENDED["dropped" if self.dropped else "failed" if self.failed else "completed"]
         if self._decision is not None and not self._decision[0]:
             reason = wrap(plain(self._decision[1]), columns - len(_EDGE))
             body, facts = [theme.paint("error", line) for line in reason], [theme.paint("error", "denied")]
@@ -160,7 +162,7 @@ class ToolPanel:
         if self.dropped:
             facts.append(theme.paint("warning", "did not run"))
         most = 1 if self._is_proposed else _TITLE[is_long]
-        lines = self._head(theme.paint(role, "●"), *self._title(), " · ".join(facts), columns, most)
+        lines = self._head(theme.paint(role, mark), *self._title(), " · ".join(facts), columns, most)
         return lines + edged(body, theme)
 
     def _picture(self) -> str:
