@@ -16,8 +16,9 @@ help: ## List the targets
 run: ## Chat with the best available model: a provider's key, a local server, or a small model that runs here
 	@$(PYTHON) scripts/run.py $(ARGS)
 
+# Most tests wait for real processes and timeouts, so that two on each core keep it busy.
 test: $(READY) ## Run the tests that need only this checkout
-	$(BIN)/pytest -n auto $(ARGS)
+	$(BIN)/pytest -n $$((2 * $$(getconf _NPROCESSORS_ONLN))) --dist worksteal $(ARGS)
 
 test-system: $(READY) peers ## Run the tests with real peers, terminals, browsers and databases
 	$(BIN)/pytest -m system -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist worksteal $(ARGS)
