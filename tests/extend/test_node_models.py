@@ -331,3 +331,17 @@ async def test_a_call_without_a_system_prompt_has_no_system_message(tmp_path: Pa
         await agent.ask("/call")
         await agent.idle()
     assert notes(tmp_path) == [["user"], ["system", "user"]]
+
+
+async def test_models_are_found_with_the_functions_of_pi_ai(tmp_path: Path) -> None:
+    body = """
+  const { getModel, getModels, getProviders } = await import("@earendil-works/pi-ai");
+  pi.registerCommand("look", { handler: async () => {
+    note([getModel("fake", "m")!.id, getModel("fake", "none") ?? null]);
+    note([getModels("fake").length, getProviders().includes("fake")]);
+  } });
+"""
+    async with served(tmp_path, body, {"text": "Hello."}) as (agent, _):
+        await agent.ask("/look")
+        await agent.idle()
+    assert notes(tmp_path) == [["m", None], [1, True]]

@@ -1,7 +1,7 @@
 // Stands in for `@earendil-works/pi-ai`.
 
 import { randomBytes } from "node:crypto";
-import { completeModel, streamModel } from "../models.mjs";
+import { completeModel, modelRegistry, streamModel } from "../models.mjs";
 import { AssistantMessageEventStream, EventStream } from "./event-stream.mjs";
 
 export { AssistantMessageEventStream, EventStream };
@@ -14,6 +14,10 @@ export const stream = streamModel;
 export const streamSimple = streamModel;
 export const complete = completeModel;
 export const completeSimple = completeModel;
+
+export const getModel = (provider, id) => modelRegistry.find(provider, id);
+export const getModels = (provider) => modelRegistry.getAll().filter((model) => model.provider === provider);
+export const getProviders = () => [...new Set(modelRegistry.getAll().map((model) => model.provider))];
 
 /** A UUID that begins with the time, so that later ones sort after earlier ones. */
 export function uuidv7() {
