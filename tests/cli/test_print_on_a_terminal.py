@@ -47,6 +47,16 @@ def test_on_a_terminal_the_answer_streams(scripted: Scripted) -> None:
 
 
 @needs_terminal
+def test_a_terminal_without_unicode_gets_plain_signs(scripted: Scripted) -> None:
+    fairlead = scripted(calls(bash("until [ -e go ]; do sleep 0.05; done # größer")), says("done"))
+    terminal = Terminal(fairlead, "-p", "go", env={"PYTHONIOENCODING": "ascii"})
+    terminal.read_until(lambda shown: re.search(r"\r[|/\\-] bash: until .* gr\?\?er", shown) is not None)
+    (fairlead.around.cwd / "go").write_text("")
+    code, shown = terminal.finish()
+    assert code == 0 and plain(shown)[0].startswith("* bash: until")
+
+
+@needs_terminal
 def test_tools_and_waiting_are_shown_on_a_terminal(scripted: Scripted) -> None:
     command = "until [ -e go ]; do sleep 0.05; done; false"
     fairlead = scripted(calls(bash(command)), says("done"))

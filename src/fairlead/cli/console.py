@@ -63,6 +63,15 @@ def complain(text: str) -> None:
     sys.stderr.flush()
 
 
+def signs(wanted: str, plain: str) -> str:
+    """Return the characters that are wanted, or plain ones if the encoding of stderr lacks one of them."""
+    try:
+        wanted.encode(sys.stderr.encoding)
+    except UnicodeEncodeError:
+        return plain
+    return wanted
+
+
 def remark(text: str) -> None:
     """Print a remark about the command line for the user. No host and no program needs it.
 
@@ -83,7 +92,9 @@ class StatusLine:
     def show(self, text: str) -> None:
         """Show a text in place of the one before. It is cut to the width of the terminal."""
         StatusLine._shown = self
-        sys.stderr.write(f"\r{_cut(visible(text), self._columns() - 1)}\x1b[K")
+        # An escape for a character that the encoding lacks would be wider than the character, and the line too long.
+        shown = visible(text).encode(sys.stderr.encoding, "replace").decode(sys.stderr.encoding)
+        sys.stderr.write(f"\r{_cut(shown, self._columns() - 1)}\x1b[K")
         sys.stderr.flush()
 
     @classmethod

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from fairlead.cli.advice import message_of
-from fairlead.cli.console import StatusLine, complain
+from fairlead.cli.console import StatusLine, complain, signs
 from fairlead.core import events as e
 from fairlead.core.lenient import visible
 from fairlead.core.message_updates import MessageUpdate, TextDelta, ThinkingDelta
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from fairlead.cli.printing.output import Stdout
     from fairlead.core.tool import ToolResult
 
-_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_FRAMES, _PLAIN_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", "|/-\\"
 #: Seconds between two frames.
 _PACE = 0.1
 _LONGEST_ERROR = 300
@@ -77,11 +77,11 @@ class _Progress:
 
     async def tick(self) -> None:
         """Show what happens now, until this is cancelled."""
-        frame = 0
+        frame, frames = 0, signs(_FRAMES, _PLAIN_FRAMES)
         while True:
             if not self._is_in_line:
                 seconds = round(time.monotonic() - self._since)
-                self._status.show(f"{_FRAMES[frame % len(_FRAMES)]} {self._activity}{f' {seconds} s' if seconds else ''}")
+                self._status.show(f"{frames[frame % len(frames)]} {self._activity}{f' {seconds} s' if seconds else ''}")
             frame += 1
             await asyncio.sleep(_PACE)
 
@@ -144,7 +144,7 @@ class _Progress:
     def _note(self, text: str) -> None:
         if self._prints_lines:
             self.end_line()
-            complain(f"{'•' if self._has_status else 'fairlead:'} {' '.join(text.split())}")
+            complain(f"{signs('•', '*') if self._has_status else 'fairlead:'} {' '.join(text.split())}")
 
     def _ended(self, event: e.ToolEnd) -> None:
         title = self._running.pop(event.call_id, event.tool_name)
