@@ -133,6 +133,17 @@ def test_a_run_that_failed_is_resumed_by_keyboard(tab: Browser, tmp_path: Path) 
         assert not page.complaints()
 
 
+def test_the_page_does_not_wait_for_a_session_that_another_client_deleted(tab: Browser, tmp_path: Path) -> None:
+    with served(tab, tmp_path, [{"text": "Hello."}]) as page:
+        page.begin()
+        page.say("hi")
+        page.until(f"{IDLE} && document.querySelectorAll('#sessions a').length === 1")
+        tab.run("fetch(`/v1/sessions/${location.hash.slice(1)}`, {method: 'DELETE'}).then(r => r.status)")
+        page.until("document.getElementById('notices').textContent.includes('There is no session')")
+        page.until("document.getElementById('connection').textContent.trim() === 'Not connected'")
+        page.until("document.querySelectorAll('#sessions a').length === 0")
+
+
 def test_a_session_is_deleted_after_a_question(tab: Browser, tmp_path: Path) -> None:
     with served(tab, tmp_path, [{"text": "gone soon"}]) as page:
         page.begin()

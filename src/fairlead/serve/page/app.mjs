@@ -11,7 +11,7 @@ import { Subagents } from "./subagents.mjs";
 import { Transcript } from "./transcript.mjs";
 import { TreeDialog } from "./tree.mjs";
 
-const STATES = { connecting: "Connecting…", live: "Connected", lost: "Connection lost. Trying again…" };
+const STATES = { connecting: "Connecting…", live: "Connected", lost: "Connection lost. Trying again…", ended: "Not connected" };
 
 class App {
   constructor() {
@@ -89,8 +89,9 @@ class App {
         event: (event) => this._observe(event),
         state: (state) => this._showConnection(state),
         failed: (error) => {
-          this._showConnection("lost");
+          this._showConnection("ended");
           notice(error.message, "error");
+          this._sidebar.refresh(); // another client may have deleted the session
         },
       },
       messages,
