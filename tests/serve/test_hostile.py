@@ -303,6 +303,8 @@ async def test_all_kinds_of_connections_are_limited(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(connections, "MORE_CONNECTIONS", 3)
     async with web(tmp_path, connections=3) as at:
         path = await at.session()
+        paths = (await at.call("GET", "/openapi.json")).json["paths"]
+        assert all("503" in each["responses"] for methods in paths.values() for each in methods.values())
         async with at.socket(f"{path}/events"), at.socket(f"{path}/events"), at.socket(f"{path}/events"):
             reply = await at.call("GET", "/healthz", headers={"Connection": "keep-alive"})  # the answer ends nevertheless
             assert (reply.status, reply.code, reply.headers["connection"]) == (503, "too_many_connections", "close")

@@ -28,7 +28,7 @@ _REASONS = {
     415: "The body is not JSON, or its `Content-Type` does not say so.",
     429: "Too many requests of this kind. `Retry-After` says when to try again.",
     502: "The provider of the model failed.",
-    503: "The server shuts down, or has too many sessions.",
+    503: "The server shuts down, or has too many sessions or connections.",
 }
 
 
@@ -95,10 +95,8 @@ def _operation(operation: Operation, body: Schema | None, result: Schema | None,
 
 def _common_errors(operation: Operation) -> Iterator[int]:
     """Yield the statuses of errors that an operation has because of what it accepts."""
-    yield from (400, 403, 408, 413)
+    yield from (400, 403, 408, 413, 503)
     if not operation.is_public:
         yield from (401, 429)  # a wrong token, and too many of them
     if operation.body is not None:
         yield 415
-    if operation.path.startswith("/v1/sessions"):
-        yield 503
