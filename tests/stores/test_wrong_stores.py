@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
-from fairlead.errors import SessionLost
+from fairlead.errors import SessionInUse, SessionLost
 from fairlead.stores import Lease, MemoryData, MemoryStore, StoredSession
 from fairlead.testing import check_store
 
@@ -161,3 +161,17 @@ def test_a_wrong_store_fails(store: type[MemoryStore], check: str, monkeypatch: 
     with pytest.raises((AssertionError, TimeoutError, SessionLost)) as raised:
         check_store(lambda: store(data))
     assert f"failed the check {check!r}" in raised.value.__notes__[0]
+
+
+class NamesNoOwner(MemoryStore):
+    async def open(self, id: str, *, owner: str, lease_seconds: float) -> Lease:
+        try:
+            return await super().open(id, owner=owner, lease_seconds=lease_seconds)
+        except SessionInUse as error:
+            raise SessionInUse("in use", error.owner, error.expires_at) from None
+
+
+def test_an_error_that_does_not_name_the_owner_is_explained() -> None:
+    data = MemoryData()
+    with pytest.raises(AssertionError, match="the text of SessionInUse has to name the owner, which is 'a', got 'in use'"):
+        check_store(lambda: NamesNoOwner(data))

@@ -24,7 +24,8 @@ async def lets_one_owner_write(make: MakeStore) -> None:
         lease = await created(first)
         for store in (first, second):
             error = await raises(SessionInUse, store.open(lease.id, owner="b", lease_seconds=LONG))
-            assert error.owner == "a" and "a" in str(error), error
+            assert error.owner == "a", f"SessionInUse has to carry the owner, which is 'a', got {error.owner!r}"
+            assert "a" in str(error), f"the text of SessionInUse has to name the owner, which is 'a', got {str(error)!r}"
             assert error.expires_at is not None and abs(error.expires_at - lease.expires_at) < 0.001, error.expires_at
             held = await store.read(lease.id)
             assert held.owner == "a" and abs(held.expires_at - lease.expires_at) < 0.001, held
