@@ -121,6 +121,17 @@ def test_a_package_of_a_project_is_loaded_only_if_the_project_is_trusted(fairlea
     assert commands(fairlead) == [] and commands(fairlead, "--approve") == ["hi", "review"]
 
 
+def test_a_listed_package_that_is_missing_is_named(fairlead: Command) -> None:
+    home, project = fairlead.around.home, fairlead.around.cwd / ".fairlead"
+    put(home, {"settings.json": json.dumps({"packages": ["npm:gate@1.0.0", {"source": "./gone"}]})})
+    put(project, {"settings.json": json.dumps({"packages": ["npm:other"]})})
+    said = fairlead("-p", "hi").stderr
+    assert f"{home / 'settings.json'}: The package npm:gate@1.0.0 is not installed" in said and "`fairlead update`" in said
+    assert "The package ./gone does not exist. Correct its path, or remove it with `fairlead remove ./gone`." in said
+    assert "npm:other" not in said
+    assert "The package npm:other is not installed" in fairlead("-p", "--approve", "hi").stderr
+
+
 @pytest.mark.parametrize(
     ("words", "error"),
     [

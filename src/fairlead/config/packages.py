@@ -105,11 +105,16 @@ def package_of(path: Path, packages: Sequence[ListedPackage]) -> ListedPackage |
 
 
 def with_packages(values: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Return settings with the resources of their packages among the paths that they list. `folder` holds their file."""
+    """Return settings with the resources of their packages among the paths that they list. `folder` holds their file.
+
+    What remains of `packages` are the sources of those that are missing.
+    """
     packages = values.get("packages")
     if not isinstance(packages, list):
         return values
     found = {key: value for key, value in values.items() if key != "packages"}
+    if missing := [source for each in cast("list[Any]", packages) if (source := _missing(each, folder)) is not None]:
+        found["packages"] = missing
     for kind in ("extensions", "skills", "prompts"):
         if brought := [path for package in cast("list[Any]", packages) for path in _brought(package, kind, folder)]:
             named = found.get(kind)
@@ -117,11 +122,23 @@ def with_packages(values: dict[str, Any], folder: Path) -> dict[str, Any]:
     return found
 
 
+def missing_text(source: str) -> str:
+    """Return what to tell the user about a listed package that is missing."""
+    if parse_source(source).kind == "local":
+        return f"The package {source} does not exist. Correct its path, or remove it with `fairlead remove {source}`."
+    return f"The package {source} is not installed, so what it brings is missing. `fairlead update` installs it."
+
+
+def _missing(package: Any, folder: Path) -> str | None:
+    """Return the source of a listed package if it is not there."""
+    source: Any = cast("dict[str, Any]", package).get("source") if isinstance(package, dict) else package
+    return source if isinstance(source, str) and not os.path.lexists(parse_source(source).folder(folder)) else None
+
+
 def _brought(package: Any, kind: Kind, folder: Path) -> list[str]:
     """Return the paths of one kind that a listed package brings.
 
-    Its extensions count as named: one of them may protect the user. A package that is not installed brings nothing. pi would
-    install it, or start without it.
+    Its extensions count as named: one of them may protect the user. A package that is not installed brings nothing.
     """
     described = cast("dict[str, Any]", package) if isinstance(package, dict) else {"source": package}
     source = described.get("source")

@@ -65,6 +65,10 @@ def load_settings(home: Home, cwd: Path, *, approve: bool | None = None) -> tupl
                 from fairlead.config.restrictions import for_project
 
                 values = for_project(values, home, cwd, path, approve, merged.get("defaultProjectTrust"), warnings)
+            if isinstance(values.get("packages"), list):
+                from fairlead.config.packages import missing_text
+
+                warnings += [f"{path}: {missing_text(source)}" for source in values.pop("packages")]
             if any(key in values for key in GUARDING):
                 from fairlead.config.restrictions import restricted
 
