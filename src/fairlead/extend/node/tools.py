@@ -16,7 +16,7 @@ from fairlead.core.tool import Exposure, Tool, ToolContext, ToolResult, as_struc
 from fairlead.errors import ConfigError, ToolError
 from fairlead.extend.extensions.calling import Deadline
 from fairlead.extend.extensions.context import Context, ToolRunContext
-from fairlead.extend.extensions.values import converted
+from fairlead.extend.extensions.values import converted, object_or_empty
 from fairlead.extend.node.bridge import BridgeLost, RemoteError, abortable
 from fairlead.extend.node.events import tool_result
 
