@@ -61,6 +61,11 @@ def test_trust_is_shown_with_what_needs_it(fairlead: Command) -> None:
     assert fairlead("trust", "list").stdout == f"trusted  {cwd.parent}\n"
 
 
+def test_an_empty_list_of_trusted_projects_says_so(fairlead: Command) -> None:
+    said = fairlead("trust", "list").stdout
+    assert said == "There is no decision about any project yet. `fairlead trust` trusts the one here.\n"
+
+
 def test_bad_words_of_trust_are_usage_errors(fairlead: Command) -> None:
     for words in (["list", "x"], ["show", "a", "b"], ["remove", "--never"], ["--list"]):
         done = fairlead("trust", *words)

@@ -132,6 +132,30 @@ def test_a_listed_package_that_is_missing_is_named(fairlead: Command) -> None:
     assert "The package npm:other is not installed" in fairlead("-p", "--approve", "hi").stderr
 
 
+def test_an_update_installs_what_a_trusted_project_lists(fairlead: Command) -> None:
+    package(npm(fairlead) / "greeter")
+    put(fairlead.around.cwd, {".fairlead/settings.json": '{"packages": ["npm:greeter"]}'})
+    assert "not installed" in fairlead("list").stdout
+    for words in (["update"], ["update", "npm:greeter"]):
+        done = fairlead(*words)
+        assert "is not trusted" in done.stderr and not (fairlead.around.cwd / ".fairlead/npm").exists(), words
+    assert fairlead("trust").returncode == 0
+    for words in (["update"], ["update", "npm:greeter"]):
+        done = fairlead(*words)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "Updated npm:greeter\n", ""), words
+    assert commands(fairlead) == ["hi", "review"]
+
+
+def test_in_the_directory_of_the_home_its_packages_are_listed_once(fairlead: Command) -> None:
+    put(fairlead.around.home, {"settings.json": '{"packages": ["npm:greeter"]}'})
+    (fairlead.around.cwd / ".fairlead").symlink_to(fairlead.around.home)
+    assert fairlead("list").stdout == "User packages:\n  npm:greeter\n    not installed\n"
+
+
+def test_an_update_without_packages_says_that_there_are_none(fairlead: Command) -> None:
+    assert fairlead("update").stdout == "No packages are installed.\n"
+
+
 @pytest.mark.parametrize(
     ("words", "error"),
     [

@@ -40,10 +40,11 @@ class PackageManager:
     """The packages that one settings file lists: the user's, or with `project` those of the project in that directory."""
 
     def __init__(self, home: Home, env: Mapping[str, str], project: Path | None = None) -> None:
-        self._base = home.root if project is None else project / home.project_names[0]
-        self._fetcher = PackageFetcher(self._base, env)
-        self._settings = self._base / "settings.json"
-        self._scope: Literal["user", "project"] = "user" if project is None else "project"
+        #: The folder that holds the settings and the packages.
+        self.folder = home.root if project is None else project / home.project_names[0]
+        self.scope: Literal["user", "project"] = "user" if project is None else "project"
+        self._fetcher = PackageFetcher(self.folder, env)
+        self._settings = self.folder / "settings.json"
         #: What a project may bring must be in here.
         self._within = None if project is None else home.boundary(project)
         if project is None and home.has_omp_layout:
@@ -54,8 +55,8 @@ class PackageManager:
         found: list[ConfiguredPackage] = []
         for entry in self._entries():
             source = parse_source(_source_of(entry))
-            path = source.folder(self._base)
-            found.append(ConfiguredPackage(source, self._scope, path if os.path.exists(path) else None))
+            path = source.folder(self.folder)
+            found.append(ConfiguredPackage(source, self.scope, path if os.path.exists(path) else None))
         return found
 
     def install(self, text: str, cwd: Path) -> Path:
@@ -71,10 +72,10 @@ class PackageManager:
                     f"{folder} is outside the project {self._within}, so the project cannot load it. "
                     "Move it there, or install it for yourself, without --local."
                 )
-            relative = os.path.relpath(folder, self._base.resolve())
+            relative = os.path.relpath(folder, self.folder.resolve())
             source = PackageSource(relative, "local", relative)
         else:
-            folder = source.folder(self._base)
+            folder = source.folder(self.folder)
         self._fetcher.fetch(source)
         problem = missing_extensions(folder)
         if not any(package_paths(source, folder, kind) for kind in ("extensions", "skills", "prompts")):
@@ -89,12 +90,10 @@ class PackageManager:
     def update(self, text: str | None = None) -> list[PackageSource]:
         """Install the newest version of a listed package, or of all, that no version pins. Returns those it looked at.
 
-        Raises ConfigError if the package is not listed, or an update fails.
+        Raises ConfigError if an update fails.
         """
         wanted = None if text is None else self._identity(text)
         sources = [each.source for each in self.packages() if wanted is None or each.source.identity == wanted]
-        if wanted is not None and not sources:
-            raise ConfigError(f"{text} is not installed. `fairlead list` shows what is.")
         for source in sources:
             if source.kind != "local":
                 self._fetcher.fetch(source)
@@ -139,7 +138,7 @@ class PackageManager:
                 break
         else:
             entries.append(source.text)
-        self._base.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
         json_files.change_object(self._settings, "packages", entries)
 
 

@@ -11,9 +11,13 @@ from typing import TYPE_CHECKING
 
 from fairlead.cli.console import complain, say
 from fairlead.cli.subcommands.table import command_named
+from fairlead.cli.subcommands.trust import decision
 from fairlead.config.home import Home, working_directory
+from fairlead.config.trust import real_folder
+from fairlead.errors import ConfigError
 
 if TYPE_CHECKING:
+    from fairlead.config.packages import PackageSource
     from fairlead.extend.package_manager import PackageManager
     from fairlead.wire.dialects import Program
 
@@ -40,12 +44,26 @@ uninstall = remove
 
 
 def update(words: Sequence[str], program: Program) -> int:
-    """Update one package, or all. Raises UsageError or ConfigError."""
+    """Update one package, or all of the user and of a trusted project. Raises UsageError or ConfigError."""
     given = [word for word in words if word not in ("--extensions", "--extension", "--all")]
     if len(given) > 1 or any(word.startswith("-") for word in given):
         raise command_named("update").usage_error()
-    for source in _manager(program, local=False).update(given[0] if given else None):
-        say(f"{'Left as it is: ' if source.kind == 'local' else 'Updated '}{source.text}")
+    wanted = given[0] if given else None
+    found: list[PackageSource] = []
+    left_out = False
+    for manager in _managers(program):
+        if manager.scope == "project" and manager.packages() and not _project_is_trusted(program):
+            # Installing runs code that the project chose.
+            complain("Note: the packages of this project are left out, because it is not trusted. To trust it: fairlead trust")
+            left_out = True
+            continue
+        for source in manager.update(wanted):
+            say(f"{'Left as it is: ' if source.kind == 'local' else 'Updated '}{source.text}")
+            found.append(source)
+    if wanted is not None and not found:
+        raise ConfigError(f"{wanted} is not installed. `fairlead list` shows what is.")
+    if not found and not left_out:
+        say("No packages are installed.")
     return 0
 
 
@@ -54,16 +72,26 @@ def list_packages(words: Sequence[str], program: Program) -> int:
     if words:
         raise command_named("list").usage_error()
     any_listed = False
-    for title, local in (("User packages:", False), ("Project packages:", True)):
-        packages = _manager(program, local=local).packages()
+    for manager in _managers(program):
+        packages = manager.packages()
         if packages:
             any_listed = True
-            say(title)
+            say(f"{manager.scope.capitalize()} packages:")
         for package in packages:
             say(f"  {package.source.text}\n    {package.path.resolve() if package.path else 'not installed'}")
     if not any_listed:
         say("No packages are installed.")
     return 0
+
+
+def _managers(program: Program) -> list[PackageManager]:
+    """Return the packages of the user, and those of the project unless its folder is the user's own home."""
+    managers = [_manager(program, local=False), _manager(program, local=True)]
+    return managers[:1] if managers[1].folder.resolve() == managers[0].folder.resolve() else managers
+
+
+def _project_is_trusted(program: Program) -> bool:
+    return decision(Home.find(os.environ, peer=program.home), real_folder(working_directory()))[1]
 
 
 def _manager(program: Program, *, local: bool) -> PackageManager:

@@ -28,7 +28,10 @@ def trust(words: Sequence[str], program: Program) -> int:
         raise command.usage_error()
     home = Home.find(os.environ, peer=program.home)
     if action == "list":
-        for decided, trusted in sorted(all_decisions(home).items()):
+        decisions = all_decisions(home)
+        if not decisions:
+            say("There is no decision about any project yet. `fairlead trust` trusts the one here.")
+        for decided, trusted in sorted(decisions.items()):
             say(f"{'trusted' if trusted else 'never  '}  {decided}")
         return 0
     folder = real_folder(expand_user(paths[0]) if paths else working_directory())
