@@ -12,7 +12,7 @@ from fairlead.chat.view.diffs import draw, numbered, unified
 from fairlead.chat.view.panels import ToolPanel
 from fairlead.chat.view.text import width, without_styles
 from fairlead.chat.view.theme import DARK, PLAIN, Theme
-from fairlead.chat.view.titles import call_title, elapsed, partial_title, size
+from fairlead.chat.view.titles import call_title, counted, elapsed, partial_title, size
 from fairlead.messages import ImageContent, TextContent
 
 OLD = "".join(f"line {number}\n" for number in range(1, 41))
@@ -212,14 +212,14 @@ def test_sub_agents_show_what_they_do() -> None:
     running = {
         "status": "running",
         "description": "Look around",
-        "toolCount": 2,
+        "toolCount": 1,
         "recentTools": [{"tool": "read", "args": "a.py"}],
     }
     done = {"status": "completed", "description": "Other", "tokens": 1500, "durationMs": 61000}
     panel.update([TextContent("")], {"progress": [running, done]})
     assert bare(panel.running(60)) == [
         "⠋ Agents explore",
-        "  │ ◐ Look around · 2 tool calls",
+        "  │ ◐ Look around · 1 tool call",
         "  │   read a.py",
         "  │ ● Other · 1.5k tokens · 1m 01s",
     ]
@@ -228,6 +228,11 @@ def test_sub_agents_show_what_they_do() -> None:
 @pytest.mark.parametrize(("seconds", "text"), [(0.44, "0.4s"), (12.7, "12s"), (125, "2m 05s"), (3720, "1h 02m")])
 def test_times_are_short(seconds: float, text: str) -> None:
     assert elapsed(seconds) == text
+
+
+@pytest.mark.parametrize(("count", "text"), [(0, "0 messages"), (1, "1 message"), (1200, "1,200 messages")])
+def test_only_one_thing_is_singular(count: int, text: str) -> None:
+    assert counted(count, "message") == text
 
 
 @pytest.mark.parametrize(("count", "text"), [(812, "812 B"), (3400, "3.4 kB"), (12_300_000, "12 MB")])

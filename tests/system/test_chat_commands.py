@@ -149,9 +149,11 @@ def test_compaction_cost_and_export(tmp_path: Path) -> None:
         (chat.home / "settings.json").write_text(json.dumps({"compaction": {"keepRecentTokens": 20}}))
         chat.start()
         talk(chat, "tell me a story")
+        chat.command("/cost")
+        chat.wait_for("1 prompt, 1 answer, 0 tool calls.")
         talk(chat, "go on")
         chat.command("/cost")
-        screen = chat.wait_for("2 prompts, 2 answers")
+        screen = chat.wait_for("2 prompts, 2 answers, 0 tool calls.")
         assert "2,000 tokens in, 400 out" in screen
         chat.command("/compact the plot")
         chat.wait_until(lambda: len(chat.server.requests), lambda count: count >= 3, "a request for a summary")

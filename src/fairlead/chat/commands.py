@@ -14,6 +14,7 @@ from fairlead.chat.dialogs import Ask, Choice, Picker
 from fairlead.chat.input.completion import Item
 from fairlead.chat.places import pick_fork, pick_place, pick_session
 from fairlead.chat.view.footer import dollars
+from fairlead.chat.view.titles import counted
 from fairlead.errors import FairleadError, ModelNotFound
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class Commands:
             "tree": Command("", "go to another place in this session", self._tree),
             "fork": Command("", "start a new session from an earlier message", self._fork),
             "new": Command("", "start a new session", self._new),
-            "compact": Command("[FOCUS]", "replace older messages by a summary", self._compact),
+            "compact": Command("[FOCUS]", "replace older messages with a summary", self._compact),
             "name": Command("NAME", "name this session", self._name),
             "cost": Command("", "show tokens, cost and context", self._cost),
             "export": Command("[FILE]", "write this session as an HTML page", self._export),
@@ -244,7 +245,8 @@ class Commands:
         lines = [
             f"{dollars(totals.cost)} in this session: {tokens.input:,} tokens in, {tokens.output:,} out,"
             f" {tokens.cache_read:,} read from the cache, {tokens.cache_write:,} written to it.",
-            f"{totals.user_messages} prompts, {totals.assistant_messages} answers, {totals.tool_calls} tool calls.",
+            f"{counted(totals.user_messages, 'prompt')}, {counted(totals.assistant_messages, 'answer')},"
+            f" {counted(totals.tool_calls, 'tool call')}.",
         ]
         if context is not None and context.tokens is not None and context.window:
             lines.append(f"Context: {context.tokens:,} of {context.window:,} tokens ({context.percent:.0f}%).")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairlead.chat.dialogs import Choice, Picker
 from fairlead.chat.view.footer import short_folder, user_home
+from fairlead.chat.view.titles import counted
 from fairlead.messages import AssistantMessage, CompactionSummaryMessage, UserMessage, user_text
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def _session_choice(chat: Chat, info: Any, everywhere: bool) -> Choice:
     label = info.name or " ".join(info.first_message.split())[:_LONGEST_LABEL] or "(no message)"
     details = [datetime.fromtimestamp(info.modified / 1000).strftime("%d %b %H:%M")]
     if info.message_count is not None:
-        details.append(f"{info.message_count} messages")
+        details.append(counted(info.message_count, "message"))
     if everywhere:
         details.append(short_folder(Path(info.cwd), user_home(chat.options.env)))
     return Choice(label, info.path, " · ".join(details), f"{info.first_message[:_LONGEST_LABEL]} {info.cwd} {info.id}")

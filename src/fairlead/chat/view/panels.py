@@ -11,7 +11,7 @@ from fairlead.chat.view import diffs
 from fairlead.chat.view.settled import Drawn
 from fairlead.chat.view.text import clip, fold, plain, width, wrap
 from fairlead.chat.view.theme import PLAIN, Theme
-from fairlead.chat.view.titles import call_title, elapsed, partial_title, short, size
+from fairlead.chat.view.titles import call_title, counted, elapsed, partial_title, short, size
 from fairlead.messages import ImageContent, TextContent, UserBlock
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -255,7 +255,7 @@ class ToolPanel:
         for agent in _objects(agents):
             mark, role = _AGENT.get(str(agent.get("status")), ("○", "dim"))
             facts = [_word(agent, "description") or _word(agent, "id")]
-            facts += [f"{count} tool calls"] if (count := agent.get("toolCount")) else []
+            facts += [counted(count, "tool call")] if isinstance(count := agent.get("toolCount"), int) and count else []
             facts += [f"{short(tokens)} tokens"] if isinstance(tokens := agent.get("tokens"), int | float) and tokens else []
             facts += [elapsed(spent / 1000)] if isinstance(spent := agent.get("durationMs"), int | float) and spent else []
             lines.append(f"{theme.paint(role, mark)} {clip(' · '.join(facts), columns - 2)}")

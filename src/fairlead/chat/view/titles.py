@@ -79,6 +79,11 @@ def size(count: float) -> str:
     return f"{number.rstrip('kMG')} {number.lstrip('0123456789.')}B"
 
 
+def counted(count: int, noun: str) -> str:
+    """Return `1 message` or `1,200 messages`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 def short(count: float) -> str:
     """Return a number for people: `812`, `3.4k`, `12M`."""
     for prefix in ("", "k", "M"):
