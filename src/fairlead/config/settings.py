@@ -38,7 +38,7 @@ class _Group(Struct, rename="camel", frozen=True):
 
 
 class CompactionSettings(_Group, frozen=True):
-    """When older parts of a conversation are replaced by a summary."""
+    """When older parts of a conversation are replaced with a summary."""
 
     #: Whether it happens by itself when the context is nearly full.
     enabled: bool = True
@@ -175,7 +175,8 @@ class ApprovalRule(_Group, frozen=True):
 class ApprovalSettings(_Group, frozen=True):
     """Which tool calls need the user's consent."""
 
-    #: What happens to calls that no rule matches: `auto` runs them, `ask` asks the user, `deny` refuses them.
+    #: What happens to calls that no rule matches: `auto` runs them, `ask` asks the user, `write` asks except about files of the
+    #: workspace, `deny` refuses them.
     mode: ApprovalMode = "auto"
     #: Of all rules that fit a call, the strictest holds.
     rules: list[ApprovalRule] = []

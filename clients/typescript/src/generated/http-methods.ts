@@ -110,7 +110,7 @@ export abstract class HttpMethods {
     return this.request("resume", [sessionId], params, options);
   }
 
-  /** Replace older messages by a summary. The response comes when the summary is written. */
+  /** Replace older messages with a summary. The response comes when the summary is written. */
   compact(sessionId: string, params: Operations["compact"]["params"] = {}, options?: RequestOptions): Promise<Operations["compact"]["result"]> {
     return this.request("compact", [sessionId], params, options);
   }

@@ -138,7 +138,7 @@ class HttpMethods(Caller):
     async def compact(
         self, session_id: str, *, instructions: str | None = None, timeout: float | UnsetType | None = UNSET
     ) -> CompactionResult:
-        """Replace older messages by a summary. The response comes when the summary is written."""
+        """Replace older messages with a summary. The response comes when the summary is written."""
         return await self._call("compact", timeout, session_id=session_id, instructions=instructions)
 
     async def get_tree(self, session_id: str, *, timeout: float | UnsetType | None = UNSET) -> Tree:
