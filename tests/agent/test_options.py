@@ -18,6 +18,7 @@ from fairlead.agent import keywords, options
 from fairlead.agent.options import AgentOptions
 from fairlead.cli.flags import UsageError, parse
 from fairlead.errors import BadOption, ConfigError
+from fairlead.testing import ProviderServer
 
 BAD: list[tuple[str, Any]] = [
     ("sandbox", "Workspace"),
@@ -175,3 +176,13 @@ def test_flags_take_no_other_spelling_either(flag: str, value: str) -> None:
     for words in ([flag, value], [f"{flag}={value}"]):
         with pytest.raises(UsageError, match=f"^{flag}: expected "):
             parse(words)
+
+
+def test_without_a_model_the_error_says_how_to_use_a_server_of_this_machine(tmp_path: Path) -> None:
+    with ProviderServer([{"text": "Hello!"}], models=[{"id": "tiny"}]) as server:
+        env = {"FAIRLEAD_LOCAL_SERVERS": f"ollama={server.url}"}
+        with Agent(cwd=tmp_path, isolated=True, env=env) as agent, pytest.raises(ConfigError) as raised:
+            agent.ask_sync("Say hello.")
+        assert "name the model of a server on this machine, such as ollama/qwen3:8b" in str(raised.value)
+        with Agent(cwd=tmp_path, isolated=True, env=env, model="ollama/tiny") as agent:
+            assert agent.ask_sync("Say hello.").text == "Hello!"

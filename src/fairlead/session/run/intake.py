@@ -61,8 +61,8 @@ class StartRun(Protocol):
 
 NO_MODEL = (
     "No model selected.\n\nSet a provider's key in the environment (such as ANTHROPIC_API_KEY, OPENAI_API_KEY or "
-    "GEMINI_API_KEY), store one with `fairlead login`, or start a model server on this machine. `fairlead doctor` shows what "
-    "was found."
+    "GEMINI_API_KEY), store one with `fairlead login`, or name the model of a server on this machine, such as ollama/qwen3:8b. "
+    "`fairlead models` lists the models that can be used."
 )
 COMPACTING = "Cannot submit a prompt while compaction is in progress. Wait for compaction to finish and retry."
 
