@@ -32,3 +32,8 @@ def test_an_installation_without_metadata_names_the_source_code(monkeypatch: pyt
     monkeypatch.setattr(extras, "extras", dict)
     command = shlex.split(install_command("mcp"))
     assert command[-2:] == ["-e", f"{Path(extras.__file__).parents[3]}[mcp]"]
+
+
+def test_all_brings_every_extra_that_users_need() -> None:
+    others = DECLARED.keys() - {"all", "docs", "test", "dev"}
+    assert sorted(DECLARED["all"]) == sorted(f"fairlead[{extra}]" for extra in others)
