@@ -27,7 +27,7 @@ _COMMAND = re.compile(r"/[A-Za-z][\w:.-]*(?=\s|$)")
 _OTHER_NAMES = {"exit": "quit", "clear": "new"}
 _MODES = {
     "auto": "run every tool call without a question",
-    "write": "ask before commands, not before changes of files in the workspace",
+    "write": "ask before commands, not before changes to files in the workspace",
     "ask": "ask before every call that changes something",
     "deny": "refuse every call that changes something",
 }
