@@ -188,6 +188,16 @@ def test_omp_tells_what_became_of_each_prompt(tmp_path: Path) -> None:
         assert aborted == common | {"status": "aborted"}
 
 
+def test_omp_tells_that_a_prompt_was_aborted_while_it_waited_for_another_attempt(tmp_path: Path) -> None:
+    with stage(tmp_path, "omp", [{"status": 529, "error": "Overloaded"}]) as host:
+        host.send({"id": "p", "type": "prompt", "message": "hi"})
+        host.until("auto_retry_start")
+        host.request("abort")
+        result = host.until("prompt_result")
+        assert result["status"] == "aborted" and "error" not in result
+        assert host.until("agent_settled")["aborted"] is True
+
+
 def test_omp_reports_queued_prompts_together_and_the_first_of_the_run_last(tmp_path: Path) -> None:
     with stage(tmp_path, "omp", [HELD, says("A"), says("B")]) as host:
         host.send({"id": "p1", "type": "prompt", "message": "slow"})

@@ -22,12 +22,16 @@ class PromptOutcome(Struct, frozen=True):
     delivered: bool
     #: The end of the last model call of its run; None if there was none.
     end: StreamEnd | None
+    #: Whether the run was aborted. An abort while a failed call waits for its next attempt leaves no aborted message.
+    run_aborted: bool = False
 
     @property
     def status(self) -> PromptStatus:
         if self.end is None or self.end.message.stop_reason == "aborted" or not self.delivered:
             return "aborted"
-        return "error" if self.end.message.stop_reason == "error" else "completed"
+        if self.end.message.stop_reason != "error":
+            return "completed"
+        return "aborted" if self.run_aborted else "error"
 
 
 class _Accepted(Struct, Generic[K], eq=False):
@@ -56,6 +60,8 @@ class AcceptedPrompts(Generic[K]):
         self._undelivered: dict[int, _Accepted[K]] = {}
         #: Whether the work on all delivered prompts has ended, though the session has not settled.
         self._has_ended = False
+        #: Whether the last run was aborted.
+        self._run_aborted = False
 
     def __len__(self) -> int:
         return len(self._prompts)
@@ -84,8 +90,10 @@ class AcceptedPrompts(Generic[K]):
             if self._has_ended and self._undelivered:  # else an extension continues the run
                 self._freeze()
             self._has_ended = False
+            self._run_aborted = False
         elif isinstance(event, AgentSettled):
             self._has_ended = False
+            self._run_aborted = event.aborted
 
     def _freeze(self) -> None:
         """Record the outcomes of the prompts so far: a prompt that was accepted since starts with the next attempt."""
@@ -108,4 +116,4 @@ class AcceptedPrompts(Generic[K]):
         ]
 
     def _outcome(self, prompt: _Accepted[K]) -> PromptOutcome:
-        return PromptOutcome(prompt.delivered, self._session.activity.last_end)
+        return PromptOutcome(prompt.delivered, self._session.activity.last_end, self._run_aborted)
