@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -112,6 +113,13 @@ def test_an_image_comes_after_the_text_and_reaches_the_model(dialect: str, tmp_p
         frames = host.prompt("", images=[image], streamingBehavior=None)
         assert messages(frames, "user")[0]["content"] == [{"type": "text", "text": ""}, image]
         assert "aGVsbG8=" in str(host.provider.requests[0].body)
+
+
+def test_an_image_has_its_real_type(dialect: str, tmp_path: Path) -> None:
+    picture = b64encode(b"GIF89a" + bytes(20)).decode()
+    with stage(tmp_path, dialect) as host:
+        frames = host.prompt("", images=[{"type": "image", "data": f"{picture[:9]}\n{picture[9:]}", "mimeType": "image/png"}])
+        assert messages(frames, "user")[0]["content"][1] == {"type": "image", "data": picture, "mimeType": "image/gif"}
 
 
 def test_a_failed_request_ends_the_run_with_its_error(dialect: str, tmp_path: Path) -> None:

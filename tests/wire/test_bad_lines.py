@@ -262,6 +262,10 @@ def test_no_id_means_none_in_the_answer_and_of_two_the_last_counts(tmp_path: Pat
 # Fields
 
 
+def _image(data: str) -> dict[str, str]:
+    return {"type": "image", "data": data, "mimeType": "image/png"}
+
+
 @pytest.mark.parametrize(
     ("command", "field"),
     [
@@ -272,6 +276,10 @@ def test_no_id_means_none_in_the_answer_and_of_two_the_last_counts(tmp_path: Pat
         ({"type": "prompt", "message": "x", "images": "notalist"}, "images"),
         ({"type": "prompt", "message": "x", "images": [{"type": "text", "text": "x"}]}, "images"),
         ({"type": "prompt", "message": "x", "images": [{"type": "image", "data": "eA=="}]}, "mimeType"),
+        ({"type": "prompt", "message": "x", "images": [_image("")]}, "images[0].data"),
+        ({"type": "steer", "message": "x", "images": [_image("@@")]}, "images[0].data"),
+        ({"type": "abort_and_prompt", "message": "x", "images": [_image("data:x")]}, "images[0].data"),
+        ({"type": "prompt", "message": "x", "attachments": [{"type": "image", "content": "?"}]}, "attachments[0].content"),
         ({"type": "prompt", "message": "x", "streamingBehavior": 1}, "streamingBehavior"),
         ({"type": "steer"}, "message"),
         ({"type": "follow_up", "message": {}}, "message"),

@@ -1,6 +1,7 @@
 """The codec of the pi family: decodes lines from the host, and encodes the answers."""
 
 import asyncio
+from base64 import b64decode
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -9,6 +10,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from fairlead.core import lenient
+from fairlead.core.images import image_type
 from fairlead.errors import BadCommand, BusyError, FairleadError
 from fairlead.protocol.pi import frames
 from fairlead.protocol.pi.commands import ANSWER_NAMES, Command
@@ -18,6 +20,8 @@ from fairlead.wire.pi.profile import Profile
 from fairlead.wire.pi.updates import FrameOutlet
 
 if TYPE_CHECKING:
+    from fairlead.core.messages import ImageContent
+    from fairlead.protocol.pi.commands import Attachment
     from fairlead.wire.pi.outcomes import Outcomes
 
 T = TypeVar("T", bound=Struct)
@@ -151,6 +155,7 @@ class PiCodec:
     def parameters(self, request: Request, declaration: type[Command]) -> Command:
         command = decode_command(declaration, request.body)
         command.id = request.id
+        _check_images(command)
         return command
 
     def result(self, request: Request, result: Any) -> Sequence[bytes]:
@@ -191,6 +196,31 @@ class PiCodec:
         if not self._profile.late_prompt_errors or not isinstance(message, Request) or message.name not in _PROMPTS:
             return False
         return message.parameters is not None and isinstance(error, FairleadError | asyncio.CancelledError)
+
+
+def _check_images(command: Command) -> None:
+    """Correct the types of the images that come with a message. Raises BadCommand for an image that is not base64.
+
+    A provider would refuse the conversation because of such an image, now and with every later prompt.
+    """
+    images: list[ImageContent] = getattr(command, "images", None) or []
+    for number, image in enumerate(images):
+        image.mime_type = image_type(_from_base64(image.data, f"images[{number}].data")) or image.mime_type
+        image.data = "".join(image.data.split())
+    attachments: list[Attachment] = getattr(command, "attachments", None) or []
+    for number, file in enumerate(attachments):
+        if file.type == "image":
+            _from_base64(file.content, f"attachments[{number}].content")
+
+
+def _from_base64(text: str, field: str) -> bytes:
+    try:
+        content = b64decode("".join(text.split()), validate=True)
+    except ValueError:
+        content = b""
+    if not content:
+        raise BadCommand(f"{field}: expected an image in base64, got {text[:30]!r}")
+    return content
 
 
 def _unreadable(ident: Id, why: str) -> Problem:
