@@ -63,7 +63,8 @@ def _allowed(declared: type[Struct], path: str) -> str | None:
             break
         info = _inside(info, step)
     else:
-        values = info.values if isinstance(info, msgspec.inspect.LiteralType) else ()
+        members = info.types if isinstance(info, msgspec.inspect.UnionType) else (info,)
+        values = tuple(value for each in members if isinstance(each, msgspec.inspect.LiteralType) for value in each.values)
     return " or ".join(f'"{value}"' for value in values) or None
 
 
