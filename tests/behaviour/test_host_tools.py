@@ -140,6 +140,10 @@ MALFORMED: list[tuple[Any, str]] = [
     ({"result": {"content": ["done"]}}, "result.content[0]: expected an object, got a string"),
     ({"result": {"content": [{"type": "video"}]}}, 'result.content[0].type: expected "text" or "image", got \'video\''),
     ({"result": {"content": [{"type": "text"}]}}, "result.content[0].text: required, but missing"),
+    (
+        {"result": {"content": [{"type": "image", "data": "@@", "mimeType": "image/png"}]}},
+        "result.content[0].data: expected an image in base64, got '@@'",
+    ),
     ({"result": {"content": [], "details": 5}}, "result.details: expected an object, got a number"),
     ({"result": {"content": []}, "isError": "yes"}, "isError: expected true or false, got a string"),
     ({}, "result: required, but missing"),

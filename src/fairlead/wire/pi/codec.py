@@ -11,6 +11,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from fairlead.core import lenient
 from fairlead.core.images import image_type
+from fairlead.core.messages import ImageContent
 from fairlead.errors import BadCommand, BusyError, FairleadError
 from fairlead.protocol.pi import frames
 from fairlead.protocol.pi.commands import ANSWER_NAMES, Command
@@ -20,7 +21,6 @@ from fairlead.wire.pi.profile import Profile
 from fairlead.wire.pi.updates import FrameOutlet
 
 if TYPE_CHECKING:
-    from fairlead.core.messages import ImageContent
     from fairlead.protocol.pi.commands import Attachment
     from fairlead.wire.pi.outcomes import Outcomes
 
@@ -199,18 +199,23 @@ class PiCodec:
 
 
 def _check_images(command: Command) -> None:
-    """Correct the types of the images that come with a message. Raises BadCommand for an image that is not base64.
-
-    A provider would refuse the conversation because of such an image, now and with every later prompt.
-    """
+    """Check the images that come with a message, as `check_image` does."""
     images: list[ImageContent] = getattr(command, "images", None) or []
     for number, image in enumerate(images):
-        image.mime_type = image_type(_from_base64(image.data, f"images[{number}].data")) or image.mime_type
-        image.data = "".join(image.data.split())
+        check_image(image, f"images[{number}]")
     attachments: list[Attachment] = getattr(command, "attachments", None) or []
     for number, file in enumerate(attachments):
         if file.type == "image":
             _from_base64(file.content, f"attachments[{number}].content")
+
+
+def check_image(image: ImageContent, place: str) -> None:
+    """Correct the type of an image from the host. Raises BadCommand if it is not base64; `place` is where the image is.
+
+    A provider would refuse the conversation because of such an image, now and with every later prompt.
+    """
+    image.mime_type = image_type(_from_base64(image.data, f"{place}.data")) or image.mime_type
+    image.data = "".join(image.data.split())
 
 
 def _from_base64(text: str, field: str) -> bytes:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec import UNSET
 
 from fairlead.core.calls.turn import not_found
-from fairlead.core.messages import TextContent
+from fairlead.core.messages import ImageContent, TextContent
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import BadCommand, ToolError
@@ -32,7 +32,7 @@ from fairlead.session.toolbox import Toolbox
 from fairlead.tools.files.targets import Document, beside, scheme_of
 from fairlead.tools.workspace import Workspace
 from fairlead.wire.messages import RequestRoute
-from fairlead.wire.pi.codec import decoded
+from fairlead.wire.pi.codec import check_image, decoded
 from fairlead.wire.questions import HostLeft, HostQuestion, Questions, Withdrawn
 
 if TYPE_CHECKING:
@@ -103,6 +103,9 @@ def _result(name: str, line: bytes) -> ToolResult:
     """Decode the result of a host tool. Raises ToolError if the tool failed or the result is malformed."""
     try:
         answer = decoded(HostToolResult, line)
+        for number, block in enumerate(answer.result.content):
+            if isinstance(block, ImageContent):
+                check_image(block, f"result.content[{number}]")
     except BadCommand as error:
         raise ToolError(f'Host tool "{name}" returned a malformed result: {error}') from None
     result = answer.result
