@@ -240,6 +240,9 @@ def test_launchers_that_cannot_be_made(fairlead: Command, words: list[str], code
         ["mcp"],
         ["install", "npm:any"],
         ["serve"],
+        ["serve", "--root", "x"],
+        ["remove", "x"],
+        ["--export", "x"],
     ],
     ids=" ".join,
 )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from fairlead.cli import code_cache
 from fairlead.cli.console import complain, configure_logging, remark, say
 from fairlead.cli.flags import Arguments, UsageError, parse, unknown_flag
-from fairlead.config.home import expand_user
+from fairlead.config.home import expand_user, working_directory
 from fairlead.errors import ConfigError, ExtensionNotLoaded, FairleadError
 
 if TYPE_CHECKING:
@@ -50,13 +50,26 @@ def main(argv: Sequence[str] | None = None) -> int:
         _drop_output()  # the reader has closed the pipe
         return 1
     except OSError as error:
-        if error.errno != errno.ENOSPC:
+        if error.errno == errno.ENOSPC:
+            _drop_output()
+            complain(f"Error: The output cannot be written: {error.strerror}.")
+            return 1
+        problem = _lost_directory()
+        if problem is None:
             raise
-        _drop_output()
-        complain(f"Error: The output cannot be written: {error.strerror}.")
+        complain(f"Error: {problem}")
         return 1
     except KeyboardInterrupt:
         return 130
+
+
+def _lost_directory() -> str | None:
+    """Return what is wrong with the working directory, if it cannot be used: then no relative path can be resolved."""
+    try:
+        working_directory()
+    except ConfigError as error:
+        return str(error)
+    return None
 
 
 def _drop_output() -> None:
