@@ -101,6 +101,8 @@ def test_several_sessions_become_several_pages(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout.split()) == (1, ["pages/fairlead-session-one.html", "pages/fairlead-session-two.html"])
     assert "missing.jsonl does not exist" in done.stderr and "is the page of another of these sessions" in done.stderr
     assert "If that is the name of the page, end it in .html" in export(tmp_path, "one.jsonl", "page").stderr
+    done = export(tmp_path, "one.jsonl", "one.jsonl", "./one.jsonl")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "fairlead-session-one.html\n", "")
     done = export(tmp_path, "one.jsonl", "two.jsonl", "both.html")
     assert (done.returncode, done.stdout) == (2, "") and "2 sessions do not fit into one page" in done.stderr
 

@@ -60,10 +60,10 @@ def export_sessions(words: Sequence[str], places: SessionPlaces, *, force: bool,
     if len(words) > 1 and output is not None and folder is None:
         raise UsageError(f"{len(words)} sessions do not fit into one page. Name a directory with --output DIR, or no page.")
     if len(words) == 1:
-        _export_one(places.choose(words[0]), output, folder, force, set())
+        _export_one(places.choose(words[0]), output, folder, force, {})
         return 0
     code = 0
-    taken: set[Path] = set()
+    taken: dict[Path, Path] = {}
     for word in words:
         try:
             _export_one(places.choose(word), None, folder, force, taken)
@@ -73,8 +73,8 @@ def export_sessions(words: Sequence[str], places: SessionPlaces, *, force: bool,
     return code
 
 
-def _export_one(source: Path, output: str | None, folder: Path | None, force: bool, taken: set[Path]) -> None:
-    """Write one page. `taken` are the pages written so far."""
+def _export_one(source: Path, output: str | None, folder: Path | None, force: bool, taken: dict[Path, Path]) -> None:
+    """Write one page, unless it was written. `taken` are the pages written so far, each with its session."""
     from fairlead.export.files import default_target, export_file, render_file
 
     if output == "-":
@@ -87,8 +87,10 @@ def _export_one(source: Path, output: str | None, folder: Path | None, force: bo
         except OSError as error:
             raise ConfigError(f"Cannot create the directory {folder}: {error.strerror}.") from error
         target = folder / target.name
+    if target in taken and taken[target].resolve() == source.resolve():
+        return  # two words for one session
     if target in taken:
         raise SessionError(f"{target} is the page of another of these sessions. Export {source} alone, with another name.")
     export_file(source, target, force=force)
-    taken.add(target)
+    taken[target] = source
     say(str(target))
