@@ -346,6 +346,15 @@ def test_each_cancelled_retry_is_shown() -> None:
     assert viewer.lines.count("✗ Retry cancelled") == 2
 
 
+def test_an_interrupted_retry_is_shown_once() -> None:
+    viewer = Viewer()
+    failed = events.MessageEnd(answer(stop="error", error="Overloaded"))
+    viewer.handle(events.AgentStart(), failed, events.AgentEnd([], will_retry=True), events.RetryStart(1, 3, 2000, "Overloaded"))
+    viewer.handle(events.AgentStart(), events.MessageEnd(answer(stop="aborted")), events.AgentEnd([]))
+    viewer.handle(events.RetryEnd(False, 1, "Retry cancelled"), events.AgentSettled(aborted=True))
+    assert viewer.lines[2:] == ["■ Interrupted"]
+
+
 def test_a_cut_answer_is_marked() -> None:
     viewer = Viewer()
     viewer.transcript.message(answer(TextContent("Long"), stop="length"))

@@ -62,6 +62,8 @@ class Transcript(OpenParts):
         self._error: str | None = None
         #: The error that was shown last.
         self._last_error: str | None = None
+        #: Whether the last answer was interrupted. The end of its retries says nothing new.
+        self._is_interrupted = False
         #: The warnings that were shown: an extension that cannot be loaded leads to a warning and to an event.
         self._warnings: set[str] = set()
         #: Whether past answers were shown. Their calls that have no result by the next frame will never have one.
@@ -223,7 +225,8 @@ class Transcript(OpenParts):
         self._show_end(message)
 
     def _show_end(self, message: AssistantMessage) -> None:
-        if message.stop_reason == "aborted":
+        self._is_interrupted = message.stop_reason == "aborted"
+        if self._is_interrupted:
             self._add(remark(self._theme, "Interrupted", "warning", "■"))
         elif message.stop_reason == "error":
             self._error = self._explain(message.provider, message.error_message or "The model call failed.")
@@ -317,13 +320,14 @@ class Transcript(OpenParts):
         match event:
             case events.AgentStart():
                 self._last_error = None  # the same may go wrong again
+                self._is_interrupted = False
             case events.RetryStart() | events.SummaryRetryScheduled():
                 self._error = None
                 when = elapsed(event.delay_ms / 1000)
                 error = plain(self._explain("", event.error))
                 text = f"{error}\nTrying again in {when} (retry {event.attempt} of {event.max_attempts})"
                 self._add(remark(theme, text, "warning", "↻"))
-            case events.RetryEnd() if not event.success:
+            case events.RetryEnd() if not event.success and not self._is_interrupted:
                 error = self._explain("", event.error) if event.error else ""
                 if not (self._last_error or "").startswith(error):  # the message that failed has said the same
                     self._error = error
