@@ -187,6 +187,8 @@ T = TypeVar("T")
 
 #: Seconds that cancelled code has to end before it is abandoned.
 _GRACE = 1.0
+#: The beginnings of the names of modules that import and call extensions.
+_OUR_MODULES = ("fairlead.extend.extensions.", "importlib.")
 
 
 class TooSlow(Exception):
@@ -376,11 +378,12 @@ def error_text(error: BaseException) -> str:
 
 
 def without_our_frames(error: BaseException) -> BaseException:
-    """Return an exception without those traceback entries that are about how extensions are called."""
+    """Return an exception without those traceback entries that are about how extensions are imported and called."""
     trace = error.__traceback__
-    while trace is not None and trace.tb_frame.f_globals.get("__name__", "").startswith("fairlead.extend.extensions."):
+    while trace is not None and trace.tb_frame.f_globals.get("__name__", "").startswith(_OUR_MODULES):
         trace = trace.tb_next
-    return error if trace is None else error.with_traceback(trace)
+    # A syntax error names its place itself. For other errors, our entries are better than none.
+    return error.with_traceback(trace) if trace is not None or isinstance(error, SyntaxError) else error
 
 
 def log_traceback(error: Exception, level: int) -> None:
