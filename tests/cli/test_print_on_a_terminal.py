@@ -188,6 +188,25 @@ def test_a_failure_is_in_the_result(scripted: Scripted, form: str) -> None:
     assert "the request is bad" in result["errors"][0] and "the request is bad" in done.stderr
 
 
+@pytest.mark.parametrize("form", ["json", "stream-json"])
+@pytest.mark.parametrize(
+    ("flags", "problem"),
+    [
+        (["--model", "nope/x"], 'Model "nope/x" not found'),
+        (["--provider", "antropic"], "Did you mean anthropic?"),
+        (["--extension", "nofile.py"], "There is no extension at"),
+        (["--resume", "nobody"], 'No session has the id or the name "nobody"'),
+        (["@nofile"], "@nofile: No such file"),
+    ],
+)
+def test_a_failure_before_the_first_prompt_is_a_result_too(fairlead: Command, form: str, flags: list[str], problem: str) -> None:
+    done = fairlead("-p", "--output-format", form, "hi", *flags)
+    result = json.loads(done.stdout)
+    assert (done.returncode, result["type"], result["isError"], result["stopReason"]) == (1, "result", True, None)
+    assert problem in result["errors"][0] and done.stderr.count(problem) == 1
+    assert (result["sessionId"], result["sessionFile"], result["turns"]) == (None, None, 0)
+
+
 def test_stream_json_is_the_events_and_then_the_result(fairlead: Command) -> None:
     done = fairlead("-p", "--output-format", "stream-json", "--dialect", "pi", "hi")
     lines = [json.loads(line) for line in done.stdout.splitlines()]

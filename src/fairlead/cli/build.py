@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
@@ -169,8 +169,11 @@ async def choose_model(agent: Agent) -> ModelChoice:
     return choice
 
 
-def limit_time(agent: Agent, arguments: Arguments) -> None:
-    """Abort the run that is active when the time of `--max-time` is over, and every later run."""
+def limit_time(agent: Agent, arguments: Arguments, on_abort: Callable[[], None] | None = None) -> None:
+    """Abort the run that is active when the time of `--max-time` is over, and every later run.
+
+    Calls `on_abort` before it does.
+    """
     if arguments.max_time is None:
         return
     import asyncio
@@ -182,6 +185,8 @@ def limit_time(agent: Agent, arguments: Arguments) -> None:
     aborts: set[asyncio.Task[None]] = set()
 
     def abort() -> None:
+        if on_abort is not None:
+            on_abort()
         aborts.add(loop.create_task(agent.session.abort()))
 
     def abort_if_late(event: Event) -> None:

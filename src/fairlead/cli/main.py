@@ -232,19 +232,23 @@ def _resume_by_name(argv: Sequence[str], arguments: Arguments, program: Program)
     """Return the command line with the file of the session that `--resume NAME` names. Peers have no such names."""
     if arguments.after_resume is None or arguments.isolated or program.dialect is not None:
         return argv, arguments
+    from fairlead.cli.printing.output import failure_as_result
+
+    with failure_as_result(arguments.output_format, sys.stdout.buffer.write):
+        changed = _with_resumed_name(argv, arguments.after_resume, arguments.session_dir, program)
+    return (argv, arguments) if changed is None else (changed, parse(changed))
+
+
+def _with_resumed_name(argv: Sequence[str], word: str, session_dir: str | None, program: Program) -> Sequence[str] | None:
     from fairlead.cli.session_choice import SessionPlaces, with_resumed_name
 
-    places = SessionPlaces.find(program, os.environ, arguments.session_dir)
-    word = arguments.after_resume
-    changed = with_resumed_name(argv, word, places)
-    if changed is not None:
-        return changed, parse(changed)
-    if len(word.split()) == 1:  # a name that is misspelt, not a prompt
+    changed = with_resumed_name(argv, word, SessionPlaces.find(program, os.environ, session_dir))
+    if changed is None and len(word.split()) == 1:  # a name that is misspelt, not a prompt
         raise ConfigError(
             f'No session has the id or the name "{word}". `fairlead sessions` lists the sessions of this directory. '
             f"To send it to the latest one as a prompt: fairlead -c -p {word}"
         )
-    return argv, arguments
+    return changed
 
 
 def _serve(argv: Sequence[str], arguments: Arguments, program: Program, dialect: Dialect, frame_limit: int | None) -> NoReturn:

@@ -26,7 +26,8 @@ class PrintResult(Struct, tag_field="type", tag="result", rename="camel", kw_onl
     turns: int
     #: The model that answered last, as provider/id; null if none was called.
     model: str | None
-    session_id: str
+    #: The id of the session; null if the command failed before there was one.
+    session_id: str | None
     #: The file of the session; null if it is not saved.
     session_file: str | None = None
     #: How long it took, in milliseconds.

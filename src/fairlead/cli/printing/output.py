@@ -6,13 +6,18 @@ import io
 import os
 import select
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
+
+from fairlead.cli.flags import UsageError
+from fairlead.errors import FairleadError
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
     from fairlead.agent import Agent
+    from fairlead.protocol.result import PrintResult
     from fairlead.wire.pi.profile import Profile
     from fairlead.wire.pi.updates import Form
 
@@ -79,8 +84,6 @@ class ResultRecorder:
 
     def line(self, errors: list[str]) -> bytes:
         """Return the result as a line of JSON. `errors` are what failed."""
-        import msgspec
-
         from fairlead.core.messages import AssistantMessage
         from fairlead.protocol.result import PrintResult
 
@@ -100,9 +103,52 @@ class ResultRecorder:
             session_file=None if path is None else str(path),
             duration_ms=round(result.duration * 1000),
         )
-        from fairlead.core.lenient import scrub
+        return _encoded(made)
 
-        try:
-            return msgspec.json.encode(made) + b"\n"
-        except UnicodeEncodeError:  # it contains text that is not valid Unicode
-            return msgspec.json.encode(scrub(msgspec.to_builtins(made))) + b"\n"
+
+@contextmanager
+def failure_as_result(form: str | None, write: Callable[[bytes], object]) -> Generator[None]:
+    """Write a result before an error that comes before the first prompt, if `form` has results.
+
+    An invalid command line gets none: no program that reads results writes one.
+    """
+    try:
+        yield
+    except UsageError:
+        raise
+    except FairleadError as error:
+        if form in ("json", "stream-json"):
+            write(_failure(str(error)))
+        raise
+
+
+def _failure(error: str) -> bytes:
+    """Return the result of a command that failed before it had a session."""
+    from fairlead.core.messages import Usage
+    from fairlead.protocol.result import PrintResult
+
+    return _encoded(
+        PrintResult(
+            text="",
+            stop_reason=None,
+            is_error=True,
+            errors=[error],
+            usage=Usage(),
+            cost=0,
+            turns=0,
+            model=None,
+            session_id=None,
+            duration_ms=0,
+        )
+    )
+
+
+def _encoded(result: PrintResult) -> bytes:
+    import msgspec
+
+    from fairlead.core.lenient import scrub
+
+    try:
+        return msgspec.json.encode(result) + b"\n"
+    except UnicodeEncodeError:  # it contains text that is not valid Unicode
+        return msgspec.json.encode(scrub(msgspec.to_builtins(result))) + b"\n"

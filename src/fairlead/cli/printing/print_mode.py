@@ -13,7 +13,7 @@ from fairlead.cli.advice import FAILED_SILENTLY, explained, message_of, with_way
 from fairlead.cli.build import build_agent, choose_model, limit_time
 from fairlead.cli.console import complain
 from fairlead.cli.flags import Arguments, UsageError
-from fairlead.cli.printing.output import Stdout
+from fairlead.cli.printing.output import Stdout, failure_as_result
 from fairlead.cli.printing.prompts import read_input, read_prompts
 from fairlead.cli.start import run
 from fairlead.config.process import start_thread
@@ -59,8 +59,10 @@ def run_prompts(argv: Sequence[str], arguments: Arguments, profile: Profile, pro
     piped = "" if sys.stdin.isatty() else read_input()
     if not piped and not arguments.words and not arguments.unknown and not arguments.resume_run:
         raise UsageError(NOTHING_TO_DO)
-    agent = build_agent(arguments, profile, program)
-    return run(_answer(_Invocation(agent, arguments, profile, Stdout(), is_peer=is_peer), argv, piped))
+    stdout = Stdout()
+    with failure_as_result(arguments.output_format, stdout.write):
+        agent = build_agent(arguments, profile, program)
+        return run(_answer(_Invocation(agent, arguments, profile, stdout, is_peer=is_peer), argv, piped))
 
 
 async def _answer(invocation: _Invocation, argv: Sequence[str], piped: str) -> int:
@@ -76,7 +78,7 @@ async def _answer(invocation: _Invocation, argv: Sequence[str], piped: str) -> i
     choice = await choose_model(agent)
     if choice.model is None:
         invocation.no_model = choice.why
-    limit_time(agent, arguments)
+    limit_time(agent, arguments, invocation.note_late)
     before, prompts, images = read_prompts(piped, arguments.words, readable(agent.session.host.workspace.guard))
     await agent.session.additions.prepare()
     if not invocation.is_peer:
@@ -136,6 +138,12 @@ class _Invocation:
         self._problems: list[str] = []
         #: Those of the problems that a warning has reported already.
         self._said: set[str] = set()
+        #: Whether the time of `--max-time` is over.
+        self._is_late = False
+
+    def note_late(self) -> None:
+        """The time of `--max-time` is over, and what runs is aborted."""
+        self._is_late = True
 
     async def run(self, prompts: list[tuple[str | None, bool]], images: list[ImageContent]) -> int:
         """Run the prompts, each with whether it may be a slash command; None resumes the run that was interrupted."""
@@ -245,6 +253,8 @@ class _Invocation:
         if self.arguments.mode == "json" and self._profile.json_mode_succeeds:
             return 0, []  # the events say what failed
         text = end.message.error_message or FAILED_SILENTLY
+        if self._is_late and end.message.stop_reason == "aborted" and not self.is_peer:
+            return 1, [*self._own_problems(), f"The run was aborted: the time of --max-time {self.arguments.max_time} is over."]
         return 1, [*self._own_problems(), text if self.is_peer else explained(self.agent, end)]
 
     def _with_problems(self) -> tuple[int, list[str]]:
