@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -75,9 +76,10 @@ def test_a_server_that_does_not_answer_is_named(tmp_path: Any) -> None:
     assert done.stderr == f"Error: {why} Start it, or name a model with --model.\n"
 
 
-def test_a_wrong_address_is_explained(tmp_path: Any) -> None:
+@pytest.mark.parametrize("address", ["localhost:11434", "http://[", "http://localhost:99999/v1", "http://:80/v1"])
+def test_a_wrong_address_is_explained(tmp_path: Any, address: str) -> None:
     with ProviderServer([]) as server:
-        done = a_command(server, tmp_path)("-p", "hi", "--base-url", "localhost:11434", "--model", "m")
+        done = a_command(server, tmp_path)("-p", "hi", "--base-url", address, "--model", "m")
         assert done.returncode == 1 and "expected an address such as http://localhost:11434/v1" in done.stderr
 
 
@@ -125,3 +127,15 @@ def test_a_session_continues_with_the_model_of_its_server(tmp_path: Any) -> None
         done = command("-p", "again", "--continue", *flags, env=env)
         assert (done.returncode, done.stdout, done.stderr) == (0, "Hello!\n", "")
         assert server.requests[-1].body["model"] == "second"
+
+
+def test_a_wrong_address_in_models_json_is_explained(tmp_path: Any) -> None:
+    with ProviderServer([]) as server:
+        command = a_command(server, tmp_path)
+        entry = {"baseUrl": "http://[", "api": "openai-completions", "apiKey": "k", "models": [{"id": "m"}]}
+        (command.around.home / "models.json").write_text(json.dumps({"providers": {"q": entry}}))
+        done = command("-p", "hi", "--model", "q/m")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "Error: 'http://[/chat/completions' is not an http:// or https:// URL; check the provider's base URL.\n"
+    )

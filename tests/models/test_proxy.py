@@ -86,7 +86,7 @@ def test_kinds_of_proxies_that_cannot_be_used_are_named(value: str) -> None:
         chosen("https://a.test:443", {"HTTPS_PROXY": value})
 
 
-@pytest.mark.parametrize("value", ["http://", "http://p.test:port"])
+@pytest.mark.parametrize("value", ["http://", "http://p.test:port", "http://["])
 def test_what_is_no_proxy_is_named_without_its_password(value: str) -> None:
     with pytest.raises(ProviderError, match="HTTPS_PROXY is not the URL of a proxy"):
         chosen("https://a.test:443", {"HTTPS_PROXY": value})

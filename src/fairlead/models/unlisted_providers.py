@@ -164,11 +164,8 @@ def described_server(
     Raises:
         ConfigError: the address is not that of a web server.
     """
-    address = urlsplit(base_url)
-    if address.scheme not in ("http", "https") or not address.netloc:
-        raise ConfigError(f"--base-url: expected an address such as http://localhost:11434/v1, got {base_url!r}.")
     hosts = {urlsplit(known.base_url).hostname: known.name for known in PROVIDERS.values()}
-    name = provider or hosts.get(address.hostname) or CUSTOM
+    name = provider or hosts.get(_host(base_url)) or CUSTOM
     entry = replace(entries.get(name) or ProviderEntry(), base_url=base_url.rstrip("/"))
     if name in PROVIDERS:
         return name, entry
@@ -176,3 +173,15 @@ def described_server(
     models = [*(entry.models or ()), *([ModelEntry(id=model_id)] if model_id else ())]
     api = entry.api or "openai-completions"
     return name, replace(entry, api=api, api_key=key, auth=entry.auth or "none", models=models)
+
+
+def _host(base_url: str) -> str:
+    """Return the host in the address of a web server. Raises ConfigError for anything else."""
+    try:
+        address = urlsplit(base_url)
+        host = address.hostname if address.scheme in ("http", "https") and address.port != 0 else None
+    except ValueError:  # half a pair of brackets, or a port that is not one
+        host = None
+    if not host:
+        raise ConfigError(f"--base-url: expected an address such as http://localhost:11434/v1, got {base_url!r}.")
+    return host

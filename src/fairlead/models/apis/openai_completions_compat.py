@@ -162,7 +162,10 @@ def _guessed(model: Model) -> Mapping[str, Any]:
     from urllib.parse import urlsplit
 
     name = model.provider.lower()
-    address = urlsplit(model.base_url)
+    try:
+        address = urlsplit(model.base_url)
+    except ValueError:  # the first request says so
+        return {}
     known = next((known for known in _KNOWN_SERVERS if name in known.names), None) or next(
         (known for known in _KNOWN_SERVERS if _is_at(known.hosts, (address.netloc or "").lower())), None
     )

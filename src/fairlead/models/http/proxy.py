@@ -65,15 +65,16 @@ def _configured(scheme: str, env: Mapping[str, str]) -> tuple[str, str]:
 def _parse(name: str, value: str) -> Proxy:
     from urllib.parse import unquote, urlsplit
 
-    url = urlsplit(value if "://" in value else f"http://{value}")
+    misspelt = ProviderError(f"{name} is not the URL of a proxy; expected something like http://proxy.example.com:3128.")
     try:
+        url = urlsplit(value if "://" in value else f"http://{value}")
         host, port = url.hostname, url.port
     except ValueError:
-        host = port = None
+        raise misspelt from None  # the cause may contain a password
     if url.scheme != "http":
         raise ProviderError(f"{name} names a {url.scheme}:// proxy, which is not supported; use an http:// proxy.")
     if not host:
-        raise ProviderError(f"{name} is not the URL of a proxy; expected something like http://proxy.example.com:3128.")
+        raise misspelt
     authorization = None
     if url.username is not None:
         from base64 import b64encode
