@@ -130,7 +130,7 @@ def test_an_output_that_nobody_reads_ends_it_without_a_complaint(fairlead: Comma
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
-@pytest.mark.parametrize("flags", [["-p"], ["--mode", "json"]], ids=" ".join)
+@pytest.mark.parametrize("flags", [["-p"], ["--mode", "json"], ["-p", "--output-format", "json"]], ids=" ".join)
 def test_an_output_that_cannot_be_written_is_an_error(fairlead: Command, flags: list[str]) -> None:
     with open("/dev/full", "w") as full, fairlead.start(*flags, "hi", stdout=full) as process:  # noqa: PTH123
         _, err = process.communicate(timeout=30)

@@ -165,6 +165,8 @@ class _Invocation:
         code, errors = self._conclude(fatal)
         if recorder is not None and self._stdout.error is None:
             self._stdout.write(recorder.line(errors))
+            if self._stdout.error is not None:
+                code, errors = self._conclude(fatal)  # it was lost, whatever it said
         for error in errors:
             if error not in self._said:
                 complain(f"Error: {error}")
