@@ -120,6 +120,7 @@ def test_a_session_is_renamed_and_stays_in_its_place(fairlead: Command) -> None:
     assert kept(older).name() == "the tides"
     assert [each["id"][-1] for each in json.loads(fairlead("sessions", "--json").stdout)] == ["2", "1"]
     assert fairlead("sessions", "rename", "last").returncode == 2
+    assert "\x1b" not in fairlead("sessions", "rename", "last", "a\x1b[31mb").stdout
 
 
 def test_a_session_is_deleted_after_a_question(fairlead: Command) -> None:

@@ -226,7 +226,7 @@ def _rename(command: Subcommand, rest: list[str], places: SessionPlaces) -> int:
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     for problem in problems:
         complain(f"fairlead: {problem}")
-    say(f"The session {short_id(log.header.id)} has the name {name}.")
+    say(f"The session {short_id(log.header.id)} has the name {title(name, '')}.")
     return 0
 
 
