@@ -10,8 +10,10 @@ from tests.cli.command import PATIENCE, Command
 
 from fairlead.cli.flags import FLAGS
 from fairlead.cli.subcommands.completions import script
-from fairlead.cli.subcommands.table import SUBCOMMANDS
+from fairlead.cli.subcommands.table import SUBCOMMANDS, command_named
 
+#: The flags of `fairlead sessions`.
+SESSIONS = [*(name for flag in command_named("sessions").flags for name in flag.names), "-h", "--help"]
 #: Completes the command line that the arguments are, and prints what is offered.
 ASK = 'source "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _fairlead; printf "%s\\n" "${COMPREPLY[@]}"'
 
@@ -48,6 +50,11 @@ def offered(cwd: Path, *line: str) -> list[str]:
         (["-p", "@my"], ["@my file.txt"]),
         (["--cwd", "my"], ["my folder"]),
         (["what is this", "--isol"], ["--isolated"]),
+        (["sessions", ""], ["list", "show", "rename", "delete", "export", *SESSIONS]),
+        (["sessions", "show", ""], SESSIONS),
+        (["export", "--output", "my f"], ["my file.txt"]),
+        (["rules", "test", "my f"], ["my file.txt"]),
+        (["local", "--model", "open"], [""]),
     ],
     ids=lambda value: " ".join(value),
 )

@@ -17,7 +17,16 @@ from fairlead.cli.subcommands.completions import script
 pytestmark = pytest.mark.system
 
 PATIENCE = 30.0
-CASES = {"fairlead docto": "doctor", "fairlead --thinkin": "--thinking", "fairlead login anthr": "anthropic"}
+CASES = {
+    "fairlead docto": "doctor",
+    "fairlead --thinkin": "--thinking",
+    "fairlead login anthr": "anthropic",
+    "fairlead sessions sho": "show",
+    "fairlead -p @no": "@notes.txt",
+    "fairlead @no": "@notes.txt",
+    "fairlead export --output no": "notes.txt",
+    "fairlead rules test no": "notes.txt",
+}
 
 
 @pytest.fixture(params=["zsh", "fish"])
@@ -36,15 +45,25 @@ def shell(request: pytest.FixtureRequest) -> str:
 def test_it_completes(shell: str, tmp_path: Path) -> None:
     path = tmp_path / f"completions.{shell}"
     path.write_text(script(shell, ["openai/gpt-6"]))
+    (tmp_path / "notes.txt").write_text("")
     for line, wanted in CASES.items():
         found = in_fish(path, line) if shell == "fish" else in_zsh(path, line, wanted)
         assert wanted in found, line
 
 
+@pytest.mark.parametrize("shell", ["fish"], indirect=True)
+def test_the_first_word_is_offered_once(shell: str, tmp_path: Path) -> None:
+    path = tmp_path / f"completions.{shell}"
+    path.write_text(script(shell, []))
+    assert in_fish(path, "fairlead sessions ").split() == ["delete", "export", "list", "rename", "show"]
+    assert in_fish(path, "fairlead sessions show ") == ""
+
+
 def in_fish(path: Path, line: str) -> str:
     """What fish offers for a line."""
     command = ["fish", "--no-config", "-c", "source $argv[1]; complete -C $argv[2]", str(path), line]
-    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True).stdout
+    cwd = path.parent
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=PATIENCE, check=True).stdout
 
 
 def in_zsh(path: Path, line: str, wanted: str) -> str:
@@ -52,6 +71,7 @@ def in_zsh(path: Path, line: str, wanted: str) -> str:
     process, terminal = pty.fork()
     if process == 0:
         os.environ.update(TERM="dumb", PS1="ready> ", HOME=str(path.parent))
+        os.chdir(path.parent)
         os.execvp("zsh", ["zsh", "-f", "-i"])
     try:
         os.write(terminal, f"autoload -U compinit; compinit -u -D; source {path}; echo lo''aded\n".encode())

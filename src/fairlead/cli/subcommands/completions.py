@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from fairlead.cli.advice import nearest
 from fairlead.cli.console import say
@@ -26,7 +27,7 @@ _PROGRAM = "fairlead"
 _WITH_MAIN_FLAGS = ("acp", "local")
 #: What completes a value, by the name of the value in the help.
 _FOLDERS = ("DIR",)
-_FILES = ("FILE", "PATH", "SAMPLE", "PAGE", "FILE|ID")
+_FILES = ("FILE", "PATH", "SAMPLE", "PAGE")
 
 
 class _Values(Struct, frozen=True):
@@ -38,7 +39,10 @@ class _Values(Struct, frozen=True):
 
 
 class _Place(Struct, frozen=True):
-    """The main command, with an empty name, or a subcommand: its flags, and what its first word can be."""
+    """The main command, with an empty name, or a subcommand: its flags, and what its words can be.
+
+    The files and folders in `first` can be any word, the names only the first one.
+    """
 
     name: str
     summary: str
@@ -74,10 +78,13 @@ class _Known(Struct, frozen=True):
 
     def of(self, flag: Flag) -> _Values:
         """Return what completes the value of a flag."""
-        named = {"--model": self.models, "--provider": tuple(PROVIDERS), "--dialect": tuple(DIALECTS)}
-        named |= {"--thinking": THINKING_LEVELS}
+        named = {"--provider": tuple(PROVIDERS), "--dialect": tuple(DIALECTS), "--thinking": THINKING_LEVELS}
+        if flag.metavar == "PATTERN":  # `local --model` takes other names
+            named["--model"] = self.models
         words = flag.choices or named.get(flag.names[-1], ())
-        return _Values(words, files=flag.metavar in _FILES, folders=flag.metavar in _FOLDERS)
+        kinds = flag.metavar.split("|")
+        files = any(kind in _FILES for kind in kinds)
+        return _Values(words, files=files, folders=not files and any(kind in _FOLDERS for kind in kinds))
 
     def first(self, words: Iterable[str]) -> _Values:
         """Return what completes the first word of a subcommand."""
@@ -109,7 +116,7 @@ def _takes_value(flag: Flag) -> bool:
 _BASH = """\
 # Completions of fairlead for bash. Load them with: source <(fairlead completions bash)
 _fairlead() {{
-    local cur=${{COMP_WORDS[COMP_CWORD]}} prev=${{COMP_WORDS[COMP_CWORD-1]}} command="" words="" kind="" line
+    local cur=${{COMP_WORDS[COMP_CWORD]}} prev=${{COMP_WORDS[COMP_CWORD-1]}} command="" first="" words="" kind="" line
     [[ $prev == "=" ]] && prev=${{COMP_WORDS[COMP_CWORD-2]}}
     [[ $cur == "=" ]] && cur=""
     if (( COMP_CWORD > 1 )) && [[ ${{COMP_WORDS[1]}} != -* ]]; then command=${{COMP_WORDS[1]}}; fi
@@ -121,6 +128,10 @@ _fairlead() {{
         case "$command" in
 {places}        esac ;;
     esac
+    if (( COMP_CWORD > 2 )); then
+        for line in "${{COMP_WORDS[@]:2:COMP_CWORD-2}}"; do [[ " $first " == *" $line "* ]] && first=""; done
+    fi
+    words="$first $words"
     COMPREPLY=()
     while IFS= read -r line; do COMPREPLY+=("$line"); done < <(
         [[ $cur == @* ]] && compgen -P @ -f -- "${{cur#@}}"
@@ -144,7 +155,8 @@ def _bash(known: _Known, places: Sequence[_Place]) -> str:
             values.append(f"    {patterns}) {_bash_values(known.of(flag))} ;;\n")
         names = [name for flag in place.flags for name in flag.names]
         if place.name:
-            offered.append(f"        {place.name}) {_bash_values(place.first, names)} ;;\n")
+            rest = _bash_values(replace(place.first, words=tuple(names)))
+            offered.append(f"        {place.name}) first='{' '.join(place.first.words)}'; {rest} ;;\n")
         else:
             main = f"if (( COMP_CWORD == 1 )); then words='{' '.join(commands)}'; fi; words+=' {' '.join(names)}'; kind=file"
             offered.append(f"        '') {main} ;;\n")
@@ -152,8 +164,8 @@ def _bash(known: _Known, places: Sequence[_Place]) -> str:
     return _BASH.format(known=f"    {names}) ;;\n", values="".join(values), places="".join(offered), program=_PROGRAM)
 
 
-def _bash_values(values: _Values, flags: Sequence[str] = ()) -> str:
-    words = " ".join([*values.words, *flags])
+def _bash_values(values: _Values) -> str:
+    words = " ".join(values.words)
     kind = "file" if values.files else "folder" if values.folders else ""
     return f"words='{words}'; kind={kind}" if kind else f"words='{words}'"
 
@@ -167,12 +179,12 @@ _fairlead() {{
   local -a subcommands=(
 {commands}  )
   if (( CURRENT == 2 )) && [[ $words[2] != -* ]]; then
-    _describe -t commands command subcommands
+    compset -P @ || _describe -t commands command subcommands
     _files
     return
   fi
   case $words[2] in
-{places}  *) _arguments -s : {main} '*:prompt or file:_files' ;;
+{places}  *) _arguments -s : {main} '*:prompt or file:{{compset -P @; _files}}' ;;
   esac
 }}
 if [[ $funcstack[1] == _fairlead ]]; then _fairlead "$@"; else compdef _fairlead {program}; fi
@@ -183,11 +195,16 @@ def _zsh(known: _Known, places: Sequence[_Place]) -> str:
     main, *others = places
     commands = "".join(f"    {_quoted(f'{place.name}:{place.summary}')}\n" for place in others)
     lines = [
-        f"  {place.name}) shift words; (( CURRENT-- )); _arguments -s : {_zsh_flags(known, place)}"
-        f" {_quoted(f'*:word:{_zsh_action(place.first)}')} ;;\n"
+        f"  {place.name}) shift words; (( CURRENT-- )); _arguments -s : {_zsh_flags(known, place)} {_zsh_words(place)} ;;\n"
         for place in others
     ]
     return _ZSH.format(commands=commands, places="".join(lines), main=_zsh_flags(known, main), program=_PROGRAM)
+
+
+def _zsh_words(place: _Place) -> str:
+    """Return what the first word can be, and what the others can be."""
+    others = replace(place.first, words=())
+    return f"{_quoted(f'1:word:{_zsh_action(place.first)}')} {_quoted(f'*:word:{_zsh_action(others)}')}"
 
 
 def _zsh_flags(known: _Known, place: _Place) -> str:
@@ -211,11 +228,17 @@ def _zsh_action(values: _Values) -> str:
 
 # fish
 
+#: Completes `@FILE`.
+_FISH_ATTACHED = (
+    "complete -c fairlead -n \"string match -q -- '@*' (commandline -ct)\""
+    " -a '@(__fish_complete_path (commandline -ct | string sub -s 2))'"
+)
+
 
 def _fish(known: _Known, places: Sequence[_Place]) -> str:
     main, *others = places
     names = " ".join(place.name for place in others)
-    lines = ["# Completions of fairlead for fish. Load them with: fairlead completions fish | source"]
+    lines = ["# Completions of fairlead for fish. Load them with: fairlead completions fish | source", _FISH_ATTACHED]
     for place in others:
         text = _fish_quoted(place.summary)
         lines.append(f"complete -c fairlead -n __fish_use_subcommand -a {place.name} -d {text}")
@@ -223,11 +246,21 @@ def _fish(known: _Known, places: Sequence[_Place]) -> str:
     for place in others:
         condition = f"__fish_seen_subcommand_from {place.name}"
         lines += _fish_flags(known, place, condition)
-        if not place.first.files:
-            folders = " (__fish_complete_directories)" if place.first.folders else ""
-            arguments = f" -a {_fish_quoted(' '.join(place.first.words) + folders)}" if place.first.words or folders else ""
-            lines.append(f"complete -c fairlead -n {_fish_quoted(condition)} -f{arguments}")
+        lines += _fish_words(place.first, condition)
     return "\n".join(lines) + "\n"
+
+
+def _fish_words(values: _Values, condition: str) -> list[str]:
+    lines: list[str] = []
+    if values.words:
+        words = " ".join(values.words)
+        is_first = _fish_quoted(f"{condition}; and not __fish_seen_subcommand_from {words}")
+        lines.append(f"complete -c fairlead -n {is_first} -a {_fish_quoted(words)}")
+    if values.folders:
+        lines.append(f"complete -c fairlead -n {_fish_quoted(condition)} -a '(__fish_complete_directories)'")
+    if not values.files:
+        lines.append(f"complete -c fairlead -n {_fish_quoted(condition)} -f")
+    return lines
 
 
 def _fish_flags(known: _Known, place: _Place, condition: str) -> list[str]:

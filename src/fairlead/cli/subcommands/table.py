@@ -192,7 +192,7 @@ SUBCOMMANDS: tuple[Subcommand, ...] = (
             Flag(("--scope",), "scope", "value", "what the sample is: text, thinking or tool:NAME", "SCOPE"),
             Flag(("--path",), "path", "value", "the file that the model edits or writes", "PATH"),
         ),
-        words=("test",),
+        words=("test", "<file>"),
         examples=('rules test no-todo.md --text "TODO: later"',),
         for_peers=True,
     ),
