@@ -268,10 +268,21 @@ def test_a_wrong_file_is_deleted(hub: Hub, tmp_path: Path) -> None:
 
 
 def test_a_larger_file_is_refused(hub: Hub, tmp_path: Path) -> None:
-    hub.content = CONTENT * 3
+    hub.raw = [b"HTTP/1.1 200 OK\r\n\r\n" + CONTENT * 3] * 9
     with pytest.raises(DownloadFailed, match="a larger file than expected"):
         fetch(a_download(), tmp_path, {"HF_ENDPOINT": hub.url}, lambda have, size: None)
     assert not (tmp_path / "m.gguf").exists()
+
+
+def test_a_page_in_place_of_the_file_changes_nothing(hub: Hub, tmp_path: Path) -> None:
+    part = tmp_path / "m.gguf.part"
+    part.write_bytes(CONTENT[:1000])
+    page = b"<html>Log in to this network.</html>"
+    hub.raw = [b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(page) + page] * 3
+    with pytest.raises(DownloadFailed, match=f"the server sends {len(page)} bytes where {len(CONTENT)} were expected"):
+        fetch(a_download(), tmp_path, {"HF_ENDPOINT": hub.url}, lambda have, size: None)
+    assert part.read_bytes() == CONTENT[:1000]
+    assert get(hub, tmp_path).read_bytes() == CONTENT
 
 
 @pytest.mark.parametrize(("status", "text"), [(404, "the server answered 404"), (503, "the server answered 503")])

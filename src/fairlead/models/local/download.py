@@ -122,7 +122,11 @@ def _receive(url: str, file: IO[bytes], size: int, progress: Progress) -> str | 
     start = file.tell()
     try:
         with _opened(url, start) as response:
-            if start and response.status != 206:  # the server sends everything again
+            start = start if response.status == 206 else 0
+            announced = response.headers.get("content-length")
+            if announced is not None and announced != str(size - start):  # the page of a proxy, for example: keep what is here
+                return f"the server sends {announced} bytes where {size - start} were expected, so it is not this file"
+            if file.tell() != start:  # the server sends everything again
                 file.seek(0)
                 file.truncate()
             while chunk := _read(response):
