@@ -139,7 +139,7 @@ def test_the_usual_addresses_and_others() -> None:
     assert [url.rpartition(":")[2] for _, url in addresses({})] == ["11434", "1234", "8080", "8000"]
     assert addresses({"FAIRLEAD_LOCAL_SERVERS": ""}) == []
     assert addresses({"FAIRLEAD_LOCAL_SERVERS": " a=http://x:1/ , b=https://y"}) == [("a", "http://x:1"), ("b", "https://y")]
-    for wrong in ("x", "x=ftp://y", "=http://y"):
+    for wrong in ("x", "x=ftp://y", "=http://y", "x=http://["):
         with pytest.raises(ConfigError, match="expected name=URL pairs"):
             addresses({"FAIRLEAD_LOCAL_SERVERS": wrong})
 

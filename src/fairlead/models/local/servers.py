@@ -74,10 +74,17 @@ def addresses(env: Mapping[str, str]) -> list[tuple[str, str]]:
     pairs: list[tuple[str, str]] = []
     for part in filter(None, (part.strip() for part in given.split(","))):
         name, equals, url = part.partition("=")
-        if not equals or not name.strip() or urlsplit(url.strip()).scheme not in ("http", "https"):
+        if not equals or not name.strip() or not _is_web_address(url.strip()):
             raise ConfigError(f"{ADDRESSES_VARIABLE}: expected name=URL pairs separated by commas, got {part!r}.")
         pairs.append((name.strip(), url.strip().rstrip("/")))
     return pairs
+
+
+def _is_web_address(url: str) -> bool:
+    try:
+        return urlsplit(url).scheme in ("http", "https")
+    except ValueError:  # half a pair of brackets
+        return False
 
 
 async def find_servers(env: Mapping[str, str], name: str | None = None, model_id: str | None = None) -> list[FoundServer]:
