@@ -71,3 +71,4 @@ def test_bad_words_of_trust_are_usage_errors(fairlead: Command) -> None:
         done = fairlead("trust", *words)
         assert (done.returncode, done.stdout) == (2, ""), words
     assert fairlead("trust", "show", "missing").returncode == 1
+    assert fairlead("trust", "lst").stderr.endswith("lst is not a directory. Did you mean list?\n")

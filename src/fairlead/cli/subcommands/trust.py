@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from fairlead.cli.advice import nearest
 from fairlead.cli.console import say
 from fairlead.cli.subcommands.table import command_named
 from fairlead.config.home import Home, expand_user, working_directory
@@ -40,7 +41,7 @@ def trust(words: Sequence[str], program: Program) -> int:
         say(f"There is no decision about {folder} any more.")
         return 0
     if not os.path.isdir(folder):
-        raise ConfigError(f"{folder} is not a directory.")
+        raise ConfigError(f"{folder} is not a directory.{nearest(words[0], _ACTIONS) if words else ''}")
     if action == "show":
         _show(home, folder)
         return 0
