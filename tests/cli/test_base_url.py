@@ -34,6 +34,24 @@ def test_without_a_name_the_first_model_of_the_server_answers(tmp_path: Any) -> 
         assert server.requests[-1].body["model"] == "first"
 
 
+def test_a_resumed_session_keeps_its_model_if_the_server_has_it(tmp_path: Any) -> None:
+    with ProviderServer([{"text": "Hello!"}], models=SERVED) as server:
+        command = a_command(server, tmp_path)
+        assert command("-p", "hi", "--base-url", f"{server.url}/v1", "--model", "second").returncode == 0
+        done = command("-c", "-p", "again", "--base-url", f"{server.url}/v1")
+        assert (done.returncode, done.stdout, done.stderr) == (0, "Hello!\n", "")
+        assert [request.body["model"] for request in server.requests] == ["second", "second"]
+
+
+def test_an_address_answers_a_resumed_session_of_another_provider(tmp_path: Any) -> None:
+    with ProviderServer([{"text": "Hello!"}], models=SERVED) as server, ProviderServer([{"text": "Elsewhere."}]) as other:
+        command = Command(other, surroundings(tmp_path, other.url))
+        assert command("-p", "hi").stdout == "Elsewhere.\n"
+        done = command("-c", "-p", "again", "--base-url", f"{server.url}/v1")
+        assert (done.returncode, done.stdout, done.stderr) == (0, "Hello!\n", "")
+        assert len(other.requests) == 1 and server.requests[-1].body["model"] == "first"
+
+
 @pytest.mark.parametrize(
     ("flags", "env", "key"),
     [

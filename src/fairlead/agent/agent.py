@@ -151,7 +151,11 @@ class Agent(Asking):
         model = self.session.model
         served = await self.registry.unlisted.learn_from_server(self._http, None if model is None else model.id)
         if model is None and served is not None:
-            self.session.models.set_model(served.provider, served.id)
+            history = self.session.history
+            last = history.log.model() if history.conversation.has_begun else None
+            known = last and last.provider == served.provider and self.registry.find(last.provider, last.id)
+            chosen = known or served  # a session that is resumed keeps its model, if this server has it
+            self.session.models.set_model(chosen.provider, chosen.id)
 
     @property
     def shutdown_requested(self) -> bool:

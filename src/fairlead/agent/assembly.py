@@ -147,7 +147,7 @@ class Assembly:
             compaction=self._compaction(),
             sessions=sessions,
             conversation=conversation,
-            model_is_explicit=bool(options.model or options.provider or options.models),
+            model_is_explicit=bool(options.model or options.provider or options.models or options.base_url or options.model_file),
             thinking_is_explicit=level is not None,
             runtime=runtime,
             subagents=subagents,
