@@ -119,6 +119,26 @@ def setup(fl):
         assert it.notes("cancelled") == [None]
 
 
+async def test_a_handler_that_is_cancelled_can_clean_up(tmp_path: Path) -> None:
+    source = (
+        HEADER
+        + """
+def setup(fl):
+    @fl.on("turn_start", timeout=0.1)
+    async def slow(event):
+        try:
+            await asyncio.sleep(60)
+        finally:
+            time.sleep(0.1)  # cleaning up takes a moment
+            fl.append_entry("cleaned up")
+"""
+    )
+    async with extended(tmp_path, source, settings=SHORT) as it:
+        assert (await it.agent.ask("hi")).text == "ok"
+        assert it.notes("cleaned up") == [None]
+        assert [error for _, _, error in it.errors] == ["Stopped because it was not done after 0.1 seconds."]
+
+
 async def test_a_tool_call_that_is_not_decided_on_in_time_does_not_happen(tmp_path: Path) -> None:
     source = HEADER + "def setup(fl):\n    @fl.on('tool_call')\n    async def ask(event):\n        await asyncio.sleep(60)\n"
     async with extended(tmp_path, source, settings=SHORT, turns=[calling("bash", command="touch made"), Turn(text="ok")]) as it:

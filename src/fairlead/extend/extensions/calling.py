@@ -97,6 +97,11 @@ class Deadline:
             return None
         return max(self._left - (time.monotonic() - self._since), 0.001)
 
+    def allow(self, seconds: float) -> None:
+        """Give code whose time is up some more, to clean up."""
+        self._left = seconds
+        self._since = time.monotonic()
+
     def watch(self, on_expiry: Callable[[], object]) -> None:
         """Call `on_expiry` when the time is up."""
         self._on_expiry = on_expiry
@@ -314,6 +319,7 @@ async def _outcome(task: asyncio.Task[Any], steps: Steps[Any], deadline: Deadlin
 
     def expire() -> None:
         expired.append(True)
+        deadline.allow(_GRACE)  # without it, the code that cleans up would be interrupted at once
         stop()
 
     deadline.watch(expire)
