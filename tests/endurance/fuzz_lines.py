@@ -118,6 +118,8 @@ class Lines:
             assert line is not None and not line.strip()
             return
         _check_id(message, line)
+        sent = None if line is None else json_object(line)
+        assert message.id is not UNSET or sent is None or "id" not in sent, (line, message)
         if isinstance(message, Request):
             declared: type[Command] | None
             if profile.name == "pi-2025":
@@ -129,14 +131,15 @@ class Lines:
                 try:
                     parameters: Any = codec.parameters(message, declared)
                 except FairleadError as error:
-                    _check_lines(codec.error(message, error))
+                    _check_answers(codec.error(message, error), message)
                 else:
                     _check_round_trip(parameters)
-                _check_lines(codec.result(message, None))
+                _check_answers(codec.result(message, None), message)
         error = message.error if isinstance(message, Problem) else FairleadError("x\ud800")
-        for text in _check_lines(codec.error(message, error)):
-            if message.id is not UNSET and profile.unknown_command_echoes_id:
-                assert same_json(text.get("id"), _value(message.id)), (line, text)
+        if isinstance(message, Problem) and not profile.unknown_command_echoes_id:
+            _check_lines(codec.error(message, error))
+        else:
+            _check_answers(codec.error(message, error), message)
 
     def rpc(self, codec: OpalCodec | AcpCodec, declared: dict[str, Any], source: random.Random) -> None:
         """A line of a JSON-RPC dialect is answered with its id, or not at all."""
@@ -146,16 +149,18 @@ class Lines:
             assert line is not None and not line.strip()
             return
         _check_id(message, line)
+        sent = None if line is None else json_object(line)
+        if isinstance(message, Request) and sent is not None:  # the standard prescribes null for anything else
+            assert (message.id is UNSET) == ("id" not in sent), (line, message)
         if isinstance(message, Request) and message.name in declared:
             try:
                 codec.parameters(message, declared[message.name])
             except jsonrpc.RpcError as error:
-                _check_lines(codec.error(message, error))
-            _check_lines(codec.result(message, {"x": "\ud800"}))
+                _check_answers(codec.error(message, error), message)
+            _check_answers(codec.result(message, {"x": "\ud800"}), message)
         error = message.error if isinstance(message, Problem) else FairleadError("x\ud800")
-        for text in _check_lines(codec.error(message, error)):
-            assert text["jsonrpc"] == "2.0"
-            assert same_json(text["id"], None if message.id is UNSET else _value(message.id)), (line, text)
+        for text in _check_answers(codec.error(message, error), message):
+            assert text["jsonrpc"] == "2.0" and "id" in text, (line, text)
 
     def lenient(self, source: random.Random) -> None:
         """The lenient decoder returns values that can be encoded, or raises ValueError; what it returns decodes to itself."""
@@ -196,6 +201,14 @@ def _check_lines(lines: Any) -> list[Any]:
     for line in lines:
         assert line.endswith(b"\n") and line.count(b"\n") == 1, line
         found.append(json.loads(line.decode()))
+    return found
+
+
+def _check_answers(lines: Any, message: Message) -> list[Any]:
+    """Check the answers to a message: valid JSON, with its id."""
+    found = _check_lines(lines)
+    for text in found:
+        assert same_json(text.get("id"), None if message.id is UNSET else _value(message.id)), (message, text)
     return found
 
 
