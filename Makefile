@@ -29,7 +29,7 @@ test-model: $(READY) ## Let a small real model solve small tasks, beside pi (1.1
 test-core-versions: ## Run tests/core and tests/wire on Python 3.12 and 3.13, where installed
 	$(PYTHON) scripts/core_versions.py $(ARGS)
 
-endurance: $(READY) ## Run the tests that take hours: fuzzing, faults, kills, slow peers, secrets (ARGS="framing --seed 2"; not in CI)
+endurance: $(READY) ## Run the tests that take hours: fuzzing, faults, kills, slow peers, secrets (ARGS="lines --seed 2"; not in CI)
 	$(BIN)/python -m tests.endurance $(ARGS)
 
 check: $(READY) ## Check style, format, types, layers, prose and generated files

@@ -2,7 +2,7 @@
 
 An endurance test ("entry") is a module of this folder with three names:
 
-    NAME = "framing"                         # what the command line calls it
+    NAME = "lines"                           # what the command line calls it
     TITLE = "Lines of JSON from a host"      # its row in docs/reliability.md
     def run(options: Options) -> Figures     # does the work; a problem goes into `Figures.problems`
 
