@@ -13,10 +13,11 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from tests.endurance.aborts_wire import disturb_process
 from tests.endurance.entries import Figures, Options
 from tests.endurance.faults_order import Order
-from tests.support.session_file import read_strictly, repeated, text_of
+from tests.support.session_file import missing, read_strictly, repeated, text_of
 
 from fairlead import Agent, CancelToken, ModelRequest
 from fairlead.config.child_guard import child_guard
@@ -92,7 +93,7 @@ async def disturb_agent(root: Path, chance: random.Random) -> Counter[str]:
     gc.collect()
     after = leftovers()
     assert not rounds.order.problems, rounds.order.problems[:10]
-    assert after["tasks"] == 1 and after["children"] <= before["children"], (before, after)
+    assert after["tasks"] == 1 and after["children"].keys() <= before["children"].keys(), (before, after)
     assert after["descriptors"] <= before["descriptors"], (before, after)
     check_file(file, rounds)
     return rounds.deeds
@@ -105,6 +106,8 @@ def check_file(file: Path, rounds: Rounds) -> None:
     assert not repeated(heard), "heard twice"
     lost = rounds.accepted - {*heard, *waiting} - rounds.taken_back
     assert not lost, f"accepted and lost: {sorted(lost)[:5]}"
+    unwritten = missing(rounds.told, lines.messages)
+    assert not unwritten, f"told and not in the file: {unwritten[:3]}"
 
 
 class Rounds:
@@ -116,6 +119,8 @@ class Rounds:
         #: The texts that the agent accepted, and those that were taken back from its queue.
         self.accepted: set[str] = set()
         self.taken_back: set[str] = set()
+        #: The messages of which listeners were told.
+        self.told: list[Any] = []
         self._agent = agent
         self._session = agent.session
         self._chance = chance
@@ -125,6 +130,8 @@ class Rounds:
 
     def _hear(self, event: e.Event) -> None:
         self.order.hear(event)
+        if isinstance(event, e.MessageEnd):
+            self.told.append(msgspec.to_builtins(event.message))
         self._events += 1
         self._changed.set()
 
@@ -283,14 +290,17 @@ def wild_turn(chance: random.Random, number: int) -> Turn:
 
 
 def leftovers() -> dict[str, Any]:
-    """Return what this process has: tasks, descriptors, and running child processes."""
-    children: set[str] = set()
+    """Return what this process has: tasks, descriptors, and running child processes, by number.
+
+    Their names are for the reader: one that has just been started has another name a moment later.
+    """
+    children: dict[int, str] = {}
     for status in Path("/proc").glob("[0-9]*/status"):
         try:
             text = status.read_text()
         except OSError:
             continue
         if f"\nPPid:\t{os.getpid()}\n" in text:
-            children.add(f"{status.parent.name} {text.splitlines()[0]}")
+            children[int(status.parent.name)] = text.splitlines()[0]
     descriptors = sum(1 for _ in Path("/proc/self/fd").iterdir())
     return {"tasks": len(asyncio.all_tasks()), "descriptors": descriptors, "children": children}

@@ -11,7 +11,7 @@ from tests.endurance.faults_order import Order
 from tests.endurance.kills_conversations import DIALECTS, SETTINGS, SUMMARY
 from tests.endurance.kills_guest import wild_turn
 from tests.support.host import Frame
-from tests.support.session_file import read_strictly, repeated, text_of
+from tests.support.session_file import missing, read_strictly, repeated, text_of
 from tests.support.stage import Stage, stage
 
 DEEDS = ("abort", "abort", "steer", "follow_up", "prompt", "queued prompt", "abort_and_prompt", "compact")
@@ -80,7 +80,7 @@ def check_frames(frames: list[Frame], dialect: str) -> None:
 
 def check_file(file: Path, frames: list[Frame]) -> None:
     lines = read_strictly(file)
-    told = [
-        text_of(frame["message"]) for frame in frames if frame["type"] == "message_end" and frame["message"]["role"] == "user"
-    ]
-    assert lines.user_texts() == told and not repeated(told)
+    told = [frame["message"] for frame in frames if frame["type"] == "message_end"]
+    assert not (lost := missing(told, lines.messages)), f"told and not in the file: {lost[:3]}"
+    heard = [text_of(message) for message in told if message["role"] == "user"]
+    assert lines.user_texts() == heard and not repeated(heard)

@@ -1,4 +1,4 @@
-"""Checks the order of events: what begins also ends, once, and each run settles exactly once."""
+"""Checks the order of events: what begins also ends, once, and each run settles exactly once, with one outcome."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ _PAIRS = {
 _ENDS = {end: start for start, end in _PAIRS.items()}
 #: Ends that may come without a beginning: a retry that is cancelled before it begins, and an overflow that no compaction helps.
 _LONE_ENDS = frozenset({"auto_retry_end", "compaction_end", "auto_compaction_end"})
+#: How the last answer of a run may end. One that calls tools is not the last.
+_OUTCOMES = frozenset({"stop", "length", "error", "aborted"})
 _OF_RUNS = frozenset({"agent_end", "turn_start", "turn_end", "tool_execution_start", "tool_execution_end", "auto_retry_start"})
 _NAMES: Mapping[type, str] = {
     e.AgentStart: "agent_start",
@@ -49,18 +51,24 @@ class Order:
         self.problems: list[str] = []
         self.settled = 0
         self.is_running = False
+        #: How the last message ended; None: it is not an answer.
+        self._outcome: str | None = None
         self._open: Counter[tuple[str, str]] = Counter()
         #: What may begin again before it has ended: a retry, with one event for each attempt.
         self._repeated = {"auto_retry_start", "agent_start"} if holds_end else {"auto_retry_start"}
 
     def hear(self, event: e.Event) -> None:
         """Follow an event of the library."""
+        if isinstance(event, e.MessageEnd):
+            self._outcome = getattr(event.message, "stop_reason", None)
         if type(event) in _NAMES:
             self.follow(_NAMES[type(event)], getattr(event, "call_id", ""))
 
     def hear_all(self, frames: Iterable[Mapping[str, Any]]) -> None:
         """Follow frames of the wire."""
         for frame in frames:
+            if frame["type"] == "message_end":
+                self._outcome = frame["message"].get("stopReason")
             self.follow(frame["type"], frame.get("toolCallId", ""))
 
     def follow(self, name: str, key: str = "") -> None:
@@ -83,7 +91,9 @@ class Order:
     def _settle(self) -> None:
         if not self.is_running:
             self.problems.append("agent_settled twice")
-        self.is_running = False
+        elif self._outcome not in _OUTCOMES:
+            self.problems.append(f"agent_settled after a message that ended with {self._outcome}")
+        self.is_running, self._outcome = False, None
         self.settled += 1
         self.check_end("agent_settled")
 
