@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from tests.endurance.entries import Figures, Options
-from tests.endurance.slow_parts import Agent, agent, an_answer, beginning, ending, event, provider, text_delta
+from tests.endurance.slow_parts import PATIENCE, Agent, agent, an_answer, beginning, ending, event, provider, text_delta
 
 NAME = "slow-hosts"
 TITLE = "A host that reads one byte a second, one that never reads, one that writes one byte at a time"
@@ -17,7 +17,7 @@ STARTS_PROCESSES = True
 
 #: How much the memory of the process may grow while its host does not read, in MiB: the queue of frames has 8, and the answer of
 #: 4 MiB is kept a few times while it is written to the file.
-GROWTH = 96
+GROWTH = 64
 _ANSWER = 4 << 20
 
 
@@ -54,10 +54,24 @@ def _unread(root: Path, body: Callable[[int], Iterable[bytes]], seconds: float, 
             if pace is not None:
                 started.read(1)
             time.sleep(pace or 0.2)
-        # The host still gets an answer to an abort, since that never waits; then it leaves without reading.
+        # A getter waits for the host to read, and an abort does not wait behind it. It ends the run, as the file shows; then the
+        # host leaves without reading.
+        started.send(id="g", type="get_state")
         started.send(id="a", type="abort")
+        _await_end_of_run(started)
         grown = started.peak - before
         return grown, started.leave(), started
+
+
+def _await_end_of_run(started: Agent) -> None:
+    """Wait until the last answer in the file calls no more tools. Its run has ended then, although no frame was read."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        answers = [entry["message"] for entry in started.saved() if entry.get("message", {}).get("role") == "assistant"]
+        if answers and answers[-1]["stopReason"] in ("stop", "aborted"):
+            return
+        time.sleep(0.05)
+    raise AssertionError("an abort did not end the run of a host that does not read")
 
 
 def bytewise_writes(root: Path) -> None:

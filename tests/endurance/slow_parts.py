@@ -84,9 +84,9 @@ class Agent:
         return time.monotonic() - began
 
     def saved(self) -> list[Any]:
-        """Return the entries of its session files."""
+        """Return the entries of its session files. A line that has no end yet is still being written."""
         found = sorted(self.sessions.rglob("*.jsonl"))
-        return [json.loads(line) for path in found for line in path.read_text("utf-8").split("\n") if line]
+        return [json.loads(line) for path in found for line in path.read_bytes().split(b"\n")[:-1] if line]
 
     def _complaint(self) -> str:
         if self.process.poll() is None or self.process.stderr is None:
