@@ -59,6 +59,20 @@ def test_a_sign_in_is_listed_used_and_forgotten(fairlead: Command, url: str) -> 
     assert gone.returncode == 1 and "no sign-in" in gone.stderr
 
 
+def test_the_list_shows_no_secrets_of_the_servers(fairlead: Command) -> None:
+    write(
+        fairlead,
+        far={"url": "http://ada:password-in-a-url@127.0.0.1:9/mcp?api_key=key-in-a-query&team=blue"},
+        local={"command": "mcp-server", "args": ["--token", "${TRACKER_TOKEN}"]},
+        own={"command": "mcp-server", "args": ["--key=key-of-its-own"], "env": {"API_KEY": "key-of-its-own"}},
+    )
+    assert fairlead("mcp", env={"TRACKER_TOKEN": "token-of-a-variable"}).stdout.splitlines() == [
+        "far    http://ada:[redacted]@127.0.0.1:9/mcp?api_key=[redacted]&team=blue",
+        "local  mcp-server --token [redacted]",
+        "own    mcp-server --key=[redacted]",
+    ]
+
+
 def test_a_server_that_no_file_has_is_named_by_its_url(fairlead: Command, url: str) -> None:
     assert log_in(fairlead, "elsewhere", "--url", url)[0] == 0
 

@@ -15,6 +15,7 @@ from fairlead.cli.subcommands.trust import decision
 from fairlead.config.home import Home, working_directory
 from fairlead.config.process import run_in_thread
 from fairlead.config.trust import real_folder
+from fairlead.core.secrets import learn_url, learn_variables, redacted
 from fairlead.errors import ConfigError, LoginFailed
 from fairlead.extend.mcp.config import ServerConfig, load_servers
 from fairlead.extend.mcp.servers import config_files
@@ -77,16 +78,24 @@ def _list(servers: Sequence[ServerConfig], sign_ins: SignIns) -> int:
     width = max((len(server.name) for server in servers), default=0)
     for server in servers:
         is_signed_in = bool(server.url) and (sign_ins.of(server) or {}).get("tokens") is not None
-        what = server.url or " ".join(server.command)
-        say(f"{server.name:{width}}  {what}{'  (signed in)' if is_signed_in else ''}")
+        say(f"{server.name:{width}}  {_shown(server)}{'  (signed in)' if is_signed_in else ''}")
     return 0
+
+
+def _shown(server: ServerConfig) -> str:
+    """Return the address or the command of a server, without the secrets in it."""
+    learn_variables((*os.environ.items(), *server.env.items()))
+    learn_url(server.url)
+    return redacted(server.url or " ".join(server.command))
 
 
 def _log_out(name: str, sign_ins: SignIns) -> int:
     forgotten = sign_ins.forget(name)
     if not forgotten:
         raise ConfigError(f"There is no sign-in at an MCP server {name!r}.")
-    say(f"Forgot the sign-in at {name} ({', '.join(forgotten)}).")
+    for url in forgotten:
+        learn_url(url)
+    say(redacted(f"Forgot the sign-in at {name} ({', '.join(forgotten)})."))
     return 0
 
 
