@@ -14,20 +14,14 @@ import re
 import subprocess
 import sys
 import tempfile
-import threading
 import urllib.error
 import urllib.request
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from itertools import count
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from tests.endurance.entries import Figures, Options
-from tests.endurance.secrets_programs import EXTENSION, MCP_SERVER, MCP_TOOLS
-from tests.endurance.slow_parts import an_answer, beginning, ending, event
+from tests.endurance.secrets_programs import COMMAND, EXTENSION, MCP_SERVER, MCP_TOOLS, quoting_provider
 from tests.support.surroundings import FAIRLEAD
 
 NAME = "secrets"
@@ -39,81 +33,12 @@ SECRETS = {
     place: f"planted-{number:02}-{base64.b32encode(place.encode()).decode().rstrip('=').lower()[:18]}-x9"
     for number, place in enumerate(
         """env-anthropic env-openai env-named env-header env-model-header env-override-header env-auth auth-key auth-access
-        auth-refresh models-key models-header url-password mcp-env mcp-header flag-key serve-token proxy-password""".split()
+        auth-refresh models-key models-header url-password mcp-env mcp-header flag-key serve-token proxy-password
+        mcp-url-password mcp-url-key""".split()
     )
 }
-#: What the model's program prints. It sees the environment of the tools.
-_COMMAND = "env; env >&2; export -p"
-
-
-class _Quoting(BaseHTTPRequestHandler):
-    """A provider that quotes every header and the address of its requests, each time in another way."""
-
-    protocol_version = "HTTP/1.1"
-    numbers: Any = None
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers.get("content-length", 0)))
-        quoted = f"{self.path} {dict(self.headers)}" + "".join(f" {_decoded(value)}" for value in self.headers.values())
-        number = next(self.numbers) % 8
-        if asked := re.search(rb"quote it in an? (result|error)", body):
-            done = b"tool_result" in body
-            answer = b"".join(an_answer("well done")) if done else _call("mcp__tools__quote", how=asked[1].decode())
-            self._say(200, "text/event-stream", answer)
-        elif number == 0:
-            self._say(401, "application/json", json.dumps({"error": {"message": f"bad: {quoted}"}}).encode())
-        elif number == 1:
-            self._say(500, "text/html", f"<pre>{quoted}</pre>".encode())
-        elif number == 2:
-            failed = event("error", error={"type": "authentication_error", "message": quoted})
-            self._say(200, "text/event-stream", beginning({"type": "text", "text": ""}) + failed)
-        elif number == 3:
-            self._say(404, "text/plain", f"no such page: {quote(quoted)}".encode())
-        elif number == 4:
-            self._say(200, "text/event-stream", b"what? " + quoted.encode())
-        elif number == 5:
-            self._say(200, "text/event-stream", _call("bash", command=_COMMAND))
-        else:
-            self._say(200, "text/event-stream", b"".join(an_answer("well done")))
-
-    do_GET = do_POST
-
-    def _say(self, status: int, kind: str, body: bytes) -> None:
-        self.send_response(status)
-        self.send_header("content-type", kind)
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: Any) -> None: ...
-
-
-def _decoded(value: str) -> str:
-    """Return the user and the password of a header, if it has them."""
-    try:
-        return base64.b64decode(value.removeprefix("Basic "), validate=True).decode()
-    except ValueError:
-        return ""
-
-
-def _call(name: str, **arguments: str) -> bytes:
-    """Return the answer of a model that calls a tool."""
-    call: dict[str, Any] = {"type": "tool_use", "id": "c1", "name": name, "input": {}}
-    written = json.dumps(json.dumps(arguments)).encode()
-    delta = b'{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":%b}}' % written
-    return beginning(call) + b"event: content_block_delta\ndata: " + delta + b"\n\n" + ending("tool_use")
-
-
-@contextmanager
-def _provider() -> Generator[int]:
-    handler = type("Handler", (_Quoting,), {"numbers": count()})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield server.server_port
-        finally:
-            server.shutdown()
+#: So much of the beginning of a secret tells it from the others.
+_ENOUGH = len("planted-00-xx")
 
 
 class Scene:
@@ -188,6 +113,9 @@ class Scene:
                 "env": {"MCP_TOKEN": SECRETS["mcp-env"]},
             },
             "tools": {"command": sys.executable, "args": [str(tools)], "env": {"MCP_TOKEN": SECRETS["mcp-env"]}},
+            "by-address": {
+                "url": f"http://ada:{SECRETS['mcp-url-password']}@127.0.0.1:{port}/mcp?api_key={SECRETS['mcp-url-key']}"
+            },
             "remote": {"url": f"http://127.0.0.1:{port}/mcp", "headers": {"Authorization": f"Bearer {SECRETS['mcp-header']}"}},
         }
         for name, content in (
@@ -246,7 +174,8 @@ class Scene:
         """Return a sentence for each secret that is shown anywhere."""
         found: list[str] = []
         for place, secret in SECRETS.items():
-            forms = (secret, base64.b64encode(secret.encode()).decode().rstrip("=")[:-2], secret[:-3].upper())
+            # The beginning of each is another one, so half of a secret is found too.
+            forms = (secret[:_ENOUGH], base64.b64encode(secret.encode()).decode()[: 2 * _ENOUGH], secret[:_ENOUGH].upper())
             for where, text in self.written.items():
                 at = next((text.find(form) for form in forms if form in text), -1)
                 if at >= 0:
@@ -263,7 +192,7 @@ def _hosts(scene: Scene, turns: int) -> None:
         prompts = [
             json.dumps({"id": f"p{n}", "type": "prompt", "message": f"go {n}"}).encode() + b"\n" for n in range(turns // 4)
         ]
-        lines = [{"type": "bash", "command": _COMMAND, "id": "b"}, *({"id": each, "type": each} for each in getters)]
+        lines = [{"type": "bash", "command": COMMAND, "id": "b"}, *({"id": each, "type": each} for each in getters)]
         lines += [{"id": "x", "type": "export_html"}, {"id": "n", "type": "set_model", "provider": "no", "modelId": "such"}]
         said = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
         record = ["--record", str(scene.cwd / f"{name}.recording"), "--record-overwrite"]
@@ -306,6 +235,8 @@ def _commands(scene: Scene) -> None:
         ("export", "last", "-"),
         ("usage", "--json"),
         ("logout", "nobody"),
+        ("mcp",),
+        ("mcp", "login", "by-address"),
         ("replay", str(scene.cwd / "named.recording")),
     )
     for words in calls:
@@ -368,7 +299,7 @@ def _fetched(method: str, url: str, body: Any, token: str | None) -> str:
 
 
 def run(options: Options) -> Figures:
-    with tempfile.TemporaryDirectory(prefix="fairlead-secrets-") as folder, _provider() as port:
+    with tempfile.TemporaryDirectory(prefix="fairlead-secrets-") as folder, quoting_provider() as port:
         scene = Scene(Path(folder), port)
         _hosts(scene, options.choose(4, 32))
         _commands(scene)
