@@ -16,6 +16,7 @@ from bench.sessions import write_session
 from fairlead import Agent
 from fairlead.config import memory
 from fairlead.session.history.log import Log
+from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -49,9 +50,9 @@ async def closed(path: Path) -> weakref.ref[Log]:
 
 
 async def test_many_closed_entries_are_freed_a_moment_later(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(memory, "ENOUGH_ENTRIES", 100)
+    monkeypatch.setattr(memory, "ENOUGH", 600_000)
     monkeypatch.setattr(memory, "PATIENCE", 0)
-    monkeypatch.setattr(memory, "_closed_entries", 0)
+    monkeypatch.setattr(memory, "_closed", 0)
     first = await closed(tmp_path / "first.jsonl")
     await asyncio.sleep(0)
     assert first() is not None, "one small session is not worth a collection"
@@ -60,6 +61,28 @@ async def test_many_closed_entries_are_freed_a_moment_later(monkeypatch: pytest.
     asyncio.get_running_loop().call_later(0, given_back.set)  # after the timer of the second session
     await given_back.wait()
     assert first() is None and second() is None
+
+
+@pytest.mark.parametrize(("sessions", "words"), [(200, 1), (1, 3_000_000)], ids=["many", "long"])
+async def test_sessions_with_few_entries_are_freed_too(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sessions: int, words: int
+) -> None:
+    monkeypatch.setattr(memory, "PATIENCE", 0)
+    monkeypatch.setattr(memory, "_closed", 0)
+    logs: list[weakref.ref[Log]] = []
+    for number in range(sessions):
+        agent = Agent(
+            model=SCRIPTED_MODEL, stream=Scripted([Turn(text="word " * words)]), cwd=tmp_path, isolated=True, env={},
+            session=tmp_path / f"{number}.jsonl",
+        )  # fmt: skip
+        await agent.ask("go")
+        logs.append(weakref.ref(agent.session.history.log))
+        await agent.close()
+    del agent
+    given_back = asyncio.Event()
+    asyncio.get_running_loop().call_later(0, given_back.set)
+    await given_back.wait()
+    assert [log for log in logs[:1] if log() is not None] == []
 
 
 async def test_the_messages_of_a_closed_agent_can_still_be_read(tmp_path: Path) -> None:

@@ -11,23 +11,26 @@ import gc
 
 #: The number of the option of glibc that limits the heaps: see `use_one_heap`.
 _M_ARENA_MAX = -8
-#: How many entries of sessions are closed before their memory is given back. They take about 50 MB.
-ENOUGH_ENTRIES = 20_000
+#: How many bytes closed sessions have used before they are given back.
+ENOUGH = 50_000_000
+#: How many bytes a session uses besides its entries, and how often it keeps these: as JSON, as objects, in requests.
+OF_A_SESSION, COPIES = 250_000, 4
 #: Seconds from there to the collection. By then, the program has usually dropped the agents that it closed.
 PATIENCE = 1.0
 
-_closed_entries = 0
+_closed = 0
 _timer: asyncio.TimerHandle | None = None
 
 
-def session_closed(entries: int) -> None:
-    """Count the entries of a closed session. After many of them, memory is given back a moment later.
+def session_closed(size: int) -> None:
+    """Count a closed session, whose entries have `size` bytes as JSON. After large or many ones, memory is given back a moment
+    later.
 
     The work is that of the full collection which as many new objects would cause anyway.
     """
-    global _closed_entries, _timer
-    _closed_entries += entries
-    if _closed_entries < ENOUGH_ENTRIES:
+    global _closed, _timer
+    _closed += OF_A_SESSION + COPIES * size
+    if _closed < ENOUGH:
         return
     try:
         loop = asyncio.get_running_loop()
@@ -39,8 +42,8 @@ def session_closed(entries: int) -> None:
 
 
 def _give_back() -> None:
-    global _closed_entries, _timer
-    _closed_entries, _timer = 0, None
+    global _closed, _timer
+    _closed, _timer = 0, None
     gc.collect()
     trim_heap()
 

@@ -111,7 +111,8 @@ class CurrentConversation:
 
         for conversation in (*self.unsaved, self.conversation):
             conversation.close()
-        session_closed(len(self.begun_log or ()))
+        if self.begun_log is not None:
+            session_closed(self.begun_log.size())
 
     async def closed(self) -> None:
         """Wait until other processes can have what was closed."""

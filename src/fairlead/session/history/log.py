@@ -273,6 +273,10 @@ class Log:
         """Return the header and the entries as lines of JSON, in the order of a file."""
         return [encode_line(self.header), *self._lines]
 
+    def size(self) -> int:
+        """Return how many bytes the entries have as JSON."""
+        return sum(map(len, self._lines))
+
     def at(self, position: int) -> tuple[Entry, bytes]:
         """Return the entry at a position, counted from 0, and its JSON."""
         return self._entries[position], self._lines[position]
