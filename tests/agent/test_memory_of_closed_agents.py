@@ -49,6 +49,17 @@ async def closed(path: Path) -> weakref.ref[Log]:
     return log
 
 
+async def asked(path: Path, answer: str) -> weakref.ref[Log]:
+    """Ask once in a new session, close it, and return its log."""
+    agent = Agent(
+        model=SCRIPTED_MODEL, stream=Scripted([Turn(text=answer)]), cwd=path.parent, isolated=True, env={}, session=path
+    )
+    await agent.ask("go")
+    log = weakref.ref(agent.session.history.log)
+    await agent.close()
+    return log
+
+
 async def test_many_closed_entries_are_freed_a_moment_later(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(memory, "ENOUGH", 600_000)
     monkeypatch.setattr(memory, "PATIENCE", 0)
@@ -69,20 +80,11 @@ async def test_sessions_with_few_entries_are_freed_too(
 ) -> None:
     monkeypatch.setattr(memory, "PATIENCE", 0)
     monkeypatch.setattr(memory, "_closed", 0)
-    logs: list[weakref.ref[Log]] = []
-    for number in range(sessions):
-        agent = Agent(
-            model=SCRIPTED_MODEL, stream=Scripted([Turn(text="word " * words)]), cwd=tmp_path, isolated=True, env={},
-            session=tmp_path / f"{number}.jsonl",
-        )  # fmt: skip
-        await agent.ask("go")
-        logs.append(weakref.ref(agent.session.history.log))
-        await agent.close()
-    del agent
+    logs = [await asked(tmp_path / f"{number}.jsonl", "word " * words) for number in range(sessions)]
     given_back = asyncio.Event()
     asyncio.get_running_loop().call_later(0, given_back.set)
     await given_back.wait()
-    assert [log for log in logs[:1] if log() is not None] == []
+    assert logs[0]() is None
 
 
 async def test_the_messages_of_a_closed_agent_can_still_be_read(tmp_path: Path) -> None:
