@@ -168,10 +168,11 @@ class NamesNoOwner(MemoryStore):
         try:
             return await super().open(id, owner=owner, lease_seconds=lease_seconds)
         except SessionInUse as error:
-            raise SessionInUse("in use", error.owner, error.expires_at) from None
+            raise SessionInUse("has another owner", error.owner, error.expires_at) from None
 
 
 def test_an_error_that_does_not_name_the_owner_is_explained() -> None:
     data = MemoryData()
-    with pytest.raises(AssertionError, match="the text of SessionInUse has to name the owner, which is 'a', got 'in use'"):
+    expected = "the text of SessionInUse has to name the owner, 'owner-of-check', got 'has another owner'"
+    with pytest.raises(AssertionError, match=expected):
         check_store(lambda: NamesNoOwner(data))

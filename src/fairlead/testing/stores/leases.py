@@ -8,6 +8,7 @@ from fairlead.errors import SessionInUse, SessionLost
 from fairlead.stores import Lease
 from fairlead.testing.stores.support import (
     LONG,
+    OWNER,
     SHORT,
     MakeStore,
     created,
@@ -24,11 +25,11 @@ async def lets_one_owner_write(make: MakeStore) -> None:
         lease = await created(first)
         for store in (first, second):
             error = await raises(SessionInUse, store.open(lease.id, owner="b", lease_seconds=LONG))
-            assert error.owner == "a", f"SessionInUse has to carry the owner, which is 'a', got {error.owner!r}"
-            assert "a" in str(error), f"the text of SessionInUse has to name the owner, which is 'a', got {str(error)!r}"
+            assert error.owner == OWNER, f"SessionInUse has to carry the owner, which is {OWNER!r}, got {error.owner!r}"
+            assert OWNER in str(error), f"the text of SessionInUse has to name the owner, {OWNER!r}, got {str(error)!r}"
             assert error.expires_at is not None and abs(error.expires_at - lease.expires_at) < 0.001, error.expires_at
             held = await store.read(lease.id)
-            assert held.owner == "a" and abs(held.expires_at - lease.expires_at) < 0.001, held
+            assert held.owner == OWNER and abs(held.expires_at - lease.expires_at) < 0.001, held
         await first.release(lease)
         free = await second.read(lease.id)
         assert (free.owner, free.expires_at) == ("", 0.0), free
@@ -74,7 +75,7 @@ async def refuses_an_expired_lease_that_no_other_owner_has_taken(make: MakeStore
         await raises(SessionLost, store.renew(lease))
         assert (await store.read(lease.id)).owner == ""
         assert await lines_of(store, lease.id) == []
-        again = await store.open(lease.id, owner="a", lease_seconds=LONG)
+        again = await store.open(lease.id, owner=OWNER, lease_seconds=LONG)
         assert await store.append(again, [b"1"]) == 1
 
 

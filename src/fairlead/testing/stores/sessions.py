@@ -6,14 +6,14 @@ import asyncio
 
 from fairlead.errors import SessionError, SessionExists, SessionInUse, SessionLost, SessionNotFound
 from fairlead.stores import Lease, SessionStore
-from fairlead.testing.stores.support import HEADER, LONG, MakeStore, created, lines_of, new_id, opened, raises
+from fairlead.testing.stores.support import HEADER, LONG, OWNER, MakeStore, created, lines_of, new_id, opened, raises
 
 
 async def creates_and_reads_sessions(make: MakeStore) -> None:
     async with opened(make) as store:
         id = new_id()
-        lease = await store.create(id, HEADER, owner="a", lease_seconds=LONG)
-        assert (lease.id, lease.owner, lease.seconds, lease.last) == (id, "a", LONG, 0), lease
+        lease = await store.create(id, HEADER, owner=OWNER, lease_seconds=LONG)
+        assert (lease.id, lease.owner, lease.seconds, lease.last) == (id, OWNER, LONG, 0), lease
         empty = await store.read(id)
         assert (empty.header, empty.lines, empty.last) == (HEADER, [], 0), empty
         assert await store.append(lease, [b"1"]) == 1
@@ -25,13 +25,13 @@ async def creates_and_reads_sessions(make: MakeStore) -> None:
 
 async def creates_a_session_with_entries(make: MakeStore) -> None:
     async with opened(make) as store:
-        lease = await store.create(new_id(), HEADER, owner="a", lease_seconds=LONG, lines=[b"1", b"2"])
+        lease = await store.create(new_id(), HEADER, owner=OWNER, lease_seconds=LONG, lines=[b"1", b"2"])
         assert lease.last == 2, lease
         assert await store.append(lease, [b"3"], after=2) == 3
         assert await lines_of(store, lease.id) == [b"1", b"2", b"3"]
         for bad in ([b"1", b"two\nlines"], [b""]):
             id = new_id()
-            await raises(ValueError, store.create(id, HEADER, owner="a", lease_seconds=LONG, lines=bad))
+            await raises(ValueError, store.create(id, HEADER, owner=OWNER, lease_seconds=LONG, lines=bad))
             await raises(SessionNotFound, store.read(id))
 
 
@@ -47,7 +47,7 @@ async def refuses_a_second_session_with_the_same_id(make: MakeStore) -> None:
 async def gives_an_id_to_one_of_many_creators(make: MakeStore) -> None:
     async with opened(make) as first, opened(make) as second:
         id = new_id()
-        calls = [each.create(id, HEADER, owner="a", lease_seconds=LONG) for each in (first, second) * 5]
+        calls = [each.create(id, HEADER, owner=OWNER, lease_seconds=LONG) for each in (first, second) * 5]
         results = await asyncio.gather(*calls, return_exceptions=True)
         leases = [result for result in results if isinstance(result, Lease)]
         others = [result for result in results if not isinstance(result, Lease)]
@@ -76,7 +76,7 @@ async def knows_which_sessions_do_not_exist(make: MakeStore) -> None:
     async with opened(make) as store:
         id = new_id()
         await raises(SessionNotFound, store.read(id))
-        await raises(SessionNotFound, store.open(id, owner="a", lease_seconds=LONG))
+        await raises(SessionNotFound, store.open(id, owner=OWNER, lease_seconds=LONG))
         await raises(SessionNotFound, store.delete(id))
         await raises(SessionNotFound, store.fork(id, new_id(), HEADER))
 
@@ -87,12 +87,12 @@ async def lists_sessions_in_the_order_of_their_ids(make: MakeStore) -> None:
         ids = [f"{prefix}-{end}" for end in "01Bac"]  # by the numbers of their characters, not as in a dictionary
         lease: Lease | None = None
         for id in reversed(ids):
-            lease = await store.create(id, HEADER, owner="a", lease_seconds=LONG, lines=[b"1", b"2"])
+            lease = await store.create(id, HEADER, owner=OWNER, lease_seconds=LONG, lines=[b"1", b"2"])
         assert lease is not None
         await store.release(lease)
         found = [session for session in await store.list() if session.id.startswith(prefix)]
         assert [session.id for session in found] == ids
-        assert [session.owner for session in found] == ["", "a", "a", "a", "a"], found
+        assert [session.owner for session in found] == ["", OWNER, OWNER, OWNER, OWNER], found
         assert {(session.header, session.last) for session in found} == {(HEADER, 2)}
         assert all(0 < session.created_at <= session.changed_at + 1 for session in found), found
         page = await store.list(after=ids[1], limit=2)
@@ -140,12 +140,12 @@ async def forks_sessions(make: MakeStore) -> None:
 async def deletes_sessions_that_are_not_in_use(make: MakeStore) -> None:
     async with opened(make) as store, opened(make) as other:
         lease = await created(store, [b"1"])
-        assert (await raises(SessionInUse, other.delete(lease.id))).owner == "a"
+        assert (await raises(SessionInUse, other.delete(lease.id))).owner == OWNER
         await store.release(lease)
         await other.delete(lease.id)
         await raises(SessionNotFound, store.read(lease.id))
         await raises(SessionLost, store.append(lease, [b"2"]))
-        again = await store.create(lease.id, HEADER, owner="a", lease_seconds=LONG)
+        again = await store.create(lease.id, HEADER, owner=OWNER, lease_seconds=LONG)
         assert await lines_of(store, lease.id) == []
         assert again.epoch > lease.epoch, "an owner from before must not pass for the present one"
         await raises(SessionLost, other.append(lease, [b"2"]))
@@ -161,7 +161,7 @@ async def refuses_work_after_it_was_closed(make: MakeStore) -> None:
     await store.close()
     await raises(SessionError, store.append(lease, [b"1"]))
     await raises(SessionError, store.read(lease.id))
-    await raises(SessionError, store.create(new_id(), HEADER, owner="a", lease_seconds=LONG))
+    await raises(SessionError, store.create(new_id(), HEADER, owner=OWNER, lease_seconds=LONG))
 
 
 async def finishes_what_was_begun_before_it_is_closed(make: MakeStore) -> None:

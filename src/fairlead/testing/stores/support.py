@@ -16,6 +16,8 @@ E = TypeVar("E", bound=Exception)
 MakeStore: TypeAlias = Callable[[], SessionStore]
 Check: TypeAlias = Callable[[MakeStore], Coroutine[Any, Any, None]]
 
+#: The first owner of every session. No other word of an error contains the name.
+OWNER = "owner-of-check"
 #: Seconds of a lease that stays valid during a check, and of one that the check waits for.
 LONG, SHORT = 60.0, 0.05
 HEADER = b'{"type":"session","version":3,"id":"check","timestamp":"2026-01-31T12:00:00.000Z"}'
@@ -37,7 +39,7 @@ async def opened(make: MakeStore) -> AsyncGenerator[SessionStore]:
 
 
 async def created(store: SessionStore, lines: list[bytes] | None = None, seconds: float = LONG) -> Lease:
-    return await store.create(new_id(), HEADER, owner="a", lease_seconds=seconds, lines=lines or [])
+    return await store.create(new_id(), HEADER, owner=OWNER, lease_seconds=seconds, lines=lines or [])
 
 
 async def lines_of(store: SessionStore, id: str) -> list[bytes]:
