@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import pytest
 from tests.support.fleet import Fleet
 
-from fairlead.errors import JobError
+from fairlead.errors import ConfigError, JobError
 from fairlead.jobs import Job, Jobs
 
 T = TypeVar("T")
@@ -92,3 +92,9 @@ async def test_a_session_that_cannot_have_prompts_is_named(fleet: Fleet, session
         with pytest.raises(JobError, match=r"^session: expected at most 111 letters"):
             await jobs.prompt(session, "Hello.", workdir="/w")
         assert (await jobs.prompt("s" * 111, "Hello.", id="once", workdir="/w")).status == "queued"
+
+
+@pytest.mark.parametrize("url", ["sqlite:///:memory:", "sqlite:///:memory:?cache=shared"])
+def test_a_database_in_memory_is_refused(url: str) -> None:
+    with pytest.raises(ConfigError, match=r"workers are other processes.*Give sqlite:///FILE"):
+        Jobs(url)

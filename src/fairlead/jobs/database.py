@@ -39,9 +39,14 @@ class DatabaseUrl:
     """The address of a database: `sqlite:///FILE` or `postgresql://USER@HOST/NAME`."""
 
     def __init__(self, url: str) -> None:
-        """Raises ConfigError if it is neither."""
+        """Raises ConfigError if it is neither, or in memory."""
         self.file: Path | None = None
         self.postgres = ""
+        if url.startswith("sqlite:///:memory:"):
+            raise ConfigError(
+                "A database in memory cannot hold jobs: the workers are other processes. Give sqlite:///FILE or"
+                " postgresql://USER@HOST/NAME."
+            )
         if url.startswith("sqlite:///") and len(url) > len("sqlite:///"):
             self.file = expand_user(url.removeprefix("sqlite:///")).absolute()
         elif _POSTGRES.match(url):

@@ -65,6 +65,10 @@ def open_store(url: str) -> SessionStore:
         from fairlead.stores.memory import MemoryStore
 
         return MemoryStore()
+    if separator and scheme == "sqlite" and rest.startswith("///:memory:"):
+        raise ConfigError(
+            "A SqliteStore needs a file. Give memory: for a store in the memory of this process, or sqlite:///FILE."
+        )
     if separator and scheme == "sqlite" and rest.startswith("///") and len(rest) > 3:
         from fairlead.stores.sqlite import SqliteStore
 
