@@ -20,6 +20,7 @@ from fairlead.errors import ConfigError, DatabaseUnavailable, JobConflict, JobEr
 from fairlead.jobs import Job, JobLimits, Jobs
 from fairlead.jobs.database import Database, DatabaseUrl, shown
 from fairlead.jobs.schema import DBOS_VERSION, TABLES_VERSION
+from fairlead.jobs.task import read_tasks
 
 
 async def test_submitting_the_same_job_again_changes_nothing(fleet: Fleet) -> None:
@@ -121,6 +122,16 @@ def test_python_is_told_of_a_field_with_a_wrong_type(fields: dict[str, Any], pro
     with pytest.raises(JobError, match=rf"^The job .* cannot be submitted: .*{problem}"):
         given: dict[str, Any] = {"id": "a", "prompt": "p", "workdir": "/w", **fields}
         Job(**given).checked()
+
+
+def test_a_field_that_is_null_counts_as_left_out() -> None:
+    optional = {name: None for name in Job.__struct_fields__ if name not in ("id", "prompt", "workdir")}
+    line = msgspec.json.encode({"id": "a", "prompt": "p", "workdir": "/w", **optional})
+    [job] = read_tasks([line], "tasks.jsonl", Path("/base"))
+    plain = Job(id="a", prompt="p", workdir="/w").checked()
+    assert job == plain and job.contents() == plain.contents()
+    assert (job.limits, job.priority, job.labels) == (JobLimits(), 0, {})
+    assert Job(id="a", prompt="p", workdir="/w", limits=None, labels=None, priority=None).checked() == plain
 
 
 def test_paths_become_absolute() -> None:

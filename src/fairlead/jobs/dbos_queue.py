@@ -165,7 +165,7 @@ def enqueue(client: DBOSClient, connection: Any, record: JobRecord) -> None:
         "workflow_name": WORKFLOW,
         "workflow_id": record.workflow,
         "queue_name": queue_of(job.key),
-        "priority": _priority(record.seq, job.priority),
+        "priority": _priority(record.seq, job.priority or 0),
         "app_version": VERSION,
     }
     client.enqueue_in_transaction(connection, options, record.id, record.generation)  # pyright: ignore[reportArgumentType]

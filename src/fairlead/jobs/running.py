@@ -22,6 +22,7 @@ from fairlead.jobs.records import JobRecord, Progress, Records
 from fairlead.jobs.sessions import TakeoverStore, make_agent, open_session, prompts_of, run_or_resume, used_since
 from fairlead.jobs.workspaces import Workspace, workspace_of
 from fairlead.messages import AssistantMessage, Usage
+from fairlead.protocol.http.fleet import JobLimits
 from fairlead.stores import SessionStore
 
 log = logging.getLogger("fairlead.jobs")
@@ -62,6 +63,7 @@ class JobRun:
     def __init__(self, record: JobRecord, last_event: int, surroundings: JobSurroundings) -> None:
         self._record = record
         self._job = record.job
+        self._limits = self._job.limits or JobLimits()
         self._around = surroundings
         self._workspace: Workspace = workspace_of(self._job, surroundings.data, surroundings.fleet)
         self._progress = Progress(
@@ -247,7 +249,7 @@ class JobRun:
 
     def _limit_reached(self) -> str | None:
         """Say which limit the job has reached; None if it has reached none."""
-        limits, used = self._job.limits, self._progress
+        limits, used = self._limits, self._progress
         for limit, amount, text in (
             (limits.turns, used.turns, "used {0:g} turns, and its limit is {1:g}"),
             (limits.seconds, used.seconds, "used {0:.1f} seconds, and its limit is {1:g}"),
@@ -264,7 +266,7 @@ class JobRun:
         problem = self._limit_reached()
         if problem is not None:
             raise LimitReached(problem)
-        limits, used = self._job.limits, self._progress
+        limits, used = self._limits, self._progress
         return {
             "max_turns": None if limits.turns is None else max(1, limits.turns - used.turns),
             "timeout": None if limits.seconds is None else max(0.001, limits.seconds - self._seconds()),
@@ -306,7 +308,7 @@ class JobRun:
         self._around.writer.note(self._record, self._progress)  # a turn may end in another worker, or never
         # The run continues after tool calls and after what a sub-agent said.
         continues = isinstance(event, SubagentEvent) or (answer is not None and answer.stop_reason == "toolUse")
-        most = self._job.limits.tokens
+        most = self._limits.tokens
         if most is not None and self._progress.tokens >= most and self._over_limit is None and continues:
             self._over_limit = self._limit_reached()
             assert self._agent is not None

@@ -38,6 +38,7 @@ class Job(fleet.Job, frozen=True):
             job = msgspec.json.decode(self.contents(), type=Job)  # Python checks no types
         except (msgspec.MsgspecError, TypeError, ValueError) as error:
             raise JobError(f"The job {self.id!r} cannot be submitted: {str(error).rstrip('.')}.") from None
+        job = Job(**{name: value for name, value in msgspec.structs.asdict(job).items() if value is not None})
         job._check_names()
         job._check_workspace()
         base = Path.cwd() if folder is None else folder

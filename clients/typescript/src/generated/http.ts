@@ -145,7 +145,10 @@ export interface ImageContent {
   mimeType: string;
 }
 
-/** A prompt to run once, wherever a worker has room for it. Its fields are those of a line in a file of tasks. */
+/**
+ * A prompt to run once, wherever a worker has room for it. Its fields are those of a line in a file of tasks. A
+ * field that is null counts as left out.
+ */
 export interface Job {
   /** The name of the job. Submitting the same job again changes nothing. */
   id: string;
@@ -157,12 +160,12 @@ export interface Job {
   commit?: string | null;
   /** The model, as `--model` names it. null: the default of the worker. */
   model?: string | null;
-  limits?: JobLimits;
+  limits?: JobLimits | null;
   /** The provider key whose limits of concurrency and rate apply. */
   key?: string | null;
   /** Jobs of the same key with a higher priority start first. */
-  priority?: number;
-  labels?: Record<string, string>;
+  priority?: number | null;
+  labels?: Record<string, string> | null;
   /**
    * The session that the prompt continues. Its prompts run one at a time, in the order in which they were
    * submitted. null: its own session, with the id of the job.

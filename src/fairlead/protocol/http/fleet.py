@@ -34,7 +34,10 @@ class JobLimits(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_un
 
 
 class Job(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A prompt to run once, wherever a worker has room for it. Its fields are those of a line in a file of tasks."""
+    """A prompt to run once, wherever a worker has room for it. Its fields are those of a line in a file of tasks.
+
+    A field that is null counts as left out.
+    """
 
     #: The name of the job. Submitting the same job again changes nothing.
     id: str
@@ -46,12 +49,12 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_
     commit: str | None = None
     #: The model, as `--model` names it. None: the default of the worker.
     model: str | None = None
-    limits: JobLimits = JobLimits()
+    limits: JobLimits | None = JobLimits()
     #: The provider key whose limits of concurrency and rate apply.
     key: str | None = None
     #: Jobs of the same key with a higher priority start first.
-    priority: Annotated[int, Meta(ge=-MOST_PRIORITY, le=MOST_PRIORITY)] = 0
-    labels: Mapping[str, str] = {}
+    priority: Annotated[int, Meta(ge=-MOST_PRIORITY, le=MOST_PRIORITY)] | None = 0
+    labels: Mapping[str, str] | None = {}
     #: The session that the prompt continues. Its prompts run one at a time, in the order in which they were submitted.
     #: None: its own session, with the id of the job.
     session: str | None = None
