@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.fleet import MODEL, Fleet, fleet_in, lines_of, wait_until
+from tests.support.fleet import MODEL, Fleet, fleet_in, is_running, lines_of, wait_until
 
 from fairlead.errors import LimitReached
 from fairlead.jobs import Job, JobEvent, JobLimits, JobResult, Jobs
@@ -95,12 +95,6 @@ async def test_a_job_that_is_cancelled_in_an_answer_has_used_what_was_asked(tmp_
                     break
                 await asyncio.sleep(0.05)
             assert (await jobs.get("a")).tokens >= 100
-
-
-def is_running(pid: int) -> bool:
-    from fairlead.jobs.leases import process_identity
-
-    return process_identity(pid) != ""
 
 
 async def test_a_cancelled_job_can_be_retried(fleet: Fleet) -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 from pathlib import Path
 
 import pytest
-from tests.support.fleet import MODEL, Fleet, git, lines_of, make_repository, wait_until
+from tests.support.fleet import MODEL, Fleet, git, is_running, lines_of, make_repository, wait_until
 
 from fairlead.errors import WorkspaceError
-from fairlead.jobs import Job, JobResult, Jobs
+from fairlead.jobs import Job, JobLimits, JobResult, Jobs
 from fairlead.jobs.sessions import RESTORED
 from fairlead.jobs.workspaces import workspace_of
 from fairlead.jobs.workspaces.repository import RepositoryWorkspace
@@ -389,3 +390,39 @@ async def test_a_container_needs_podman_or_docker(tmp_path: Path, monkeypatch: p
     job = Job(id="a", prompt="p", workdir=str(tmp_path), container="image:1")
     with pytest.raises(WorkspaceError, match="need podman or docker"):
         await workspace_of(job, tmp_path / "data").prepare(None)
+
+
+@pytest.mark.parametrize("how", ["cancel", "limit"])
+async def test_a_clone_that_hangs_ends_with_its_job(fleet: Fleet, how: str) -> None:
+    ssh = fleet.root / "bin" / "ssh"  # git starts it for such an address
+    ssh.parent.mkdir()
+    ssh.write_text(f"#!/bin/sh\necho $$ >> {fleet.root}/pids\nexec sleep 600\n")
+    ssh.chmod(0o755)
+    fleet.extra_env["PATH"] = f"{ssh.parent}:{os.environ['PATH']}"
+    place = {"repo": "git@host:some/repo.git", "commit": "main"}
+    fleet.start_worker()
+    limits = JobLimits(seconds=0.5) if how == "limit" else None
+    async with Jobs(fleet.url) as jobs:
+        await jobs.submit(fleet.job("a", limits=limits, **place), fleet.job("b", limits=limits, **place))
+        wait_until(lambda: lines_of(fleet.root / "pids"))
+        if how == "cancel":
+            await jobs.cancel("a", "b")
+        for pid in lines_of(fleet.root / "pids"):
+            assert wait_until(lambda pid=int(pid): not is_running(pid)) < 2.0
+        results = await ended(jobs, "a", "b")
+        assert {result.status for result in results.values()} == {"cancelled" if how == "cancel" else "failed"}
+        if how == "limit":
+            assert all("seconds, and its limit is 0.5" in (result.error or "") for result in results.values())
+        await jobs.submit(fleet.job("c", "echo c > c"))
+        assert (await ended(jobs, "c"))["c"].status == "done"
+    assert "Traceback" not in (fleet.root / "worker.log").read_text()
+
+
+async def test_more_jobs_of_a_repository_than_threads_prepare_at_once(tmp_path: Path) -> None:
+    make_repository(tmp_path / "repo")
+    count = (os.cpu_count() or 1) + 8
+    places = [RepositoryWorkspace(str(tmp_path / "repo"), "main", f"job-{number}", tmp_path / "data") for number in range(count)]
+    async with asyncio.timeout(60):
+        placed = await asyncio.gather(*(place.prepare(None) for place in places))
+        assert all((placement.cwd / "readme.txt").exists() for placement in placed)
+        await asyncio.gather(*(place.release(has_ended=True) for place in places))

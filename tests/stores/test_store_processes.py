@@ -217,7 +217,7 @@ async def test_urls_name_stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     for url in ("mysql://host/name", "sqlite:some.db", "sessions", "", "file:", "file://"):
         with pytest.raises(ConfigError, match="does not name a session store"):
             open_store(url)
-    with pytest.raises(ConfigError, match="A SqliteStore needs a file. Give memory: for"):
+    with pytest.raises(ConfigError, match=r"A SqliteStore needs a file\. Give memory: for"):
         open_store("sqlite:///:memory:")
 
 

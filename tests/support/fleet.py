@@ -176,6 +176,12 @@ def make_repository(folder: Path, files: dict[str, str] | None = None) -> str:
     return git(folder, "rev-parse", "HEAD")
 
 
+def is_running(pid: int) -> bool:
+    from fairlead.jobs.leases import process_identity
+
+    return process_identity(pid) != ""
+
+
 def lines_of(path: Path) -> Sequence[str]:
     """The lines of a file that may not exist yet."""
     return path.read_text().splitlines() if path.exists() else []

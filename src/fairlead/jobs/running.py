@@ -20,7 +20,7 @@ from fairlead.jobs.event_encoding import EventEncoder
 from fairlead.jobs.job_writer import JobEnd, JobWriter
 from fairlead.jobs.records import JobRecord, Progress, Records
 from fairlead.jobs.sessions import TakeoverStore, make_agent, open_session, prompts_of, run_or_resume, used_since
-from fairlead.jobs.workspaces import Workspace, workspace_of
+from fairlead.jobs.workspaces import Placement, Workspace, workspace_of
 from fairlead.messages import AssistantMessage, Usage
 from fairlead.protocol.http.fleet import JobLimits
 from fairlead.stores import SessionStore
@@ -79,6 +79,7 @@ class JobRun:
         self._number = last_event
         self._encoder = EventEncoder()
         self._agent: Agent | None = None
+        self._preparing: asyncio.Task[Placement] | None = None
         self._timer: asyncio.TimerHandle | None = None
         #: The work after a turn: a snapshot, and the record of it, for which tools wait.
         self._snapshot: asyncio.Task[None] | None = None
@@ -179,6 +180,8 @@ class JobRun:
         self._is_stopped = True
         if await self._cancelled() is None:
             self._is_lost = True
+        if self._preparing is not None:
+            self._preparing.cancel()
         if self._agent is not None:
             await self._agent.session.abort()
 
@@ -189,10 +192,7 @@ class JobRun:
             log.warning("job %s: its workspace cannot be removed: %s", self._record.id, problem)
 
     async def _work(self) -> str:
-        if self._record.attempts == self._record.generation == 1 and self._job.session is None:
-            # A job of a copy of this database, or of one that was restored, had the same name, and its worker died.
-            await self._workspace.release(has_ended=True)
-        placement = await self._workspace.prepare(await self._snapshot_to_start_from())
+        placement = await self._place()
         # Only repositories have snapshots, and without a hook the agent need not prepare for extensions.
         before_tool = self._before_tool if self._job.repo is not None else None
         hooks = Hooks(before_tool=before_tool, on_event=self._receive)
@@ -218,6 +218,25 @@ class JobRun:
         limits, is_restored = self._limits_left, placement.is_restored
         return await run_or_resume(agent, self._job, has_begun=has_begun, limits=limits, is_restored=is_restored)
 
+    async def _place(self) -> Placement:
+        """Prepare the workspace, which may take long. Raises RunAborted and LimitReached."""
+        self._preparing = asyncio.get_running_loop().create_task(self._prepare())
+        try:
+            async with asyncio.timeout(self._seconds_to_prepare()):
+                return await self._preparing
+        except TimeoutError:
+            raise LimitReached("The job has used all of its seconds before it could begin.") from None
+        except asyncio.CancelledError:
+            if not self._is_stopped:
+                raise
+            raise RunAborted from None
+
+    async def _prepare(self) -> Placement:
+        if self._record.attempts == self._record.generation == 1 and self._job.session is None:
+            # A job of a copy of this database, or of one that was restored, had the same name, and its worker died.
+            await self._workspace.release(has_ended=True)
+        return await self._workspace.prepare(await self._snapshot_to_start_from())
+
     def _check_owner(self) -> None:
         """Raise SessionLost if another worker owns the job, and StoreUnavailable if one may own it."""
         if self._is_lost:
@@ -239,6 +258,14 @@ class JobRun:
 
     def _seconds(self) -> float:
         return self._seconds_before + time.monotonic() - self._began
+
+    def _seconds_to_prepare(self) -> float | None:
+        """How long the workspace may take. A job with no seconds left may still have an answer that was not recorded."""
+        most = self._limits.seconds
+        if most is None:
+            return None
+        left = most - self._seconds()
+        return left if left > 0 else most
 
     def _count_earlier(self, turns: int, tokens: int, cost: float) -> None:
         """Count what earlier attempts have used by the session, if that is more than they lived to record."""

@@ -8,23 +8,18 @@ user are never touched.
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import hashlib
 import logging
 import os
 import re
 import shutil
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fairlead.errors import WorkspaceError
 from fairlead.jobs.workspaces import Placement
-from fairlead.jobs.workspaces.git import call_git, reason_of
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+from fairlead.jobs.workspaces.git import call_git, locked, reason_of
 
 log = logging.getLogger("fairlead.jobs")
 
@@ -340,15 +335,9 @@ class RepositoryWorkspace:
         new.write_text(commit, encoding="ascii")
         new.replace(self._marker)
 
-    @asynccontextmanager
-    async def _locked(self) -> AsyncGenerator[None]:
-        """Keep other processes from changing the list of worktrees, and from cloning the same repository."""
-        self._mirror.parent.mkdir(parents=True, exist_ok=True)
-        lock = os.open(self._mirror.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        async with AsyncExitStack() as stack:
-            stack.callback(os.close, lock)
-            await asyncio.to_thread(fcntl.flock, lock, fcntl.LOCK_EX)
-            yield
+    def _locked(self) -> AbstractAsyncContextManager[None]:
+        """Keep other jobs from changing the list of worktrees, and from cloning the same repository."""
+        return locked(self._mirror.with_suffix(".lock"))
 
     async def _git(self, *words: str, inside: bool = False, in_files: bool = False, env: Mapping[str, str] | None = None) -> str:
         """Run git in the mirror, `inside` the worktree, or `in_files` with the index of snapshots. Raises WorkspaceError."""
