@@ -379,8 +379,15 @@ def test_a_worker_that_cannot_write_to_its_directory_does_not_start(fleet: Fleet
         (["--approval", "bogus"], "--approval: expected auto or write or ask or deny, got 'bogus'"),
         (["--sandbox", "bogus"], "--sandbox: expected off or workspace, got 'bogus'"),
         (["--tools", "read,+task"], "--tools: tool names cannot be mixed with"),
+        (["--model", "test/no-such", "--provider", "elsewhere"], "elsewhere"),
+        (["--model", "no-such"], 'Model "no-such" not found.'),
     ],
 )
 def test_a_worker_with_a_wrong_flag_does_not_start(fleet: Fleet, words: list[str], problem: str) -> None:
     done = fleet.run("worker", *words)
     assert done.returncode in (1, 2) and done.stdout == "" and problem in done.stderr
+
+
+def test_a_worker_says_which_of_its_tools_do_not_exist(fleet: Fleet) -> None:
+    fleet.start_worker("--tools", "read,bogus").stop()
+    assert "fairlead: Unknown tools, left out: bogus. The tools are: read" in (fleet.root / "worker.log").read_text()

@@ -17,6 +17,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from fairlead.agent import Agent
+from fairlead.agent.options import AgentOptions
 from fairlead.errors import ConfigError
 from fairlead.jobs.client import migrate_once
 from fairlead.jobs.database import Database, DatabaseUrl
@@ -67,6 +69,17 @@ def _check_writable(folder: Path) -> None:
         raise ConfigError(f"{folder} cannot be written: {error.strerror}. Give another directory with --data.") from error
 
 
+async def _check_agents(options: SupervisorOptions) -> None:
+    """Make an agent with the options of all jobs, and log what it cannot use. Raises FairleadError if all jobs would fail."""
+    agent = Agent(AgentOptions(**options.agent, cwd=options.data, keep=False))
+    try:
+        await agent.extensions.find_model()
+        for warning in agent.warnings:
+            log.warning(warning)
+    finally:
+        await agent.close()
+
+
 class Child:
     """A worker process."""
 
@@ -95,9 +108,11 @@ class Supervisor:
         self._problem = ("", 0.0)
 
     async def run(self) -> int:
-        """Work until SIGTERM or SIGINT. Returns the exit code. Raises ConfigError and DatabaseUnavailable at the start."""
+        """Work until SIGTERM or SIGINT. Returns the exit code. Raises FairleadError at the start."""
         options = self._options
         _check_writable(options.data)
+        if options.agent:
+            await _check_agents(options)
         first = Database(self._url, patience=10.0)  # a wrong address is an error at once
         await first.create_tables()
         self._fleet = await first.fleet()
