@@ -379,7 +379,7 @@ async def test_the_root_bounds_every_door(tmp_path: Path) -> None:
     root.mkdir(parents=True)
     (root / "link").symlink_to(tmp_path)
     async with web(tmp_path, root=root, agent={"cwd": root}) as at:
-        for folder in (tmp_path, root / "link", root / ".."):
+        for folder in (tmp_path, root / "link", root / "..", tmp_path / "missing", root / "link" / "missing", "/etc/passwd"):
             assert (await at.call("POST", "/v1/sessions", {"cwd": str(folder)})).code == "outside_root"
             for door in ("/ws?dialect=pi&", "/ws?dialect=opal&", "/acp?"):
                 with pytest.raises(InvalidStatus) as refused:

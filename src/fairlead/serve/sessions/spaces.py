@@ -64,12 +64,13 @@ class Space(Struct, frozen=True, kw_only=True):
         base = self.common.base.cwd
         path = Path(name) if name is not None else base if isinstance(base, Path) else Path(base)
         try:
+            # What is outside the root gets one answer, whether it exists or not.
+            if path.is_absolute() and not self.admits(path):
+                raise Refusal(403, "outside_root", "cwd: this directory is outside the root of the server.")
             if not path.is_absolute() or not os.path.isdir(path):
                 raise bad_request(f"cwd: expected the absolute path of a directory, found {str(path)!r}.")
         except (OSError, ValueError):  # no permission, or a null byte
             raise bad_request("cwd: this directory cannot be used.") from None
-        if not self.admits(path):
-            raise Refusal(403, "outside_root", "cwd: this directory is outside the root of the server.")
         return path
 
     def admits(self, folder: Path) -> bool:
