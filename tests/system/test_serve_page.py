@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from bench import peers
 from tests.export.browser import Browser
-from tests.system.serve_page import ANSWERS, IDLE, SAID, TEXT, axe, markdown, served
+from tests.system.serve_page import ANSWERS, IDLE, SAID, TEXT, Page, axe, markdown, served
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 
@@ -50,6 +50,28 @@ def test_without_a_login_there_is_only_the_login_page(tab: Browser, tmp_path: Pa
         tab.type(next(tmp_path.rglob("serve.token")).read_text().strip())
         tab.run("document.querySelector('form').requestSubmit()")
         page.until("location.pathname === '/' && document.querySelectorAll('#sessions a').length === 1")
+
+
+def log_in_with_the_token(page: Page, root: Path) -> None:
+    page.until("location.pathname === '/login' && document.readyState === 'complete'")
+    assert page.tab.run("document.getElementById('problem').textContent + location.hash") == ""
+    page.tab.run("document.getElementById('code').focus()")
+    page.tab.type(next(root.rglob("serve.token")).read_text().strip())
+    page.tab.run("document.querySelector('form').requestSubmit()")
+
+
+def test_a_login_returns_to_the_session_that_was_shown(tab: Browser, tmp_path: Path) -> None:
+    with served(tab, tmp_path, [{"text": "Hello"}]) as page:
+        page.begin()
+        page.say("hi")
+        page.until(f"{TEXT}.includes('Hello') && {IDLE}")
+        session = tab.run("location.hash")
+        for action in ("location.reload()", "location.hash = '#'; location.hash = was"):
+            tab.send("Network.clearBrowserCookies")
+            tab.run(f"const was = {json.dumps(session)}; {action}; 0")
+            log_in_with_the_token(page, tmp_path)
+            shown = f"location.pathname === '/' && document.readyState === 'complete' && location.hash === {json.dumps(session)}"
+            page.until(f"{shown} && {TEXT}.includes('Hello')")
 
 
 def test_80_kb_are_streamed_and_finished_blocks_are_rendered_once(tab: Browser, tmp_path: Path) -> None:

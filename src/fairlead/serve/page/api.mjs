@@ -42,7 +42,10 @@ export async function request(path, options) {
   }
   if (response.ok) return response;
   const text = await response.text().catch(() => "");
-  if (response.status === 401) location.replace("/login");
+  if (response.status === 401) {
+    sessionStorage.setItem("return", location.hash); // the login page returns there
+    location.replace("/login");
+  }
   let detail = { code: "error", message: `The server answered with status ${response.status}.` };
   try {
     detail = JSON.parse(text).error ?? detail;

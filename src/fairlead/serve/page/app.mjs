@@ -273,6 +273,7 @@ class App {
   async _logOut() {
     this._connection?.close();
     await call("POST", "/logout").catch(() => {});
+    sessionStorage.removeItem("return");
     location.replace("/login");
   }
 }
