@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -265,6 +266,26 @@ def test_pickers_images_names_and_search(tab: Browser, tmp_path: Path) -> None:
         tab.run("document.getElementById('search').focus()")
         tab.type("nothing like it")
         page.until("!document.getElementById('no-sessions').hidden")
+
+
+def test_a_search_finds_the_oldest_of_many_sessions(tab: Browser, tmp_path: Path) -> None:
+    def save_sessions(home: Path) -> None:
+        folder = home / "sessions" / "--tmp--"
+        folder.mkdir(parents=True)
+        for number in range(1_250):
+            stamp, id = f"2026-01-01T00:{number // 60:02}:{number % 60:02}.000Z", f"11111111-1111-4111-8111-{number:012}"
+            header = {"type": "session", "version": 3, "id": id, "timestamp": stamp, "cwd": "/tmp"}
+            message = {"role": "user", "content": f"question number {number}.", "timestamp": 1}
+            entry = {"type": "message", "id": "a1", "parentId": None, "timestamp": stamp, "message": message}
+            file = folder / f"{stamp.replace(':', '-').replace('.', '-')}_{id}.jsonl"
+            file.write_text(f"{json.dumps(header)}\n{json.dumps(entry)}\n")
+            os.utime(file, (1_700_000_000 + number, 1_700_000_000 + number))
+
+    with served(tab, tmp_path, [], prepare=save_sessions) as page:
+        page.until("document.querySelectorAll('#sessions a').length > 0")
+        tab.run("document.getElementById('search').focus()")
+        tab.type("number 0.")
+        page.until("document.getElementById('sessions').textContent.includes('question number 0.')")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -3,9 +3,6 @@
 import { call } from "./api.mjs";
 import { byId, el, notice } from "./dom.mjs";
 
-/** How many pages a search loads at most. */
-const MOST_PAGES = 20;
-
 export class Sidebar {
   /** `onOpen(id)` is called for a session that the user begins. */
   constructor(onOpen) {
@@ -13,6 +10,7 @@ export class Sidebar {
     this._sessions = [];
     this._cursor = null;
     this._current = null;
+    this._isSearching = false;
     byId("search").addEventListener("input", () => this._search());
     byId("more").addEventListener("click", () => this._more());
     byId("new-session").addEventListener("submit", (event) => {
@@ -89,7 +87,15 @@ export class Sidebar {
 
   async _search() {
     this._draw();
-    for (let page = 0; byId("search").value && this._cursor && page < MOST_PAGES; page++) await this._more();
+    if (this._isSearching) return; // the search that runs looks for what the field holds
+    this._isSearching = true;
+    try {
+      while (byId("search").value && this._cursor) await this._more();
+    } catch {
+      // The connection of the open session shows that the server is away.
+    } finally {
+      this._isSearching = false;
+    }
   }
 
   _draw() {
