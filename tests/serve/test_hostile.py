@@ -324,3 +324,13 @@ async def test_all_kinds_of_connections_are_limited(tmp_path: Path, monkeypatch:
         async with asyncio.timeout(PATIENCE):
             while (await at.call("GET", "/healthz")).status != 200:
                 pass
+
+
+@pytest.mark.parametrize(
+    "data", [b"GARBAGE\r\n\r\n", b"GET /healthz HTTP/1.1\r\nHost : x\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n"]
+)
+async def test_what_is_not_http_is_refused_in_the_shape_of_all_errors(tmp_path: Path, data: bytes) -> None:
+    async with web(tmp_path) as at:
+        head, _, body = (await send(at, data)).partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 400 ") and b"content-type: application/json" in head
+        assert json.loads(body)["error"]["code"] == "bad_request"

@@ -22,6 +22,8 @@ FAREWELL_SECONDS = 2.0
 MORE_CONNECTIONS = 100
 #: Descriptors that the server needs for other things, and those that a session needs: its file, and the connection to its model.
 OTHER_DESCRIPTORS, DESCRIPTORS_OF_SESSION = 200, 3
+#: The answer to what is not a request of HTTP.
+_MALFORMED = b'{"error":{"code":"bad_request","message":"This is not a request of HTTP/1.1."}}'
 
 
 class _BoundedHeads(h11.Connection):
@@ -84,7 +86,7 @@ class HttpConnection(H11Protocol):
 
     def send_400_response(self, msg: str) -> None:
         if not self._heads.is_too_long:
-            super().send_400_response(msg)
+            self._refuse_malformed()
             return
         headers = [("content-length", "0"), ("connection", "close")]
         refusal = h11.Response(status_code=431, headers=headers, reason="Request Header Fields Too Large")
@@ -97,6 +99,17 @@ class HttpConnection(H11Protocol):
             self._head_timer = self.loop.call_later(FAREWELL_SECONDS, self.transport.abort)
         else:
             self.transport.close()
+
+    def _refuse_malformed(self) -> None:
+        """Answer a request that is not HTTP in the shape of all errors."""
+        headers = [("content-type", "application/json"), ("content-length", str(len(_MALFORMED))), ("connection", "close")]
+        for event in (
+            h11.Response(status_code=400, headers=headers, reason="Bad Request"),
+            h11.Data(_MALFORMED),
+            h11.EndOfMessage(),
+        ):
+            self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
 
     def _is_full(self) -> bool:
         """Whether there are more connections than allowed."""
