@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from tests.support.fleet import MODEL, Fleet, fleet_in, is_running, lines_of, wait_until
 
+from fairlead.cli.subcommands.fleet.watch import summary_lines
 from fairlead.errors import LimitReached
 from fairlead.jobs import Job, JobEvent, JobLimits, JobResult, Jobs
 from fairlead.jobs.sessions import run_or_resume
@@ -373,6 +374,20 @@ async def test_results_are_given_as_jobs_end(fleet: Fleet) -> None:
         await jobs.submit(fleet.job("never", "sleep 600"))
         with pytest.raises(TimeoutError, match="1 jobs have not ended"):
             await anext(jobs.results(["never"], timeout=0.1))
+
+
+@pytest.mark.parametrize("width", [50, 80, 120, None])
+def test_watch_shows_counts_cost_and_rate_at_every_width(width: int | None) -> None:
+    def result(number: int, status: Any) -> JobResult:
+        used: dict[str, Any] = {"attempts": 1, "cost": 0.01, "turns": 1, "tokens": 1, "seconds": 1.0, "labels": {}}
+        return JobResult(id=f"j{number}", status=status, session="s", answer=None, error=None, snapshot=None, **used)
+
+    states = ["queued"] * 1000 + ["running"] * 3 + ["done"] * 900 + ["failed"] * 20
+    lines = summary_lines([result(number, status) for number, status in enumerate(states)], 120.0, width)
+    shown = " ".join(lines if width is not None else lines[:1])
+    for part in ("] 920/1923", "3 running, 1000 queued, 900 done, 20 failed", "cost $19.23", "120.0 jobs/min"):
+        assert part in shown
+    assert width is None or all(len(line) < width for line in lines)
 
 
 def test_watch_shows_progress_until_all_jobs_have_ended(fleet: Fleet) -> None:

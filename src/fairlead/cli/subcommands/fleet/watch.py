@@ -54,7 +54,7 @@ class WatchView:
         self._ends = [*(each for each in self._ends if now - each[0] < _RATE_SECONDS), (now, ended)]
         began, before = self._ends[0]
         rate = (ended - before) / (now - began) * 60 if now > began else 0.0
-        lines = summary_lines(results, rate, terminal_width() if self._is_terminal else 100)
+        lines = summary_lines(results, rate, terminal_width() if self._is_terminal else None)
         if not self._is_terminal:
             if lines[0] != self._last:
                 say(lines[0])
@@ -68,19 +68,25 @@ class WatchView:
         self._drawn = len(lines)
 
 
-def summary_lines(results: Sequence[JobResult], rate: float, width: int) -> list[str]:
-    """Return the view as lines: a bar with counts, cost and rate, then the jobs that run."""
+def summary_lines(results: Sequence[JobResult], rate: float, width: int | None) -> list[str]:
+    """Return the view as lines: a bar with counts, cost and rate, then the jobs that run.
+
+    On a terminal that is too narrow for the first line, it becomes two or three. `width` is None in a file.
+    """
     counts = Counter(result.status for result in results)
     ended = sum(result.has_ended for result in results)
-    cells = min(30, max(10, width - 90))
+    cells = 10 if width is None else min(30, max(10, width - 90))
     full = round(cells * ended / len(results)) if results else cells
     bar = f"[{'#' * full}{'.' * (cells - full)}] {ended}/{len(results)}"
     parts = [f"{counts[status]} {status}" for status in ("running", "queued", "done", "failed", "cancelled", "parked")]
     kept = [part for part in parts if not part.startswith("0 ") or part.endswith((" running", " done", " failed"))]
-    cost = dollars(sum(result.cost for result in results))
-    head = f"{bar}  {', '.join(kept)}  cost {cost}  {rate:.1f} jobs/min"
+    counted, used = ", ".join(kept), f"cost {dollars(sum(result.cost for result in results))}  {rate:.1f} jobs/min"
+    head = [f"{bar}  {counted}  {used}"]
+    if width is not None and len(head[0]) >= width:
+        both = f"{bar}  {used}"
+        head = [both, f"  {counted}"] if len(both) < width else [bar, f"  {counted}", f"  {used}"]
     running = [result for result in results if result.status == "running"]
-    lines = [head, *(_running_line(result) for result in running[:_SHOWN])]
+    lines = [*head, *(_running_line(result) for result in running[:_SHOWN])]
     if len(running) > _SHOWN:
         lines.append(f"  and {len(running) - _SHOWN} more")
     return lines
