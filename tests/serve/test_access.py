@@ -389,10 +389,14 @@ async def test_the_root_bounds_every_door(tmp_path: Path) -> None:
         async with at.socket("/acp") as socket:
             await socket.send('{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}')
             await asyncio.wait_for(socket.recv(), 10)
-            await socket.send(
-                f'{{"jsonrpc":"2.0","id":1,"method":"session/new","params":{{"cwd":"{tmp_path}","mcpServers":[]}}}}'
-            )
-            assert "outside" in str(await asyncio.wait_for(socket.recv(), 10))
+            for folder in (tmp_path, tmp_path / "missing"):
+                await socket.send(
+                    f'{{"jsonrpc":"2.0","id":1,"method":"session/new","params":{{"cwd":"{folder}","mcpServers":[]}}}}'
+                )
+                answer = str(await asyncio.wait_for(socket.recv(), 10))
+                assert "is outside the directories that sessions may work in" in answer and str(root) not in answer
         async with at.socket("/ws?dialect=opal") as socket:
-            await socket.send(f'{{"jsonrpc":"2.0","id":1,"method":"session/start","params":{{"working_dir":"{tmp_path}"}}}}')
-            assert "outside" in str(await asyncio.wait_for(socket.recv(), 10))
+            for folder in (tmp_path, tmp_path / "missing"):
+                await socket.send(f'{{"jsonrpc":"2.0","id":1,"method":"session/start","params":{{"working_dir":"{folder}"}}}}')
+                answer = str(await asyncio.wait_for(socket.recv(), 10))
+                assert "is outside the directories that sessions may work in" in answer and str(root) not in answer

@@ -1,6 +1,7 @@
 """The options of an agent."""
 
 # Annotations are evaluated here, not kept as strings: `check` reads them at every start and must cost almost nothing.
+import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import NoneType, UnionType
@@ -94,6 +95,10 @@ class Confinement(Struct, frozen=True, kw_only=True):
     root: Path | None = None
     #: The directory that holds every session file; None: they may be anywhere.
     sessions: Path | None = None
+
+    def allows(self, folder: str | Path) -> bool:
+        """Whether a session may work in a directory, which need not exist. Raises ValueError if no path can be so."""
+        return self.root is None or Path(os.path.realpath(folder)).is_relative_to(os.path.realpath(self.root))
 
 
 class AgentOptions(Struct, kw_only=True):

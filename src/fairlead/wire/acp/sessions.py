@@ -73,7 +73,7 @@ class AcpSessions(ManySessions[AcpSession]):
 
     async def new(self, params: acp.NewSessionRequest) -> AcpSession:
         """Begin a session. Raises RpcError."""
-        cwd = _folder("cwd", params.cwd)
+        cwd = self._folder("cwd", params.cwd)
         return await self._open(cwd, params.additional_directories, params.mcp_servers, ConversationStore.new)
 
     async def load(self, params: acp.LoadSessionRequest | acp.ResumeSessionRequest) -> AcpSession:
@@ -81,7 +81,7 @@ class AcpSessions(ManySessions[AcpSession]):
 
         Raises RpcError. If there is no such session, no new one begins.
         """
-        cwd = _folder("cwd", params.cwd)
+        cwd = self._folder("cwd", params.cwd)
         await self._closed(params.session_id)
         is_open = self.find(params.session_id)
         opener = await self.saved.find(params.session_id, cwd)
@@ -92,6 +92,20 @@ class AcpSessions(ManySessions[AcpSession]):
         if is_open is not None:
             await self.close_one(is_open)
         return await self._open(cwd, params.additional_directories, params.mcp_servers, opener)
+
+    def _folder(self, name: str, path: str) -> Path:
+        """Return a directory that a client names. Raises BadParams if it is not an absolute path of one that is allowed."""
+        confinement = self.common.base.confinement
+        try:
+            if os.path.isabs(path):  # noqa: PTH117
+                # Asked first: otherwise, a client could find out what exists elsewhere.
+                if confinement is not None and not confinement.allows(path):
+                    raise BadParams(f"{name}: {path!r} is outside the directories that sessions may work in")
+                if os.path.isdir(path):
+                    return Path(path)
+        except ValueError:  # a null byte
+            pass
+        raise BadParams(f"{name}: expected the absolute path of a directory, found {path!r}")
 
     async def close_one(self, session: AcpSession) -> None:
         """Cancel the work of a session, and close it. It is closed even if the client cancels the request for that."""
@@ -144,7 +158,7 @@ class AcpSessions(ManySessions[AcpSession]):
         options = replace(
             base,
             cwd=cwd,
-            add_dirs=[*base.add_dirs, *(_folder("additionalDirectories", each) for each in directories or ())],
+            add_dirs=[*base.add_dirs, *(self._folder("additionalDirectories", each) for each in directories or ())],
             mcp_servers={**base.mcp_servers, **_servers(servers or ())},
             default_tools=[*dict.fromkeys([*base.default_tools, *MORE_TOOLS])],
             conversation=conversation,
@@ -176,16 +190,6 @@ class AcpSessions(ManySessions[AcpSession]):
         made = AcpSession(session_id, agent, updates, narrator, gate=self._output)
         agent.session.host.make_ui = lambda: AcpUi(session_id, self._requests, self._client, narrator, lambda: made.questions)
         return made
-
-
-def _folder(name: str, path: str) -> Path:
-    """Return a directory that a client names. Raises BadParams if it is not an absolute path of one."""
-    try:
-        if os.path.isabs(path) and os.path.isdir(path):  # noqa: PTH117
-            return Path(path)
-    except ValueError:  # a null byte
-        pass
-    raise BadParams(f"{name}: expected the absolute path of a directory, found {path!r}")
 
 
 def _servers(values: Sequence[Any]) -> dict[str, McpServer]:

@@ -214,6 +214,9 @@ def _folder(base: AgentOptions, working_dir: str | None) -> Path:
         return Path(base.cwd)
     folder = Path(base.cwd, os.path.expanduser(working_dir))  # noqa: PTH111  # Path.expanduser raises for unknown users
     try:
+        # Asked first: otherwise, a client could find out what exists elsewhere.
+        if base.confinement is not None and not base.confinement.allows(folder):
+            raise BadParams(f"working_dir: {working_dir!r} is outside the directories that sessions may work in")
         is_folder = os.path.isdir(folder)
     except (OSError, ValueError):
         is_folder = False
