@@ -1,7 +1,6 @@
 """The codec of the pi family: decodes lines from the host, and encodes the answers."""
 
 import asyncio
-from base64 import b64decode
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -10,7 +9,6 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from fairlead.core import lenient
-from fairlead.core.images import image_type
 from fairlead.core.messages import ImageContent
 from fairlead.errors import BadCommand, BusyError, FairleadError
 from fairlead.protocol.pi import frames
@@ -214,11 +212,15 @@ def check_image(image: ImageContent, place: str) -> None:
 
     A provider would refuse the conversation because of such an image, now and with every later prompt.
     """
+    from fairlead.core.images import image_type
+
     image.mime_type = image_type(_from_base64(image.data, f"{place}.data")) or image.mime_type
     image.data = "".join(image.data.split())
 
 
 def _from_base64(text: str, field: str) -> bytes:
+    from base64 import b64decode
+
     try:
         content = b64decode("".join(text.split()), validate=True)
     except ValueError:
