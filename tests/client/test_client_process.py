@@ -212,6 +212,23 @@ async def test_an_agent_that_dies_again_and_again_is_given_up(tmp_path: Path) ->
                 await asyncio.wait_for(client.get_state(), PATIENCE)
 
 
+async def test_an_agent_that_stops_reading_before_it_dies_is_restarted(tmp_path: Path) -> None:
+    code = """
+incoming = commands()
+answer(next(incoming))  # with which the client learns its session
+last = next(incoming)
+os.close(0)
+answer(last)
+time.sleep(0.3)  # meanwhile the client finds the pipe broken
+os._exit(7)
+"""
+    async with Client.start(program(tmp_path, code), restart=True) as client:
+        await asyncio.wait_for(client.get_state(), PATIENCE)
+        with pytest.raises(AgentGone, match="exit code 7") as caught:
+            await asyncio.wait_for(client.get_state(), PATIENCE)
+        assert caught.value.restarted
+
+
 async def test_a_thousand_prompts_leave_nothing_behind(tmp_path: Path) -> None:
     code = """
 message = {"role": "assistant", "content": [{"type": "text", "text": "ok"}], "api": "", "provider": "", "model": "",

@@ -265,6 +265,9 @@ class AgentConnection(Connection[str], Caller):
                 await self._process.release()
             self._end(error)
 
+    def _will_restart(self) -> bool:
+        return self._restart and self._gone is None and self._reading is not None and self._reading.done()
+
     def _may_restart(self) -> bool:
         now = time.monotonic()
         self._restarts = [then for then in self._restarts if now - then < RESTART_WINDOW]

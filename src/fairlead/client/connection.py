@@ -173,14 +173,22 @@ class Connection(ABC, Generic[K]):
         limit = asyncio.timeout(seconds)
         try:
             async with limit:
-                await self._write(line)
-                return await request.answer
+                try:
+                    await self._write(line)
+                except AgentGone:
+                    if not self._will_restart():
+                        raise
+                return await request.answer  # which raises once the agent was restarted
         except TimeoutError:
             if limit.expired():
                 raise NoAnswer(f"The agent did not answer {name} within {seconds:g} seconds.") from None
             raise
         finally:
             self._requests.pop(id, None)
+
+    def _will_restart(self) -> bool:
+        """Whether the agent that has just died is started again. Requests that waited for it are settled after that."""
+        return False
 
     async def _write(self, line: bytes) -> None:
         """Send a line. Raises AgentGone if the agent no longer reads."""
