@@ -1,0 +1,57 @@
+"""Finds the programs that fairlead starts for itself.
+
+A repository, or a command in the sandbox, can put a program called `git` into a folder that is on PATH. So a program counts only
+if neither its folder nor anything that its links lead through is in the working directory.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+#: The maximum number of links to follow from a name on PATH to the program.
+_MOST_LINKS = 40
+
+
+def find_program(name: str, path: str | None, *, outside: Iterable[Path]) -> str | None:
+    """Return the first executable called `name` on a search path that lies outside the given directories.
+
+    Args:
+        name: the name of the program, without a folder.
+        path: the value of PATH; None: that of this process. Folders that are not absolute are skipped.
+        outside: the directories whose programs do not count, such as the working directory.
+
+    Returns:
+        The absolute path of the program; None if there is none.
+    """
+    if not name or os.sep in name:
+        return None
+    refused = [os.path.realpath(folder) for folder in outside]
+    search = os.environ.get("PATH", os.defpath) if path is None else path
+    for folder in search.split(os.pathsep):
+        candidate = os.path.join(folder, name)  # noqa: PTH118
+        is_program = os.access(candidate, os.X_OK) and os.path.isfile(candidate)
+        if folder.startswith(os.sep) and is_program and _is_outside(candidate, refused):
+            return candidate
+    return None
+
+
+def _is_outside(program: str, refused: list[str]) -> bool:
+    """Return whether each step from a path to the file that it means is outside the refused directories."""
+    for _ in range(_MOST_LINKS):
+        folder, name = os.path.split(program)
+        program = os.path.join(os.path.realpath(folder), name)  # noqa: PTH118
+        # A folder on PATH may itself be a link that stands in a refused directory.
+        if any(_is_below(os.path.abspath(folder), each) or _is_below(program, each) for each in refused):  # noqa: PTH100
+            return False
+        try:
+            target = os.readlink(program)  # noqa: PTH115
+        except OSError:
+            return True  # the file itself
+        program = os.path.join(os.path.dirname(program), target)  # noqa: PTH118, PTH120
+    return False
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
