@@ -59,6 +59,8 @@ def root_directory() -> bytes:
     output = BytesIO()
     with tarfile.open(fileobj=output, mode="w") as archive:
         archive.add(busybox, "bin/busybox")
+        for library in libraries(busybox):
+            archive.add(os.path.realpath(library), library)
         for name in ("sh", "sleep", "echo", "ls", "pwd", "true", "touch", "cat"):
             link = tarfile.TarInfo(f"bin/{name}")
             link.type, link.linkname = tarfile.SYMTYPE, "busybox"
@@ -66,6 +68,12 @@ def root_directory() -> bytes:
         marker = tarfile.TarInfo("in-container")
         archive.addfile(marker)
     return output.getvalue()
+
+
+def libraries(program: str) -> list[str]:
+    """The libraries that a program loads, and what loads them; none if it is static, as that of busybox-static is."""
+    listed = subprocess.run(["ldd", program], capture_output=True, text=True, check=False, timeout=30).stdout
+    return [word for word in listed.split() if word.startswith("/")]
 
 
 @pytest.fixture

@@ -52,14 +52,17 @@ class Inside:
 
 
 def _place() -> Path:
-    """Where folders can be made that a sandbox shows as they are: it has /tmp and the like to itself."""
+    """Where folders can be made that a sandbox shows as they are, and that other users can reach: it has /tmp to itself."""
     checkout = Path(__file__).resolve().parents[2]
     for place in (checkout / ".cache", Path.home() / ".cache", Path("/srv"), Path("/opt")):
         hidden = any(place.is_relative_to(each) for each in ("/tmp", "/var/tmp", "/run", "/var/run"))
-        if not hidden and os.access(place if place.exists() else place.parent, os.W_OK):
+        is_open = all(each.stat().st_mode & 1 for each in place.parents)
+        if not hidden and is_open and os.access(place if place.exists() else place.parent, os.W_OK):
             place.mkdir(exist_ok=True)
             return place
-    pytest.fail("These tests need a folder that can be written to and is not below /tmp, /var/tmp or /run.")
+    pytest.fail(
+        "These tests need a folder that can be written to, that others can reach, and that is not below /tmp, /var/tmp or /run."
+    )
 
 
 @contextmanager
