@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from fairlead.chat.input.completion import FileIndex, Wanted, mention, ranked, wanted
+from fairlead.tools.workspace import Workspace
 
 
 @pytest.mark.parametrize(
@@ -45,44 +45,48 @@ def a_project(folder: Path) -> Path:
     return folder
 
 
-def test_files_that_git_ignores_are_left_out(tmp_path: Path) -> None:
+def index_of(folder: Path) -> FileIndex:
+    return FileIndex(Workspace(folder, {}, lambda: folder, lambda _: None))
+
+
+def test_ignored_files_are_left_out_of_a_repository(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", a_project(tmp_path)], check=True)
-    index = FileIndex(tmp_path, shutil.which)
+    (tmp_path / ".git/info/exclude").write_text("notes*\n")
+    (tmp_path / "src/.gitignore").write_text("*.log\n!kept.log\n/deep/**/gone\n")
+    for name in ("src/a.log", "src/kept.log", "src/deep/x/y/gone", "src/gone", "node_modules/lib/index.js"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    index = index_of(tmp_path)
     assert index.search("app") == ["src/app.py"]
-    assert index.search("out.o") == []
+    assert index.search("out.o") == index.search("notes") == index.search("index.js") == []
+    assert index.search("log") == ["src/kept.log"] and index.search("gone") == ["src/gone"]
+    assert index.search("hidden") == [".hidden/", ".hidden/x"]
     assert "src/" in index.search("src") and "src/deep/" in index.search("deep")
 
 
-def test_outside_a_repository_gitignore_counts_too(tmp_path: Path) -> None:
-    rg = shutil.which("rg", path=f"{Path(__file__).parents[2] / '.venv/bin'}")
-    if rg is None:
-        pytest.fail("ripgrep is missing: `python3 scripts/setup.py .venv dev,rg` installs it")
-    index = FileIndex(a_project(tmp_path), lambda name: rg if name == "rg" else None)
-    assert index.search("app") == ["src/app.py"]
-    assert index.search("out.o") == []
-
-
-def test_without_any_program_files_are_found_by_walking(tmp_path: Path) -> None:
-    index = FileIndex(a_project(tmp_path), lambda name: None)
+def test_outside_a_repository_gitignore_counts_too_and_hidden_files_do_not(tmp_path: Path) -> None:
+    index = index_of(a_project(tmp_path))
     assert index.search("er.py") == ["src/deep/er.py"]
-    assert index.search("hidden") == []
+    assert index.search("out.o") == index.search("hidden") == []
 
 
 def test_other_folders_are_listed_as_they_are_typed(tmp_path: Path) -> None:
-    index = FileIndex(a_project(tmp_path) / "src", lambda name: None)
+    index = index_of(a_project(tmp_path) / "src")
     assert index.search("../no") == ["../notes with space.md"]
     assert index.search("./") == ["./app.py", "./deep/"]
     assert index.search(f"{tmp_path}/src/a") == [f"{tmp_path}/src/app.py"]
 
 
-def test_a_repository_cannot_run_a_program_while_files_are_listed(tmp_path: Path) -> None:
-    subprocess.run(["git", "init", "-q", tmp_path], check=True)
-    trap = tmp_path / "trap.sh"
-    trap.write_text(f"#!/bin/sh\ntouch {tmp_path}/sprung\n")
-    trap.chmod(0o755)
-    subprocess.run(["git", "-C", tmp_path, "config", "core.fsmonitor", str(trap)], check=True)
-    assert FileIndex(tmp_path, shutil.which).search("trap") == ["trap.sh"]
-    assert not (tmp_path / "sprung").exists()
+def test_files_of_another_working_directory_are_listed_at_once(tmp_path: Path) -> None:
+    workspace = Workspace(a_project(tmp_path), {}, lambda: tmp_path, lambda _: None)
+    index = FileIndex(workspace)
+    assert index.search("app") == ["src/app.py"]
+    workspace.cwd = tmp_path / "src"
+    assert index.search("app") == ["app.py"]
+
+
+def test_a_name_that_repeats_what_is_typed_takes_no_longer() -> None:
+    assert ranked("a" * 40 + "b", ["a" * 4000]) == []
 
 
 def test_a_name_with_spaces_is_quoted() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -90,7 +89,7 @@ class Chat:
         self.status = Status(agent, options.env, terminal.set_title)
         #: A remark that stands in place of the footer for a while.
         self._hint = ""
-        self._keys = EditorKeys(self, FileIndex(self.session.host.workspace.cwd, self._program))
+        self._keys = EditorKeys(self, FileIndex(self.session.host.workspace))
         self._keyboard = keyboard = Keyboard(terminal.input, self.editor, self._keys, typed)
         self.commands = Commands(self)
         self.sender = Sender(self)
@@ -394,9 +393,3 @@ class Chat:
         finally:
             self.terminal.enter()
             self._drawing.resume()
-
-    def _program(self, name: str) -> str | None:
-        from shutil import which
-
-        beside = os.path.join(os.path.dirname(sys.executable), name)  # noqa: PTH118, PTH120
-        return which(name, path=self.options.env.get("PATH")) or (beside if os.access(beside, os.X_OK) else None)

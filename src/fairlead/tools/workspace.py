@@ -10,6 +10,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from fairlead.config.files import Check, opened_path
+from fairlead.config.programs import find_program
 from fairlead.core.tool import ApprovedFile
 from fairlead.errors import ConfigError, ToolError
 from fairlead.tools.files.targets import Target, Uris, scheme_of
@@ -165,12 +166,18 @@ class Workspace(Struct):
         return Target(named, Path(os.path.realpath(named) if approved is None else approved.path), approved)
 
     def which(self, name: str) -> str | None:
-        """Return the first executable called `name` on the workspace's PATH."""
-        for folder in self.env.get("PATH", os.defpath).split(os.pathsep):
-            candidate = os.path.join(folder or ".", name)  # noqa: PTH118
-            if os.path.isfile(candidate) and os.access(candidate, os.X_OK):
-                return candidate
-        return None
+        """Return the first executable called `name` on the workspace's PATH that is outside of its directories."""
+        return find_program(name, self.env.get("PATH", os.defpath), outside=[self.cwd, *self.more])
+
+    def list_files(self, most: int, seconds: float) -> list[str]:
+        """Return the files in the working directory that are not ignored, relative to it: for the user to choose from.
+
+        There are at most `most`, found in about that time. Outside a repository, hidden files are left out. No program is
+        started, and only files with rules are opened. This takes time, so call it off the event loop.
+        """
+        from fairlead.tools.search.listing import list_files
+
+        return list_files(self.cwd, most, seconds)
 
     def confined(self, command: Sequence[str], cwd: Path | None = None) -> list[str]:
         """Return the command that runs `command` in the sandbox, where it can only read; without a sandbox, `command` itself.
@@ -184,7 +191,10 @@ class Workspace(Struct):
         if self.shell is not None:
             shell = self.shell if os.sep in self.shell else self.which(self.shell)
             if shell is None or not os.access(shell, os.X_OK):
-                raise ToolError(f"The shell {self.shell} does not exist or is not executable. Correct shellPath in the settings.")
+                outside = "" if os.sep in self.shell else " outside the working directory"
+                raise ToolError(
+                    f"The shell {self.shell} does not exist{outside} or is not executable. Correct shellPath in the settings."
+                )
             return shell
         shell = self.which("bash") or "/bin/sh"
         if not os.access(shell, os.X_OK):

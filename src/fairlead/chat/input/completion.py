@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from time import monotonic
+from typing import Protocol
 
-#: How many files are listed, how long that may take, and how old a list may be, in seconds.
+#: How many files are listed, how long that may take, and how old a list may be, in seconds. A list that took long may be older.
 _MOST_FILES = 200_000
-_LONGEST_LISTING = 10.0
+_LONGEST_LISTING = 5.0
 _FRESH = 5.0
+_REST = 10
 #: How many suggestions are offered.
 MOST_ITEMS = 50
 _MENTION = re.compile(r"(?:^|(?<=\s))@(\"[^\"\n]*|[^\s\"]*)$")
 _COMMAND = re.compile(r"/([^\s/]*)$")
 _ARGUMENT = re.compile(r"/(\S+)[ ]([^\n]*)$")
-_SKIPPED = {"node_modules", "__pycache__", ".git", ".venv", ".hg", ".svn"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +90,13 @@ def ranked(typed: str, texts: Iterable[str], limit: int = MOST_ITEMS) -> list[st
     if not typed:
         return [text for text, _ in zip(texts, range(limit), strict=False)]
     lower = typed.lower()
-    pattern = re.compile(".*?".join(map(re.escape, lower)), re.DOTALL)
-    scored = sorted((_score(lower, text), text) for text in texts if pattern.search(text.lower()))
+    scored = sorted((_score(lower, text), text) for text in texts if _has_in_order(text.lower(), lower))
     return [text for _, text in scored[:limit]]
+
+
+def _has_in_order(text: str, characters: str) -> bool:
+    rest = iter(text)
+    return all(character in rest for character in characters)
 
 
 def _score(lower: str, text: str) -> tuple[int, int]:
@@ -107,85 +112,52 @@ def _score(lower: str, text: str) -> tuple[int, int]:
     return (3 if lower in whole else 4), len(text)
 
 
+class FileLister(Protocol):
+    """Lists the files of a directory that are not ignored: a workspace does. It starts no program."""
+
+    @property
+    def cwd(self) -> Path: ...
+
+    def list_files(self, most: int, seconds: float) -> list[str]: ...
+
+
 @dataclass(slots=True)
 class FileIndex:
-    """The files of a directory that `@` offers. The methods may block: call them on a thread.
+    """The files of the working directory that `@` offers. The methods may block: call them on a thread."""
 
-    In a git repository, ignored files are left out. Elsewhere, ripgrep leaves out what `.gitignore` names, if it is installed.
-    """
-
-    folder: Path
-    find_program: Callable[[str], str | None]
+    workspace: FileLister
     _paths: list[str] = field(default_factory=list[str])
-    _read_at: float = -1e9
+    _folder: Path | None = None
+    #: When the list is read again.
+    _stale_at: float = 0.0
 
     def search(self, typed: str) -> list[str]:
         """Return the files and directories that match what the user typed, relative to the folder where possible."""
         if typed.startswith(("/", "~", "../", "./")):
             return self._beside(typed)
-        if monotonic() - self._read_at > _FRESH:
-            files = self._listed()
-            folders = {parent for file in files for parent in _parents(file)}
-            self._paths = sorted(folders, key=lambda path: (path.count("/"), path)) + sorted(files)
-            self._read_at = monotonic()
+        if monotonic() >= self._stale_at or self._folder != self.workspace.cwd:
+            self._read()
         return ranked(typed, self._paths)
+
+    def _read(self) -> None:
+        began, self._folder = monotonic(), self.workspace.cwd
+        files = self.workspace.list_files(_MOST_FILES, _LONGEST_LISTING)
+        folders = {parent for file in files for parent in _parents(file)}
+        self._paths = sorted(folders, key=lambda path: (path.count("/"), path)) + sorted(files)
+        now = monotonic()
+        self._stale_at = now + max(_FRESH, _REST * (now - began))
 
     def _beside(self, typed: str) -> list[str]:
         """Return the entries of the directory that the typed path is in."""
         lead, _, start = typed.rpartition("/")
         place = Path(os.path.expanduser(f"{lead}/"))  # noqa: PTH111  # Path.expanduser raises for unknown users
         found: list[str] = []
-        with suppress(OSError), os.scandir(self.folder / place) as entries:
-            for entry in entries:
-                if entry.name.startswith(".") and not start.startswith("."):
+        with suppress(OSError, ValueError), os.scandir(self.workspace.cwd / place) as entries:
+            for entry in islice(entries, _MOST_FILES):
+                if (entry.name.startswith(".") and not start.startswith(".")) or not entry.name.isprintable():
                     continue
                 found.append(f"{lead}/{entry.name}{'/' if entry.is_dir() else ''}")
         return ranked(typed, sorted(found)) if start else sorted(found)[:MOST_ITEMS]
-
-    def _listed(self) -> list[str]:
-        git, rg = self.find_program("git"), self.find_program("rg")
-        if git is not None:
-            # A repository must not run a program of its own here.
-            command = [git, "-c", "core.fsmonitor=false", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-            listed = self._output([*command, "--deduplicate"])
-            if listed is not None:
-                return listed
-        if rg is not None:
-            listed = self._output([rg, "--files", "--null", "--no-messages", "--no-config", "--no-require-git"])
-            if listed is not None:
-                return listed
-        return list(_walked(self.folder))
-
-    def _output(self, command: Sequence[str]) -> list[str] | None:
-        try:
-            done = subprocess.run(
-                command,
-                cwd=self.folder,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                timeout=_LONGEST_LISTING,
-                check=False,
-            )
-        except (OSError, subprocess.SubprocessError):
-            return None
-        if done.returncode not in (0, 1) or (done.returncode == 1 and not done.stdout):
-            return None
-        names = done.stdout.decode("utf-8", "replace").split("\0")
-        return [name for name in names[:_MOST_FILES] if name and name.isprintable()]
-
-
-def _walked(folder: Path) -> Iterator[str]:
-    """The files below a folder, without hidden ones, until there are too many or it takes too long."""
-    end, count = monotonic() + _LONGEST_LISTING / 5, 0
-    for place, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _SKIPPED)
-        for name in files:
-            if not name.startswith(".") and name.isprintable():
-                yield os.path.relpath(Path(place, name), folder)
-                count += 1
-        if count > _MOST_FILES or monotonic() > end:
-            return
 
 
 def _parents(file: str) -> Iterator[str]:

@@ -87,7 +87,6 @@ class EditorKeys:
         return [by_name[name] for name in (*starting, *others)]
 
     async def _find_files(self, before: str, asked: Wanted) -> None:
-        self._files.folder = self._chat.session.host.workspace.cwd
         found = await asyncio.to_thread(self._files.search, asked.typed)
         if self._looked_up == before:  # otherwise the user has typed on
             self._offer(asked, [Item(path) for path in found])

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from fairlead.config.open_files import LIST, opened_folder
@@ -14,12 +18,52 @@ from fairlead.errors import ToolError
 from fairlead.tools.background import Stop, in_thread
 from fairlead.tools.files.targets import became_link, failure, found_at
 from fairlead.tools.search.globs import Glob
-from fairlead.tools.search.walk import walk
+from fairlead.tools.search.walk import Entry, is_in_repository, walk
 from fairlead.tools.truncate import MAX_BYTES, format_size, head
 from fairlead.tools.workspace import Workspace
 
 _MOST_FOUND = 1000
 _MOST_LISTED = 500
+#: Folders that users look into by name, if at all.
+_SKIPPED = frozenset(("node_modules", "__pycache__", ".venv", ".hg", ".svn"))
+
+
+def list_files(folder: Path, most: int, seconds: float) -> list[str]:
+    """Return the files below a folder that `Workspace.list_files` describes."""
+    root = Path(os.path.realpath(folder))
+    shows_hidden = is_in_repository(root)
+    stop = _Deadline(seconds)
+
+    def enters(entry: Entry) -> bool:
+        name = entry.parts[-1]
+        return name not in _SKIPPED and (shows_hidden or not name.startswith("."))
+
+    def files() -> Iterator[str]:
+        for entry in walk(root, root, stop, enters=enters):
+            is_hidden = entry.parts[-1].startswith(".")
+            if not entry.is_folder and (shows_hidden or not is_hidden) and (name := "/".join(entry.parts)).isprintable():
+                yield name
+
+    found: list[str] = []
+    with suppress(ToolError):  # it ran out of time
+        for name in islice(files(), most):
+            found.append(name)  # what was found before the end counts
+    return found
+
+
+class _Deadline(Stop):
+    """Stops work after some seconds."""
+
+    __slots__ = ("_end",)
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self._end = monotonic() + seconds
+
+    def check(self) -> None:
+        if monotonic() > self._end:
+            self.ask()
+        super().check()
 
 
 async def run_find(workspace: Workspace, arguments: dict[str, Any], context: ToolContext) -> ToolResult:

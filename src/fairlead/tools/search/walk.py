@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -19,8 +19,13 @@ from fairlead.tools.search.globs import NameMatcher, PathGlob, name_matcher
 
 _log = logging.getLogger("fairlead.tools")
 
-#: Bytes of a .gitignore that are read. Those that people write are far shorter.
+#: Bytes of a .gitignore that are read, its rules that count, and those of all that apply in one folder. Those that people write
+#: are far shorter, and each name is compared with each rule.
 _LONGEST = 1024 * 1024
+_MOST_RULES = 10_000
+_MOST_RULES_AT_ONCE = 30_000
+#: The rules of a repository that are not in its tree. They yield to those of its .gitignore.
+_EXCLUDE = ("info", "exclude")
 #: Patterns that ripgrep reads as we do. Braces are escaped for it; brackets may hold only plain characters.
 _SAME_IN_RIPGREP = re.compile(r"(?:[^\\\[\]\s]|[ \t]|\\[^\r\n]|\[[!^]?[\w.-]+\])+")
 _BRACES = re.compile(r"(\\.)|([{}])")
@@ -60,8 +65,12 @@ class IgnoreFile:
     """One .gitignore. The last rule that matches decides."""
 
     def __init__(self, text: str) -> None:
-        rules = [rule for line in text.splitlines() if (rule := _parse(line)) is not None]
-        self._rules = rules[::-1]
+        # The last rules count most, so those at the front are left out if there are too many.
+        lines = reversed([line for line in text.splitlines() if line and not line.startswith("#")])
+        self._rules = [rule for line in islice(lines, _MOST_RULES) if (rule := _parse(line)) is not None]
+
+    def __len__(self) -> int:
+        return len(self._rules)
 
     def __bool__(self) -> bool:
         return bool(self._rules)
@@ -98,6 +107,8 @@ class IgnoreRules:
     """The .gitignore files that apply in a folder, innermost first, each with the way from its folder to this one."""
 
     files: tuple[tuple[IgnoreFile, tuple[str, ...]], ...] = ()
+    #: Whether a repository in the tree counts as a plain folder, so that the rules from outside apply in it too.
+    is_one_repository: bool = False
 
     def ignores(self, name: str, is_folder: bool) -> bool:
         for file, way in self.files:
@@ -108,9 +119,12 @@ class IgnoreRules:
 
     def inside(self, name: str, folder: Path, names: Sequence[str]) -> IgnoreRules:
         """The rules inside `folder`, called `name`, which holds `names`. Outer rules do not apply in a nested repository."""
-        outer = () if ".git" in names and _is_repository(folder) else tuple((file, (*way, name)) for file, way in self.files)
-        own = _load(folder) if ".gitignore" in names else None
-        return IgnoreRules(((own, ()), *outer) if own else outer)
+        is_root = ".git" in names and not self.is_one_repository and _is_repository(folder)
+        outer = () if is_root else tuple((file, (*way, name)) for file, way in self.files)
+        own = _load(folder, is_root=is_root) if is_root or ".gitignore" in names else None
+        if not own or sum(len(file) for file, _ in outer) + len(own) > _MOST_RULES_AT_ONCE:
+            return IgnoreRules(outer, self.is_one_repository)
+        return IgnoreRules(((own, ()), *outer), self.is_one_repository)
 
 
 class TreeRules:
@@ -179,7 +193,7 @@ def rules_above(folder: Path, stop: Path) -> IgnoreRules:
         end = above.index(stop)
     files: list[tuple[IgnoreFile, tuple[str, ...]]] = []
     for parent in above[: end + 1]:
-        file = _load(parent)
+        file = _load(parent, is_root=_is_repository(parent))
         if file:
             # The way leads to the folder above `folder`; `inside` adds the last step.
             files.append((file, folder.parent.relative_to(parent).parts))
@@ -223,22 +237,35 @@ def marks_below(
     return marked
 
 
+def is_in_repository(folder: Path) -> bool:
+    """Whether a folder belongs to a git repository."""
+    return any(_is_repository(each) for each in (folder, *folder.parents))
+
+
 def _is_repository(folder: Path) -> bool:
     """Whether a folder is the root of a git repository. An empty `.git` means nothing to git: a sandbox keeps one in position."""
     git = folder / ".git"
     return os.path.isfile(git) or os.path.exists(git / "HEAD")
 
 
-def _load(folder: Path) -> IgnoreFile | None:
-    """Return the rules of a folder. A .gitignore that is not a regular file has none."""
-    path = folder / ".gitignore"
+def _load(folder: Path, *, is_root: bool) -> IgnoreFile | None:
+    """Return the rules of a folder. `is_root`: a repository has its root there, which may have further rules."""
+    texts = [_read(folder / ".git", *_EXCLUDE)] if is_root else []
+    return IgnoreFile("\n".join([*texts, _read(folder, ".gitignore")]))
+
+
+def _read(folder: Path, *names: str) -> str:
+    """Return the text of a file with rules. Nothing but a regular file has any, and no link is followed, as in git."""
+    path = folder.joinpath(*names)
     try:
-        with os.fdopen(open_regular(Target(path, Path(os.path.realpath(path))), None), "rb") as file:
-            return IgnoreFile(file.read(_LONGEST).decode("utf-8", "replace"))
+        with os.fdopen(open_regular(Target(path, path), None), "rb") as file:
+            text = file.read(_LONGEST)
+        # A line that was cut off would be another rule.
+        return (text if len(text) < _LONGEST else text[: text.rfind(b"\n") + 1]).decode("utf-8", "replace")
     except (ToolError, OSError) as error:
         if os.path.lexists(path):
             _log.debug("%s is not read (%s)", path, type(error).__name__)
-        return None
+        return ""
 
 
 def _parse(line: str) -> _Rule | None:
@@ -283,14 +310,32 @@ class Entry:
     is_file: bool
 
 
-def walk(root: Path, cwd: Path, stop: Stop, *, respect_ignored: bool = True) -> Iterator[Entry]:
+def walk(
+    root: Path,
+    cwd: Path,
+    stop: Stop,
+    *,
+    respect_ignored: bool = True,
+    above: IgnoreRules | None = None,
+    enters: Callable[[Entry], bool] = lambda _: True,
+) -> Iterator[Entry]:
     """Everything below the real path `root`, a folder before what is in it, names in order.
 
     Hidden files are included; `.git` is not, nor are /proc, /sys and /dev when `root` is `/`. Links are reported but not
     followed, not even those that take the position of a folder during the walk. Folders that cannot be read count as empty. What
     .gitignore names is left out, unless `respect_ignored` is false.
+
+    Args:
+        root: The folder.
+        cwd: The working directory. Outside repositories, the rules of the folders below it count, and its own.
+        stop: Asked before each entry.
+        respect_ignored: Whether ignored files are left out.
+        above: The rules above the root; None: those of `rules_above`.
+        enters: Whether what is in a folder is part of the walk.
     """
-    rules = rules_above(root, Path(os.path.realpath(cwd))) if respect_ignored else None
+    rules = None
+    if respect_ignored:
+        rules = rules_above(root, Path(os.path.realpath(cwd))) if above is None else above
     pending: list[_ListedFolder] = []
     try:
         _enter(pending, root, (), rules, stop)
@@ -300,9 +345,9 @@ def walk(root: Path, cwd: Path, stop: Stop, *, respect_ignored: bool = True) -> 
                 pending.pop().close()
                 continue
             yield entry
-            if entry.is_folder:
-                above = pending[-1]
-                _enter(pending, above.path / entry.parts[-1], entry.parts, above.rules, stop)
+            if entry.is_folder and enters(entry):
+                outer = pending[-1]
+                _enter(pending, outer.path / entry.parts[-1], entry.parts, outer.rules, stop)
     finally:
         for folder in pending:
             folder.close()
