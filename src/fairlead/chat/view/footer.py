@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,8 @@ _SEPARATOR = " · "
 _NARROWEST = 8
 #: How many columns the folder keeps, as long as there is room for the model and its context.
 _KEPT = 24
+#: How many bytes of a file of git are read: no path and no name of a branch is longer.
+_MOST_READ = 4096 + 16
 
 
 @dataclass(slots=True)
@@ -111,16 +114,31 @@ def git_branch(folder: Path) -> str | None:
         marker = place / ".git"
         try:
             if os.path.isfile(marker):  # a worktree or a submodule: the file names the folder
-                marker = place / marker.read_text("utf-8", "replace").removeprefix("gitdir:").strip()
+                marker = place / _beginning(marker).removeprefix("gitdir:").strip()
             elif not os.path.isdir(marker):
                 continue
-            with open(marker / "HEAD", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
-                head = file.read(1000).strip()
-        except OSError:
+            head = _beginning(marker / "HEAD").strip()
+        except (OSError, ValueError):  # a path with a NUL character
             return None
         branch = head.removeprefix("ref: refs/heads/") if head.startswith("ref:") else head[:8]
-        return branch if branch.isprintable() else None
+        return branch if branch and branch.isprintable() else None
     return None
+
+
+def _beginning(path: Path) -> str:
+    """Return the beginning of a regular file. Raises OSError for anything else: opening a pipe or a device could block."""
+    _require_regular(path, path.stat())
+    file = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0))
+    try:
+        _require_regular(path, os.fstat(file))  # it may have been replaced since
+        return os.read(file, _MOST_READ).decode("utf-8", "replace")
+    finally:
+        os.close(file)
+
+
+def _require_regular(path: Path, found: os.stat_result) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(f"{path} is not a regular file")
 
 
 def queue_lines(steering: Sequence[str], follow_up: Sequence[str], theme: Theme, columns: int, rows: int) -> list[str]:

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
+from fairlead.config.files import read_bytes
+from fairlead.errors import ConfigError
+
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from fairlead.session.session import Session
 
 
 def prompt_options(session: Session) -> dict[str, Any]:
     """Return the parts of the system prompt as pi's extensions see them."""
     additions, tools = session.additions, session.tools.active_tools()
-    files = [{"path": str(path), "content": path.read_text("utf-8", "replace")} for path in additions.context_files()]
+    files = [{"path": str(path), "content": _text(path)} for path in additions.context_files()]
     return {
         "cwd": str(session.host.workspace.cwd),
         "selectedTools": list(tools),
@@ -26,6 +31,14 @@ def prompt_options(session: Session) -> dict[str, Any]:
         "contextFiles": files,
         "skills": [{"name": skill.name, "description": skill.description} for skill in additions.skills()],
     }
+
+
+def _text(path: Path) -> str:
+    """Return the text of a file with instructions; nothing if it can no longer be read."""
+    try:
+        return (read_bytes(path) or b"").decode("utf-8", "replace")
+    except ConfigError:
+        return ""
 
 
 def changed_prompt(session: Session, prompt: str, options: Mapping[str, Any]) -> str | None:
