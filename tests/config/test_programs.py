@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.config.programs import find_program
+from fairlead.config.programs import find_program, search_path
 
 
 def _program(path: Path) -> Path:
@@ -70,3 +70,17 @@ def test_names_with_folders_and_endless_links_find_nothing(tmp_path: Path) -> No
     assert find_program("git", str(tmp_path), outside=[]) is None
     assert find_program("bin/rg", str(tmp_path), outside=[]) is None
     assert find_program("", os.defpath, outside=[]) is None
+
+
+def test_the_root_directory_does_not_restrict_the_search(tmp_path: Path) -> None:
+    real = _program(tmp_path / "bin/git")
+    assert find_program("git", str(tmp_path / "bin"), outside=[Path("/")]) == str(real)
+
+
+def test_the_path_of_a_program_has_only_folders_outside(tmp_path: Path) -> None:
+    (tmp_path / "usr").mkdir()
+    (tmp_path / "project/bin").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("project/bin")
+    path = f"{tmp_path}/project/bin:bin:.::{tmp_path}/link:{tmp_path}/usr"
+    assert search_path(path, outside=[tmp_path / "project"]) == f"{tmp_path}/usr"
+    assert search_path("bin", outside=[]) == os.defpath

@@ -20,21 +20,39 @@ def find_program(name: str, path: str | None, *, outside: Iterable[Path]) -> str
     Args:
         name: the name of the program, without a folder.
         path: the value of PATH; None: that of this process. Folders that are not absolute are skipped.
-        outside: the directories whose programs do not count, such as the working directory.
+        outside: the directories whose programs do not count, such as the working directory. `/` does not restrict the search.
 
     Returns:
         The absolute path of the program; None if there is none.
     """
     if not name or os.sep in name:
         return None
-    refused = [os.path.realpath(folder) for folder in outside]
-    search = os.environ.get("PATH", os.defpath) if path is None else path
-    for folder in search.split(os.pathsep):
+    refused = _refused(outside)
+    for folder in _folders(path):
         candidate = os.path.join(folder, name)  # noqa: PTH118
-        is_program = os.access(candidate, os.X_OK) and os.path.isfile(candidate)
-        if folder.startswith(os.sep) and is_program and _is_outside(candidate, refused):
+        if os.access(candidate, os.X_OK) and os.path.isfile(candidate) and _is_outside(candidate, refused):
             return candidate
     return None
+
+
+def search_path(path: str | None, *, outside: Iterable[Path]) -> str:
+    """Return the PATH for a program that fairlead starts for itself: without what `find_program` would not search.
+
+    The arguments are those of `find_program`.
+    """
+    refused = _refused(outside)
+    return os.pathsep.join(folder for folder in _folders(path) if _is_outside(folder, refused)) or os.defpath
+
+
+def _folders(path: str | None) -> list[str]:
+    """Return the absolute folders of a search path. Others depend on the directory that a program starts in."""
+    search = os.environ.get("PATH", os.defpath) if path is None else path
+    return [folder for folder in search.split(os.pathsep) if folder.startswith(os.sep)]
+
+
+def _refused(outside: Iterable[Path]) -> list[str]:
+    """Return the real paths of directories. Everything is below `/`, so that one is left out."""
+    return [real for folder in outside if (real := os.path.realpath(folder)) != os.sep]
 
 
 def _is_outside(program: str, refused: list[str]) -> bool:

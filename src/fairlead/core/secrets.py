@@ -35,6 +35,11 @@ _HARMLESS_VARIABLES = frozenset(
 #: What may come before the secret in the value of a header.
 _SCHEMES = frozenset(("basic", "bearer", "token", "digest", "apikey", "key"))
 
+#: The password of a user who is a token: servers of git ignore it.
+_NO_PASSWORDS = ("", "x-oauth-basic")
+#: What stands before the host in a URL. It ends with the last @ before the path.
+_USER_IN_URL = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]{0,30}://)(?P<user>[^\s/?#\"'<>]*)@", re.IGNORECASE)
+
 
 class Secrets:
     """A set of texts that no error may show."""
@@ -66,7 +71,7 @@ class Secrets:
             self.learn(value, *_parts(value))
 
     def learn_url(self, url: str) -> None:
-        """Add what is secret in a URL: a password, and parameters such as `api_key`."""
+        """Add what is secret in a URL: a password, a token in place of the user, and parameters such as `api_key`."""
         from urllib.parse import parse_qsl, unquote, urlsplit
 
         try:
@@ -75,6 +80,8 @@ class Secrets:
         except ValueError:
             return
         self.learn(password, unquote(password or ""))
+        if parts.scheme.lower() in ("http", "https") and (password or "") in _NO_PASSWORDS:
+            self.learn(parts.username, unquote(parts.username or ""))
         self.learn_variables(query)
 
     def learn_variables(self, variables: Iterable[tuple[str, str]]) -> None:
@@ -205,6 +212,17 @@ def _escaped(character: str) -> str:
 def _entity(character: str) -> str:
     names = {'"': "quot", "'": "apos", "<": "lt", ">": "gt", "&": "amp"}
     return f"|{names[character]}" if character in names else ""
+
+
+def without_credentials(text: str) -> str:
+    """Return a text without the users and passwords in its URLs, also those too short to be known as secrets."""
+    return _USER_IN_URL.sub(_without_password, text)
+
+
+def _without_password(found: re.Match[str]) -> str:
+    user, _, _ = found["user"].partition(":")
+    # With ssh, the server needs the name, and it is not secret.
+    return found["scheme"] + (f"{user}@" if found["scheme"].lower().endswith("ssh://") and user and "@" not in user else "")
 
 
 #: The secrets of this process. Errors of all its sessions can reach the same frames and files.
