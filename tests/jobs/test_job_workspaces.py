@@ -165,9 +165,7 @@ async def test_a_name_means_the_commit_of_today_and_a_job_keeps_the_one_it_start
 async def test_a_repository_that_takes_no_snapshots_costs_no_work(tmp_path: Path) -> None:
     repo = tmp_path / "repo"
     commit = make_repository(repo)
-    hook = repo / ".git/hooks/pre-receive"
-    hook.write_text("#!/bin/sh\nexit 1\n")
-    hook.chmod(0o755)
+    git(repo, "config", "receive.hideRefs", "refs/fairlead")
     workspace = RepositoryWorkspace(str(repo), commit, "a", tmp_path / "data")
     ((await workspace.prepare(None)).cwd / "x.txt").write_text("x\n")
     for turn in (1, 2):
@@ -177,7 +175,7 @@ async def test_a_repository_that_takes_no_snapshots_costs_no_work(tmp_path: Path
     # The same machine continues with it.
     again = RepositoryWorkspace(str(repo), commit, "a", tmp_path / "data")
     assert ((await again.prepare(None)).cwd / "x.txt").exists() and "+x" in (await again.patch() or "")
-    hook.unlink()
+    git(repo, "config", "--unset", "receive.hideRefs")
     pushed = await again.snapshot(3)
     assert pushed == git(repo, "rev-parse", "refs/fairlead/jobs/a")
 
@@ -353,21 +351,24 @@ async def test_the_container_of_a_job_that_killed_its_workers_is_removed(tmp_pat
     from fairlead.jobs.dbos_queue import Queues
     from fairlead.jobs.recovery import Recovery
 
-    (tmp_path / "podman").write_text(FAKE_PODMAN)
-    (tmp_path / "podman").chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    tools, workdir = tmp_path / "tools", tmp_path / "work"
+    tools.mkdir()
+    workdir.mkdir()
+    (tools / "podman").write_text(FAKE_PODMAN)
+    (tools / "podman").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tools), prepend=":")
     data, url = tmp_path / "data", f"sqlite:///{tmp_path / 'jobs.db'}"
     database = Database(DatabaseUrl(url), patience=5)
     recovery = Recovery(database, Queues(DatabaseUrl(url)))
     async with Jobs(url) as jobs:
-        job = Job(id="a", prompt="x", workdir=str(tmp_path), container="image:1")
+        job = Job(id="a", prompt="x", workdir=str(workdir), container="image:1")
         await jobs.submit(job)
         await workspace_of(job, data).prepare(None)
         await recovery.sweep_containers(data)
-        assert len(lines_of(tmp_path / "log")) == 2  # the job has not ended
+        assert len(lines_of(tools / "log")) == 2  # the job has not ended
         await database.run("UPDATE fairlead_jobs SET status = 'parked' WHERE id = ?", ("a",))
         await recovery.sweep_containers(data)
-    assert lines_of(tmp_path / "log")[2:] == ["rm --force fairlead-a"] and not (data / "containers/a").exists()
+    assert lines_of(tools / "log")[2:] == ["rm --force fairlead-a"] and not (data / "containers/a").exists()
     await database.close()
 
 

@@ -93,4 +93,5 @@ def workspace_of(job: Job, data: Path, fleet: str = "") -> Workspace:
         return inner
     from fairlead.jobs.workspaces.container import ContainerWorkspace
 
-    return ContainerWorkspace(inner, job.container, job.session_id, data, fleet)
+    workdir = None if job.workdir is None else Path(job.workdir)
+    return ContainerWorkspace(inner, job.container, job.session_id, data, fleet, workdir)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from fairlead.config.programs import find_program, search_path
 from fairlead.errors import WorkspaceError
 from fairlead.jobs.workspaces import Placement, Workspace
 
@@ -32,10 +33,13 @@ class ContainerWorkspace:
         name: What the container is called: the session of the job.
         data: The directory of the worker.
         fleet: The id of the database.
+        workdir: The directory of the job, if it is not below `data`.
     """
 
-    def __init__(self, inner: Workspace, image: str, name: str, data: Path, fleet: str = "") -> None:
+    def __init__(self, inner: Workspace, image: str, name: str, data: Path, fleet: str = "", workdir: Path | None = None) -> None:
         self._inner = inner
+        #: Commands in containers write there, so no program in them counts.
+        self._outside = [data] if workdir is None else [data, workdir]
         self._image = image
         self._container = f"fairlead-{fleet}-{name}" if fleet else f"fairlead-{name}"
         self._scripts = data / "containers" / fleet / name
@@ -44,9 +48,10 @@ class ContainerWorkspace:
     async def prepare(self, snapshot: str | None) -> Placement:
         """Start the container. Raises WorkspaceError."""
         placement = await self._inner.prepare(snapshot)
-        self._runtime = _runtime()
+        self._runtime = self._find_runtime()
         if self._runtime is None:
             raise WorkspaceError("Jobs with a container need podman or docker, and this worker has neither. Install one of them.")
+        self._check_scripts(placement.cwd)
         self._scripts.mkdir(parents=True, exist_ok=True)
         await self._run("rm", "--force", self._container)  # from a worker that died
         code, text = await self._run(
@@ -84,7 +89,7 @@ class ContainerWorkspace:
     async def release(self, *, has_ended: bool) -> None:
         """Remove the container, with everything that still runs in it."""
         if self._runtime is None and self._scripts.is_dir():  # another process has started it
-            self._runtime = _runtime()
+            self._runtime = self._find_runtime()
         if self._runtime is not None:
             await self._run("rm", "--force", self._container)
         await asyncio.to_thread(shutil.rmtree, self._scripts, ignore_errors=True)
@@ -94,6 +99,8 @@ class ContainerWorkspace:
         assert self._runtime is not None
         process = await asyncio.create_subprocess_exec(
             *(self._runtime, *words),
+            cwd="/",
+            env={**os.environ, "PATH": search_path(None, outside=self._outside)},
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
@@ -101,10 +108,16 @@ class ContainerWorkspace:
         output, _ = await process.communicate()
         return process.returncode or 0, output.decode("utf-8", "replace")
 
+    def _check_scripts(self, cwd: Path) -> None:
+        if Path(os.path.realpath(self._scripts)).is_relative_to(os.path.realpath(cwd)):
+            raise WorkspaceError(
+                f"The working directory {cwd} contains {self._scripts}, which commands in the container could change and the"
+                " worker runs. Start the worker with another --data, or let the job work elsewhere."
+            )
 
-def _runtime() -> str | None:
-    """Return the program that runs containers on this machine."""
-    return next(filter(None, map(shutil.which, _RUNTIMES)), None)
+    def _find_runtime(self) -> str | None:
+        """Return the program that runs containers on this machine."""
+        return next(filter(None, (find_program(name, None, outside=self._outside) for name in _RUNTIMES)), None)
 
 
 def path_with(shell: Path) -> str:

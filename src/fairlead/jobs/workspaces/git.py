@@ -1,4 +1,4 @@
-"""Runs git for the workspaces of jobs, without the settings of the user that could change what it does."""
+"""Runs git for the workspaces of jobs, and makes them take turns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from weakref import WeakValueDictionary
 
-from fairlead.errors import WorkspaceError
+from fairlead.config.git import GitCall, git_call
+from fairlead.core.secrets import redacted, without_credentials
+from fairlead.errors import ConfigError, WorkspaceError
 
 #: How long git may take to remove its locks and temporary files when it has to stop, in seconds.
 _STOP_SECONDS = 0.5
@@ -21,37 +23,53 @@ _LOCK_SECONDS = 0.02
 _turns: WeakValueDictionary[tuple[asyncio.AbstractEventLoop, Path], asyncio.Lock] = WeakValueDictionary()
 
 
-async def call_git(*words: str, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> tuple[int, bytes, bytes]:
+async def call_git(
+    *words: str,
+    data: Path,
+    repository: Path | None = None,
+    address: str | None = None,
+    stdin: bytes | None = None,
+    env: Mapping[str, str] | None = None,
+) -> tuple[int, bytes, bytes]:
     """Run git. Returns its exit code, its output and its errors. Raises WorkspaceError if git is missing.
 
     If the caller is cancelled, git stops, with the programs that it started.
+
+    Args:
+        words: Its arguments.
+        data: The directory of the worker. Jobs write there, so no program in it counts.
+        repository: The repository to work in.
+        address: What the call may reach, as in `git_call`.
+        stdin: What git reads.
+        env: Further variables.
     """
-    environment = {
-        **{name: value for name, value in os.environ.items() if not name.startswith("GIT_")},
-        "GIT_TERMINAL_PROMPT": "0",
-        "LC_ALL": "C",
-        **(env or {}),
-    }
+    call = prepare_git(*words, data=data, repository=repository, address=address)
     try:
         process = await asyncio.create_subprocess_exec(
-            *("git", "-c", "core.hooksPath=/dev/null", "-c", "gc.auto=0", *words),
-            cwd=cwd,
-            env=environment,
-            stdin=asyncio.subprocess.DEVNULL,
+            *call.command,
+            cwd=call.cwd,
+            env={**call.env, **(env or {})},
+            stdin=asyncio.subprocess.DEVNULL if stdin is None else asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             start_new_session=True,
         )
-    except FileNotFoundError as error:
-        if error.filename != "git":
-            raise WorkspaceError(f"The directory {cwd} of the job is gone.") from None
-        raise WorkspaceError("Jobs with a repository need git, which is not installed on this worker.") from None
+    except (FileNotFoundError, NotADirectoryError):
+        raise WorkspaceError(f"The directory {call.cwd} of the worker is gone.") from None
     try:
-        output, errors = await process.communicate()
+        output, errors = await process.communicate(stdin)
     except asyncio.CancelledError:
         await _stop(process)
         raise
     return process.returncode or 0, output, errors
+
+
+def prepare_git(*words: str, data: Path, repository: Path | None = None, address: str | None = None) -> GitCall:
+    """Return the call that `call_git` makes. Raises WorkspaceError if git is missing."""
+    try:
+        return git_call(*words, env=os.environ, outside=[data], repository=repository, address=address)
+    except ConfigError:
+        raise WorkspaceError("Jobs with a repository need git, which is not installed on this worker.") from None
 
 
 async def _stop(process: asyncio.subprocess.Process) -> None:
@@ -94,5 +112,5 @@ def reason_of(errors: bytes) -> str:
     """Return what git says is wrong, as a sentence: its first line that names an error, else its last line."""
     lines = [line.strip() for line in errors.decode("utf-8", "replace").splitlines() if line.strip()]
     named = [line for line in lines if line.startswith(("fatal:", "error:"))]
-    reason = (named or lines[-1:] or ["it gave no reason"])[0]
+    reason = redacted(without_credentials((named or lines[-1:] or ["it gave no reason"])[0]))
     return reason if reason.endswith((".", "!", "?")) else f"{reason}."

@@ -17,9 +17,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
+from fairlead.config.git import served_here
+from fairlead.core.secrets import without_credentials
 from fairlead.errors import WorkspaceError
+from fairlead.jobs.task import is_local
 from fairlead.jobs.workspaces import Placement
-from fairlead.jobs.workspaces.git import call_git, locked, reason_of
+from fairlead.jobs.workspaces.files import Saved, Snapshot, WorktreeFiles, index_lines, read_tree
+from fairlead.jobs.workspaces.git import call_git, locked, prepare_git, reason_of
+from fairlead.tools.background import Stop
 
 log = logging.getLogger("fairlead.jobs")
 
@@ -35,6 +40,9 @@ _HEAD = re.compile(r"(?:HEAD|@)(?=$|[~^])")
 _ORIGIN_HEAD = "refs/fairlead/head"
 #: Where the part of each file begins in a patch.
 _FILES = re.compile(rb"^(?=diff --git )", re.MULTILINE)
+#: Attributes that count in the mirror and its worktrees before all others: files have the bytes that the repository has. No
+#: filter, such as that of Git LFS, changes them, because the programs of filters would run outside the container of a job.
+_ATTRIBUTES = b"* -text -filter -ident -working-tree-encoding\n"
 #: Who snapshots are by. The user's own name and settings play no part.
 _IDENTITY = {
     "GIT_AUTHOR_NAME": "fairlead",
@@ -57,7 +65,10 @@ class RepositoryWorkspace:
 
     def __init__(self, repo: str, commit: str, name: str, data: Path, fleet: str = "") -> None:
         self._repo = repo
+        #: How errors name it: without a password.
+        self._shown = without_credentials(repo)
         self._commit = commit
+        self._data = data
         self._ref = f"{REFS}/{fleet}/{name}" if fleet else f"{REFS}/{name}"
         self._mirror = data / "mirrors" / f"{_digest(repo)}.git"
         folder = data / "worktrees" / _digest(fleet + repo)
@@ -75,6 +86,9 @@ class RepositoryWorkspace:
         self._base = self._last = self._pushed = ""
         #: The turn of which the last snapshot does not have all files; None: it has all.
         self._missing: int | None = None
+        #: The worktree as snapshots read it, and the last snapshot with its files. None: not read yet.
+        self._files: WorktreeFiles | None = None
+        self._saved: tuple[str, dict[str, Saved]] | None = None
 
     async def prepare(self, snapshot: str | None) -> Placement:
         """Check out the snapshot or, without one, the commit. Raises WorkspaceError.
@@ -86,11 +100,11 @@ class RepositoryWorkspace:
             wanted = await self._find(snapshot or self._commit)
             if wanted is None and snapshot is None:
                 raise WorkspaceError(
-                    f"The repository {self._repo} has no commit {self._commit}. Push it there, or name another one."
+                    f"The repository {self._shown} has no commit {self._commit}. Push it there, or name another one."
                 )
             if wanted is None:
                 raise WorkspaceError(
-                    f"The snapshot {snapshot} of the job is missing in {self._repo}. Another machine may still have it: start a"
+                    f"The snapshot {snapshot} of the job is missing in {self._shown}. Another machine may still have it: start a"
                     " worker there, and retry the job."
                 )
             self._base, self._pushed = await self._base_of(wanted), wanted
@@ -101,8 +115,7 @@ class RepositoryWorkspace:
             self._missing = 0 if is_here else None  # an attempt that was killed may have left files without a snapshot
             self._user.write_text(self._token, encoding="ascii")
             self._is_prepared = True
-            for locked in (self._index, self._mirror / self._ref):  # a process that was killed may have left its lock
-                locked.with_name(f"{locked.name}.lock").unlink(missing_ok=True)
+            self._remove_locks()
         return Placement(cwd=self._worktree, is_restored=not is_here)
 
     async def snapshot(self, turn: int) -> str | None:
@@ -114,7 +127,10 @@ class RepositoryWorkspace:
         if problem := await self._commit_files(turn):
             log.warning("a snapshot lacks files of %s: %s", self._worktree, problem)
         if self._pushed != self._last:
-            await self._git("push", "--quiet", "--force", "--no-verify", "origin", f"{self._ref}:{self._ref}")
+            words = ("push", "--quiet", "--force", "--no-verify", *self._serving("receive-pack"), "--", self._shown)
+            code, _, errors = await self._call(*words, f"{self._ref}:{self._ref}", address=self._repo)
+            if code:
+                raise WorkspaceError(f"git push failed for {self._shown}: {reason_of(errors)}")
             self._pushed = self._last
         return self._last
 
@@ -124,67 +140,51 @@ class RepositoryWorkspace:
         Returns why some files are not in the commit; an empty text if all are.
         """
         self._missing = turn
-        if not self._index.exists():
-            await self._git("read-tree", self._last, in_files=True)
-        problem = await self._add_files()
-        tree = await self._git("write-tree", in_files=True)
-        if tree != await self._git("rev-parse", f"{self._last}^{{tree}}"):
+        earlier = await self._last_files()
+        found = await self._read_files(earlier)
+        if found.files != earlier:
+            await self._git("read-tree", self._last, env=self._with_index())
+            changes = index_lines(earlier, found.files)
+            await self._git("update-index", "-z", "--index-info", stdin=changes, env=self._with_index())
+            tree = await self._git("write-tree", env=self._with_index())
             message = f"{self._title}{turn}\n\n{_BASE}{self._base}"
             commit = await self._git("commit-tree", tree, "-p", self._last, "-m", message, env=_IDENTITY)
             await self._git("update-ref", self._ref, commit)
             self._mark(commit)
-        if not problem:
+            self._saved = commit, found.files
+        if not found.problem:
             self._missing = None
-        return problem
+        return found.problem
 
-    async def _add_files(self) -> str:
-        """Add all files to the index of snapshots. Returns the problem if some cannot be added, else an empty text."""
-        words = ("add", "--all", "--ignore-errors", "--", ".")
-        code, _, errors = await call_git(*words, cwd=self._worktree, env=self._files())
-        if code or b"embedded git repository" in errors:
-            # A repository within the worktree would be one entry without files, or fail if it has no commits.
-            await self._git("read-tree", self._last, in_files=True)
-            empty = await self._adopt_embedded()
-            words = (*words, *(f":(exclude,literal){folder}" for folder in empty))
-            code, _, errors = await call_git(*words, cwd=self._worktree, env=self._files())
-        return reason_of(errors) if code else ""
+    async def _last_files(self) -> dict[str, Saved]:
+        """Return the files of the last snapshot."""
+        if self._saved is None or self._saved[0] != self._last:
+            self._saved = self._last, read_tree(await self._output("ls-tree", "-r", "-z", "--full-tree", self._last))
+        return self._saved[1]
 
-    async def _adopt_embedded(self) -> list[str]:
-        """Add one file of each repository within the worktree to the index, so that git takes it for a plain directory.
+    async def _read_files(self, earlier: Mapping[str, Saved]) -> Snapshot:
+        """Read the files of the worktree, and write the contents of those that changed to the mirror. Raises WorkspaceError."""
+        if self._files is None:
+            self._files = WorktreeFiles(self._worktree, "sha1" if len(self._last) == 40 else "sha256")
+        importing = prepare_git("fast-import", "--quiet", data=self._data, repository=self._mirror)
+        stop = Stop()
+        reading = asyncio.get_running_loop().run_in_executor(None, self._files.save, earlier, importing, stop)
+        try:
+            return await asyncio.shield(reading)
+        except asyncio.CancelledError:
+            stop.ask()
+            await asyncio.wait([reading])
+            if not reading.cancelled():
+                reading.exception()
+            raise
 
-        Returns the directories of those that have no files.
-        """
-        empty: list[str] = []
-        while folders := [name for name in await self._untracked() if name.endswith("/") and name not in empty]:
-            for folder in folders:
-                file = await self._first_file(folder)
-                if file is None:
-                    empty.append(folder)
-                else:
-                    await self._git("update-index", "--add", "--", file, in_files=True)
-        return empty
+    def _with_index(self) -> dict[str, str]:
+        return {"GIT_INDEX_FILE": str(self._index)}
 
-    async def _first_file(self, folder: str) -> str | None:
-        """Return a file of a repository within the worktree, or of one within that."""
-        names = await self._untracked(folder)
-        for name in sorted(names, key=lambda name: name.endswith("/")):
-            file = await self._first_file(folder + name) if name.endswith("/") else folder + name
-            if file is not None:
-                return file
-        return None
-
-    async def _untracked(self, folder: str = "") -> list[str]:
-        """Return the files of a directory that are neither in the index nor ignored. A repository is one name, with a slash."""
-        environment = self._files()
-        if folder:
-            environment |= {"GIT_WORK_TREE": str(self._worktree / folder), "GIT_INDEX_FILE": f"{self._index}.none"}
-        words = ("ls-files", "--others", "--exclude-standard", "-z")
-        output = await self._output(*words, cwd=self._worktree / folder, env=environment)
-        return [os.fsdecode(name) for name in output.split(b"\0") if name]
-
-    def _files(self) -> dict[str, str]:
-        """The environment of commands about all files. The job may have changed or removed `.git` in its worktree."""
-        return {"GIT_DIR": str(self._mirror), "GIT_WORK_TREE": str(self._worktree), "GIT_INDEX_FILE": str(self._index)}
+    def _remove_locks(self) -> None:
+        """Remove the locks that a process left which was killed."""
+        for file in (self._index, self._mirror / self._ref):
+            file.with_name(f"{file.name}.lock").unlink(missing_ok=True)
 
     async def patch(self) -> str | None:
         """Return the difference between the job's commit and the last snapshot. Files that are not UTF-8 are in it as binary.
@@ -193,7 +193,7 @@ class RepositoryWorkspace:
         """
         if self._missing is not None and (problem := await self._commit_files(self._missing)):
             raise WorkspaceError(f"Not all files of {self._worktree} can be saved: {problem}")
-        words = ("diff", "--binary", "--no-color", "--no-ext-diff", self._base, self._last)
+        words = ("diff", "--binary", "--no-color", "--no-ext-diff", "--no-textconv", "--submodule=short", self._base, self._last)
         text = await self._output(*words)
         if _is_text(text):
             return text.decode()
@@ -231,7 +231,7 @@ class RepositoryWorkspace:
                 marked = self._marked()
                 if marked and (snapshot is None or await self._is_ancestor(snapshot, marked)):
                     self._last, self._base = marked, await self._base_of(marked)
-                    self._index.with_name(f"{self._index.name}.lock").unlink(missing_ok=True)
+                    self._remove_locks()
                     await self._commit_files(turn)
                     patch = await self.patch()
                 await self._remove()
@@ -262,34 +262,45 @@ class RepositoryWorkspace:
         return marked if marked and await self._is_ancestor(wanted, marked) else None
 
     async def _is_ancestor(self, commit: str, other: str) -> bool:
-        return (await call_git("merge-base", "--is-ancestor", commit, other, cwd=self._mirror))[0] == 0
+        return (await self._call("merge-base", "--is-ancestor", commit, other))[0] == 0
 
     async def _check_out(self, wanted: str) -> None:
         await self._remove()
         self._worktree.parent.mkdir(parents=True, exist_ok=True)
         await self._git("worktree", "prune")
-        await self._git("worktree", "add", "--quiet", "--force", "--detach", str(self._worktree), self._base)
+        words = ("worktree", "add", "--quiet", "--force", "--detach", "--no-checkout")
+        await self._git(*words, str(self._worktree), self._base)
+        # No call finds the repository from inside the worktree, where a job may have made another one.
+        repository = Path(self._read(self._worktree / ".git").removeprefix("gitdir: "))
+        here = {"GIT_WORK_TREE": str(self._worktree)}
+        await self._git("read-tree", "-u", "--reset", wanted, repository=repository, env=here)
         if wanted != self._base:
-            await self._git("read-tree", "-u", "--reset", wanted, inside=True)
-        # It knows the times of the files, so that the first snapshot need not read them all.
-        index = self._worktree / await self._git("rev-parse", "--git-path", "index", inside=True)
-        await asyncio.to_thread(shutil.copy2, index, self._index)
-        if wanted != self._base:
-            await self._git("reset", "--quiet", "--mixed", self._base, inside=True)
+            await self._git("read-tree", self._base, repository=repository, env=here)
         self._mark(wanted)
 
     # The mirror
 
     async def _open_mirror(self) -> None:
-        if (self._mirror / "HEAD").is_file():
-            return
-        self._mirror.parent.mkdir(parents=True, exist_ok=True)
-        new = self._mirror.with_suffix(".new")
-        shutil.rmtree(new, ignore_errors=True)
-        code, _, errors = await call_git("clone", "--quiet", "--bare", "--", self._repo, str(new))
-        if code:
-            raise WorkspaceError(f"The repository {self._repo} cannot be cloned: {reason_of(errors)} Check its address.")
-        new.rename(self._mirror)
+        if not (self._mirror / "HEAD").is_file():
+            self._mirror.parent.mkdir(parents=True, exist_ok=True)
+            new = self._mirror.with_suffix(".new")
+            shutil.rmtree(new, ignore_errors=True)
+            words = ("clone", "--quiet", "--bare", *self._serving("upload-pack"), "--", self._shown, str(new))
+            code, _, errors = await call_git(*words, data=self._data, address=self._repo)
+            if code:
+                raise WorkspaceError(f"The repository {self._shown} cannot be cloned: {reason_of(errors)} Check its address.")
+            new.rename(self._mirror)
+        elif self._shown != self._repo:  # an earlier version kept the password
+            await self._git("config", "remote.origin.url", self._shown)
+        attributes = self._mirror / "info" / "attributes"
+        if not attributes.is_file() or attributes.read_bytes() != _ATTRIBUTES:
+            attributes.parent.mkdir(exist_ok=True)
+            attributes.write_bytes(_ATTRIBUTES)
+
+    def _serving(self, program: str) -> list[str]:
+        """Return the option that says how a repository on this machine is read or written."""
+        is_here = is_local(self._repo) or self._repo.lower().startswith("file:")
+        return [f"--{program}={served_here(program)}"] if is_here else []
 
     async def _find(self, commit: str) -> str | None:
         """Return the hash of a commit, from the repository if the mirror does not have it, or if a name may have moved.
@@ -301,7 +312,7 @@ class RepositoryWorkspace:
         code, _, errors = await self._fetch("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
         if code:
             raise WorkspaceError(
-                f"The repository {self._repo} cannot be read: {reason_of(errors)} Check that it is there, and retry the job."
+                f"The repository {self._shown} cannot be read: {reason_of(errors)} Check that it is there, and retry the job."
             )
         if _HEAD.match(commit):
             await self._fetch(f"+HEAD:{_ORIGIN_HEAD}")
@@ -315,17 +326,18 @@ class RepositoryWorkspace:
 
     async def _fetch(self, *refs: str) -> tuple[int, bytes, bytes]:
         # A job may have a branch checked out in its worktree. The mirror still has the branches of the repository.
-        words = ("fetch", "--quiet", "--no-write-fetch-head", "--update-head-ok", "origin")
-        return await call_git(*words, *refs, cwd=self._mirror)
+        words = ("fetch", "--quiet", "--no-write-fetch-head", "--update-head-ok", *self._serving("upload-pack"))
+        return await self._call(*words, "--", self._shown, *refs, address=self._repo)
 
     async def _resolve(self, commit: str) -> str | None:
-        code, output, _ = await call_git("rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}", cwd=self._mirror)
+        code, output, _ = await self._call("rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}")
         return None if code else output.decode().strip()
 
     async def _remove(self) -> None:
-        if self._worktree.exists() and self._mirror.is_dir():
-            await call_git("worktree", "remove", "--force", "--force", str(self._worktree), cwd=self._mirror)
         await asyncio.to_thread(shutil.rmtree, self._worktree, ignore_errors=True)
+        if (self._mirror / "HEAD").is_file():
+            await self._call("worktree", "prune")
+        self._files = self._saved = None
         for path in (self._marker, self._index, self._user):
             path.unlink(missing_ok=True)
 
@@ -339,18 +351,32 @@ class RepositoryWorkspace:
         """Keep other jobs from changing the list of worktrees, and from cloning the same repository."""
         return locked(self._mirror.with_suffix(".lock"))
 
-    async def _git(self, *words: str, inside: bool = False, in_files: bool = False, env: Mapping[str, str] | None = None) -> str:
-        """Run git in the mirror, `inside` the worktree, or `in_files` with the index of snapshots. Raises WorkspaceError."""
-        environment = self._files() if in_files else env
-        output = await self._output(*words, cwd=self._worktree if inside or in_files else self._mirror, env=environment)
+    async def _git(
+        self, *words: str, repository: Path | None = None, stdin: bytes | None = None, env: Mapping[str, str] | None = None
+    ) -> str:
+        """Run git, by default in the mirror, and return its output as text. Raises WorkspaceError."""
+        output = await self._output(*words, repository=repository, stdin=stdin, env=env)
         return output.decode("utf-8", "replace").strip()
 
-    async def _output(self, *words: str, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> bytes:
+    async def _output(
+        self, *words: str, repository: Path | None = None, stdin: bytes | None = None, env: Mapping[str, str] | None = None
+    ) -> bytes:
         """Run git, by default in the mirror, and return its output as it is. Raises WorkspaceError."""
-        code, output, errors = await call_git(*words, cwd=cwd or self._mirror, env=env)
+        code, output, errors = await self._call(*words, repository=repository, stdin=stdin, env=env)
         if code:
-            raise WorkspaceError(f"git {words[0]} failed for {self._repo}: {reason_of(errors)}")
+            raise WorkspaceError(f"git {words[0]} failed for {self._shown}: {reason_of(errors)}")
         return output
+
+    async def _call(
+        self,
+        *words: str,
+        repository: Path | None = None,
+        address: str | None = None,
+        stdin: bytes | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> tuple[int, bytes, bytes]:
+        repository = repository or self._mirror
+        return await call_git(*words, data=self._data, repository=repository, address=address, stdin=stdin, env=env)
 
 
 def _digest(text: str) -> str:
