@@ -16,20 +16,23 @@ if TYPE_CHECKING:
     from fairlead.chat.input.editor import Editor
 
 _EDITORS = ("VISUAL", "EDITOR")
+#: Some editors choose their mode by the suffix.
+_FILE = "prompt.md"
 
 
 async def edit_text(chat: Chat, editor: Editor) -> None:
     """Edit the text in the program that `$VISUAL` or `$EDITOR` names. The text stays as it was if the program fails."""
     env = chat.options.env
     command = next((env[name] for name in _EDITORS if env.get(name, "").strip()), "vi")
-    path = _write(editor.expanded())
-    try:
-        code = await _run([*shlex.split(command), path], chat)
-    except (OSError, ValueError) as error:
-        chat.note(f"Cannot start the editor {command!r}: {error}. Set VISUAL or EDITOR to another one.", "error")
-        return
-    finally:
-        text = _read_and_remove(path)
+    with tempfile.TemporaryDirectory(prefix="fairlead-", ignore_cleanup_errors=True) as folder:
+        path = Path(folder, _FILE)
+        _write(path, editor.expanded())
+        try:
+            code = await _run([*shlex.split(command), str(path)], chat, folder)
+        except (OSError, ValueError) as error:
+            chat.note(f"Cannot start the editor {command!r}: {error}. Set VISUAL or EDITOR to another one.", "error")
+            return
+        text = _read(path)
     if code:
         chat.note(f"The editor {command!r} failed with status {code}. The text has not changed.", "warning")
     elif text is not None:
@@ -37,10 +40,15 @@ async def edit_text(chat: Chat, editor: Editor) -> None:
         editor.set_text(text)
 
 
-async def _run(words: list[str], chat: Chat) -> int:
-    terminal, folder = chat.terminal, chat.session.host.workspace.cwd
+async def _run(words: list[str], chat: Chat, folder: str) -> int:
+    """Run an editor in a directory of ours: some read configuration where they start, and the project may not be trusted."""
+    terminal, workspace = chat.terminal, chat.session.host.workspace
+    program = words[0] if Path(words[0]).is_absolute() else workspace.which(words[0])
+    if program is None:
+        raise FileNotFoundError(f"there is no such program outside {workspace.cwd}")
+    environment = {**os.environ, "PATH": workspace.search_path()}
     process = await asyncio.create_subprocess_exec(
-        *words, stdin=terminal.input, stdout=terminal.output, stderr=terminal.output, cwd=folder
+        program, *words[1:], stdin=terminal.input, stdout=terminal.output, stderr=terminal.output, cwd=folder, env=environment
     )
     try:
         return await process.wait()
@@ -50,22 +58,15 @@ async def _run(words: list[str], chat: Chat) -> int:
                 process.terminate()
 
 
-def _write(text: str) -> str:
-    # Some editors choose their mode by the suffix.
-    handle, name = tempfile.mkstemp(prefix="fairlead-", suffix=".md")
-    with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as file:
-        file.write(text)
-    return name
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8", errors="replace")
 
 
-def _read_and_remove(name: str) -> str | None:
-    path = Path(name)
+def _read(path: Path) -> str | None:
     try:
         return path.read_text("utf-8", "replace").removesuffix("\n")
     except OSError:
         return None
-    finally:
-        path.unlink(missing_ok=True)
 
 
 async def suspend() -> None:

@@ -8,8 +8,10 @@ and nothing else has a say.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Literal
 
 from msgspec import Struct
 
@@ -101,11 +103,17 @@ def git_call(
     return GitCall([program, *options, *words], variables, str(repository or os.sep))
 
 
-def served_here(program: str) -> str:
-    """Return the command that serves a repository of this machine to a call, without what its configuration could start.
+def serving(program: Literal["upload-pack", "receive-pack"], address: str) -> list[str]:
+    """Return the option for a call that fetches from, or pushes to, a repository on this machine: how that is read or written.
 
-    Args:
-        program: `upload-pack` or `receive-pack`.
+    Git runs this program in the repository, and passes no settings on to it. The hooks there do not run.
     """
+    if not is_path(address) and not address.lower().startswith("file:"):
+        return []
     options = " ".join(f"-c {name}={value}" for name, value in _SETTINGS.items() if value)
-    return f"GIT_ALLOW_PROTOCOL= git {options} {program}"
+    return [f"--{program}=GIT_ALLOW_PROTOCOL= git {options} {program}"]
+
+
+def is_path(address: str) -> bool:
+    """Whether a repository is named by a path, not by an address."""
+    return "://" not in address and not re.match(r"[\w.-]+@[\w.-]+:", address)

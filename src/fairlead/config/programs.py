@@ -44,6 +44,30 @@ def search_path(path: str | None, *, outside: Iterable[Path]) -> str:
     return os.pathsep.join(folder for folder in _folders(path) if _is_outside(folder, refused)) or os.defpath
 
 
+def working_folders(*folders: Path) -> list[Path]:
+    """Return the directories of a session in which programs do not count, for `find_program`.
+
+    One that the user's home is in has programs of the user, such as those of nvm in `~/.nvm`: it counts. The sandbox does not
+    start there.
+    """
+    home = os.path.realpath(os.path.expanduser("~"))  # noqa: PTH111  # Path.expanduser raises without a home
+    return [folder for folder in folders if not _is_below(home, os.path.realpath(folder))]
+
+
+def current_folder() -> list[Path]:
+    """Return `working_folders` of this process; none if its directory was deleted, and nothing can be in it."""
+    try:
+        return working_folders(Path.cwd())
+    except OSError:
+        return []
+
+
+def user_folder() -> str:
+    """Return the user's home, for programs that must not start in the working directory; `/` if there is none."""
+    home = os.path.expanduser("~")  # noqa: PTH111
+    return home if os.path.isdir(home) else os.sep
+
+
 def _folders(path: str | None) -> list[str]:
     """Return the absolute folders of a search path. Others depend on the directory that a program starts in."""
     search = os.environ.get("PATH", os.defpath) if path is None else path

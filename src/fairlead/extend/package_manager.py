@@ -15,8 +15,11 @@ from typing import Any, Literal, cast
 from msgspec import Struct
 
 from fairlead.config import files, json_files
+from fairlead.config.git import git_call, serving
 from fairlead.config.home import Home, expand_user
 from fairlead.config.packages import PackageSource, package_paths, parse_source
+from fairlead.config.programs import current_folder, search_path
+from fairlead.core.secrets import redacted, without_credentials
 from fairlead.errors import ConfigError
 from fairlead.extend.node.manifest import missing_extensions
 
@@ -149,6 +152,7 @@ class PackageFetcher:
         self._base = base
         self._env = env
         self._timeout = timeout
+        self._outside = current_folder()
 
     def fetch(self, source: PackageSource) -> None:
         """Install a package, or bring it up to date. Raises ConfigError if that fails."""
@@ -173,24 +177,27 @@ class PackageFetcher:
 
     def _clone(self, source: PackageSource) -> None:
         folder = source.folder(self._base)
-        if os.path.exists(folder / ".git"):
-            self._run(["git", "fetch", "-q", "--tags", "origin"], folder)
-            self._check_out(source, folder)
-            return
-        shutil.rmtree(folder, ignore_errors=True)
         folder.parent.mkdir(parents=True, exist_ok=True)
-        # What is interrupted or fails leaves nothing at the place where packages are loaded from.
+        # What is interrupted or fails leaves what was there. An update clones again too: the configuration of the clone that is
+        # there may have changed, and git would run what it names.
         with TemporaryDirectory(prefix=".", dir=folder.parent) as begun:
             clone = Path(begun, "clone")
-            self._run(["git", "clone", "-q", "--", source.url, str(clone)], folder.parent)
+            words = ("clone", "-q", "--no-checkout", *serving("upload-pack", source.url), "--")
+            self._git(*words, without_credentials(source.url), str(clone), address=source.url)
             self._check_out(source, clone)
+            if os.path.lexists(folder):
+                folder.rename(Path(begun, "before"))
             clone.rename(folder)
 
     def _check_out(self, source: PackageSource, folder: Path) -> None:
         target = source.ref or "origin/HEAD"
-        if source.ref and self._succeeds(["git", "rev-parse", "-q", "--verify", f"origin/{source.ref}"], folder):
-            target = f"origin/{source.ref}"  # a branch, not a tag or a commit
-        self._run(["git", "reset", "-q", "--hard", target], folder)
+        repository = folder / ".git"
+        if source.ref:
+            branch = f"origin/{source.ref}"
+            with contextlib.suppress(ConfigError):  # a tag or a commit, not a branch
+                self._git("rev-parse", "-q", "--verify", branch, repository=repository)
+                target = branch
+        self._git("--work-tree", str(folder), "reset", "-q", "--hard", target, repository=repository)
         if os.path.exists(folder / "package.json"):
             self._npm("install", "--omit=dev", *_NPM_FLAGS, cwd=folder)
 
@@ -206,14 +213,21 @@ class PackageFetcher:
     def _npm(self, *arguments: str, cwd: Path) -> None:
         from fairlead.extend.node.program import npm_command
 
-        self._run([*npm_command(self._env), *arguments], cwd)
+        env = {**self._env, "PATH": search_path(self._env.get("PATH"), outside=self._outside)}
+        self._run([*npm_command(self._env, self._outside), *arguments], env, cwd, f"npm {arguments[0]}")
 
-    def _run(self, command: Sequence[str], cwd: Path) -> None:
+    def _git(self, *words: str, repository: Path | None = None, address: str | None = None) -> None:
+        may_ask = self._env.get("GIT_TERMINAL_PROMPT") != "0"
+        call = git_call(*words, env=self._env, outside=self._outside, repository=repository, address=address, may_ask=may_ask)
+        name = next(word for word in words if not word.startswith(("-", "/")))
+        self._run(call.command, call.env, call.cwd, f"git {name}")
+
+    def _run(self, command: Sequence[str], env: Mapping[str, str], cwd: str | Path, name: str) -> None:
         try:
             done = subprocess.run(
                 command,
                 cwd=cwd,
-                env=dict(self._env),
+                env=dict(env),
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,
@@ -223,13 +237,10 @@ class PackageFetcher:
         except OSError as error:
             raise ConfigError(f"{command[0]} could not be started: {error.strerror}.") from error
         except subprocess.TimeoutExpired as error:
-            raise ConfigError(f"{' '.join(command[:3])} was not done after {error.timeout:g} seconds.") from None
+            raise ConfigError(f"{name} was not done after {error.timeout:g} seconds.") from None
         if done.returncode:
-            said = (done.stderr or done.stdout).strip().splitlines()
-            raise ConfigError(f"{' '.join(command[:3])} failed: {' '.join(said[-3:])}")
-
-    def _succeeds(self, command: Sequence[str], cwd: Path) -> bool:
-        return subprocess.run(command, cwd=cwd, env=dict(self._env), capture_output=True, check=False).returncode == 0
+            said = redacted(without_credentials(done.stderr or done.stdout)).strip().splitlines()
+            raise ConfigError(f"{name} failed: {' '.join(said[-3:])}")
 
 
 def fetch_temporarily(source: PackageSource, home: Home, env: Mapping[str, str]) -> Path:

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from fairlead.config.git import is_path
 from fairlead.errors import JobError
 from fairlead.protocol.http import fleet
 
@@ -45,7 +46,7 @@ class Job(fleet.Job, frozen=True):
         changes: dict[str, Any] = {}
         if job.workdir is not None:
             changes["workdir"] = _absolute("workdir", job.workdir, base)
-        if job.repo is not None and is_local(job.repo):
+        if job.repo is not None and is_path(job.repo):
             changes["repo"] = _absolute("repo", job.repo, base)
         return msgspec.structs.replace(job, **changes)
 
@@ -101,11 +102,6 @@ def _absolute(field: str, path: str, base: Path) -> str:
         return str(base / Path(path).expanduser())
     except RuntimeError:
         raise JobError(f"{field}: this machine does not know the home directory in {path!r}. Write the whole path.") from None
-
-
-def is_local(repo: str) -> bool:
-    """Whether a repository is named by a path, not by an address."""
-    return "://" not in repo and not re.match(r"[\w.-]+@[\w.-]+:", repo)
 
 
 def read_tasks(lines: Iterable[bytes], name: str, folder: Path) -> list[Job]:

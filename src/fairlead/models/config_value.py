@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from fairlead.config.child_guard import child_guard
+from fairlead.config.programs import current_folder, search_path, user_folder
 from fairlead.errors import NoCredentials
 
 if TYPE_CHECKING:
@@ -103,7 +104,9 @@ def command_output(command: str, what: str, env: Mapping[str, str]) -> str:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=dict(env),
+            # The working directory may be a stranger's, and many programs read their configuration where they start.
+            cwd=user_folder(),
+            env={**env, "PATH": search_path(env.get("PATH", os.defpath), outside=current_folder())},
             start_new_session=True,
         )
     except (OSError, ValueError) as error:  # without a shell, too long, with a NUL character

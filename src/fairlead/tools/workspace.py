@@ -10,7 +10,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from fairlead.config.files import Check, opened_path
-from fairlead.config.programs import find_program
+from fairlead.config.programs import find_program, search_path, working_folders
 from fairlead.core.tool import ApprovedFile
 from fairlead.errors import ConfigError, ToolError
 from fairlead.tools.files.targets import Target, Uris, scheme_of
@@ -167,7 +167,11 @@ class Workspace(Struct):
 
     def which(self, name: str) -> str | None:
         """Return the first executable called `name` on the workspace's PATH that is outside of its directories."""
-        return find_program(name, self.env.get("PATH", os.defpath), outside=[self.cwd, *self.more])
+        return find_program(name, self.env.get("PATH", os.defpath), outside=working_folders(self.cwd, *self.more))
+
+    def search_path(self) -> str:
+        """Return the PATH for a program that the user wants to see, such as an editor: what `which` would search."""
+        return search_path(self.env.get("PATH", os.defpath), outside=working_folders(self.cwd, *self.more))
 
     def list_files(self, most: int, seconds: float) -> list[str]:
         """Return the files in the working directory that are not ignored, relative to it: for the user to choose from.

@@ -14,6 +14,7 @@ from fairlead.cli.subcommands.table import command_named
 from fairlead.cli.subcommands.trust import decision
 from fairlead.config.home import Home, working_directory
 from fairlead.config.process import run_in_thread
+from fairlead.config.programs import current_folder, search_path
 from fairlead.config.trust import real_folder
 from fairlead.core.secrets import learn_url, learn_variables, redacted
 from fairlead.errors import ConfigError, LoginFailed
@@ -130,6 +131,8 @@ def _open(url: str) -> None:
 
         say("If the browser is on another machine, paste the address that it was sent to in the end.")
         if any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")) or sys.platform == "darwin":
+            # It looks for browsers on the PATH of this process.
+            os.environ["PATH"] = search_path(None, outside=current_folder())
             webbrowser.open(url)
     sys.stdout.flush()
 

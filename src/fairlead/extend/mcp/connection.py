@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from fairlead import __version__
+from fairlead.config.programs import find_program, working_folders
 from fairlead.core.secrets import learn_headers, learn_url, learn_variables, redacted
 from fairlead.errors import ConfigError
 from fairlead.extend.mcp.config import ServerConfig
@@ -99,12 +101,23 @@ async def _transport(
     assert workspace is not None, "a program runs in a workspace"
     cwd = workspace.cwd if config.cwd is None else workspace.resolve(config.cwd)
     program, *arguments = config.command
+    environment = {**workspace.env, **config.env}
     if "/" in program:
         program = str(workspace.resolve(program))
+    elif config.origin.scope != "project":
+        # A project that is not trusted must not decide what the name in the user's configuration means.
+        program = _find_outside(program, environment.get("PATH", os.defpath), workspace)
     learn_variables(config.env.items())
-    connection.process = await ServerProcess.start([program, *arguments], {**workspace.env, **config.env}, str(cwd))
+    connection.process = await ServerProcess.start([program, *arguments], environment, str(cwd))
     connection.lost = connection.process.lost
     return process_transport(connection.process)
+
+
+def _find_outside(program: str, path: str, workspace: Workspace) -> str:
+    found = find_program(program, path, outside=working_folders(workspace.cwd, *workspace.more))
+    if found is None:
+        raise ConfigError(f"there is no program {program} on the PATH outside the working directory.")
+    return found
 
 
 @asynccontextmanager

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fairlead.config.home import Home
+from fairlead.config.programs import working_folders
 
 _RUNTIME = Path(__file__).parent / "runtime" / "main.mjs"
 
@@ -67,7 +68,8 @@ def launch_early(home: Home, env: Mapping[str, str]) -> None:
     from fairlead.extend.node.program import node_programs
 
     try:
-        start = _Start(node_programs(env)[0], Path.cwd(), dict(env), cache_folder(home))
+        cwd = Path.cwd()
+        start = _Start(node_programs(env, working_folders(cwd))[0], cwd, dict(env), cache_folder(home))
         _early.append((start, _launch(start)))
     except (OSError, ConfigError):
         return

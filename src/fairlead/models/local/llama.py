@@ -107,7 +107,7 @@ class LlamaServer:
         }
         with tempfile.TemporaryFile() as log:
             process = self._process = subprocess.Popen(
-                [sys.executable, "-m", "fairlead.models.local.llama_child"],
+                [sys.executable, "-P", "-m", "fairlead.models.local.llama_child"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

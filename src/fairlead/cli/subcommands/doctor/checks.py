@@ -10,7 +10,6 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from shutil import which
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec import Struct
@@ -18,6 +17,7 @@ from msgspec import Struct
 from fairlead.cli.flags import Arguments
 from fairlead.config.extras import extras, install_command, missing_packages
 from fairlead.config.home import Home, working_directory
+from fairlead.config.programs import current_folder, find_program
 from fairlead.errors import ConfigError, FairleadError
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ def _programs() -> Iterator[Finding]:
 
     yield _program("git", "git", "needed for packages from git and for what changed in a project")
     beside = Path(sys.executable).with_name("rg")
-    found = which("rg") or (str(beside) if os.access(beside, os.X_OK) else None)
+    found = _find("rg") or (str(beside) if os.access(beside, os.X_OK) else None)
     if found:
         yield Finding("Programs", "ripgrep", "ok", f"ripgrep: {found}")
     else:
@@ -249,7 +249,7 @@ def _bubblewrap() -> Finding:
     if not sys.platform.startswith("linux"):
         return Finding("Programs", "bubblewrap", "off", "--sandbox needs bubblewrap, which runs only on Linux")
     finding = _program("bwrap", "bubblewrap", "--sandbox needs it")
-    if finding.status == "ok" and _output("bwrap", "--ro-bind", "/", "/", "--unshare-user", "true") is None:
+    if finding.status == "ok" and _output(_find("bwrap") or "bwrap", "--ro-bind", "/", "/", "--unshare-user", "true") is None:
         text = "bubblewrap is installed, but this system does not let it make a sandbox; --sandbox cannot be used"
         return Finding(
             "Programs", "bubblewrap", "warn", text, "allow user namespaces: sudo sysctl kernel.unprivileged_userns_clone=1"
@@ -258,17 +258,22 @@ def _bubblewrap() -> Finding:
 
 
 def _program(name: str, package: str, why: str) -> Finding:
-    found = which(name)
+    found = _find(name)
     if found:
         return Finding("Programs", package, "ok", f"{package}: {found}")
-    how = next((how for manager, how in _PACKAGE_MANAGERS.items() if which(manager)), "install {} with your package manager")
+    how = next((how for manager, how in _PACKAGE_MANAGERS.items() if _find(manager)), "install {} with your package manager")
     return Finding("Programs", package, "off", f"{package} is not installed; {why}", how.format(package))
+
+
+def _find(name: str) -> str | None:
+    """Return the program that sessions in the working directory would use."""
+    return find_program(name, None, outside=current_folder())
 
 
 def _output(*command: str) -> str | None:
     """Return what a program prints, or None if it fails."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True, stdin=subprocess.DEVNULL)
+        done = subprocess.run(command, cwd="/", capture_output=True, text=True, timeout=10, check=True, stdin=subprocess.DEVNULL)
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.strip()

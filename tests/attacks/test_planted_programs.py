@@ -1,0 +1,130 @@
+"""A program that a project, or a command in it, puts on the PATH is not one that fairlead starts for itself."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.attacks.traps import Trap
+from tests.support.fleet import make_repository
+
+import fairlead
+from fairlead.cli.subcommands.doctor import checks
+from fairlead.config.packages import parse_source
+from fairlead.errors import ToolError
+from fairlead.extend.node.program import node_programs, npm_command
+from fairlead.extend.package_manager import PackageFetcher
+from fairlead.models.config_value import command_output
+from fairlead.tools.workspace import Workspace
+
+PATHS = ["{project}/bin", "bin", "{project}/link", "{outside}/link"]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    project = tmp_path / "project"
+    (project / "bin").mkdir(parents=True)
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside/link").symlink_to(project / "bin")
+    (project / "link").symlink_to("bin")
+    monkeypatch.chdir(project)
+    return project
+
+
+def path_with(project: Path, path: str) -> str:
+    return f"{path.format(project=project, outside=project.parent / 'outside')}:{os.environ['PATH']}"
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("name", ["bash", "rg", "bwrap", "git", "node"])
+def test_tools_use_programs_from_outside(project: Path, name: str, path: str) -> None:
+    trap = Trap(project / "bin", name)
+    box = Workspace(project, {"PATH": path_with(project, path)}, lambda: project, lambda _: None)
+    found = box.which(name)
+    assert found is None or Path(found).resolve() != trap.path
+    assert Path(box.find_shell()).resolve() != trap.path
+    assert str(project) not in box.search_path() and "link" not in box.search_path()
+
+
+def test_a_shell_that_settings_name_is_found_outside_and_one_with_a_path_is_used(project: Path) -> None:
+    Trap(project / "bin", "mysh")
+    box = Workspace(project, {"PATH": f"{project}/bin"}, lambda: project, lambda _: None, shell="mysh")
+    with pytest.raises(ToolError, match="does not exist outside the working directory"):
+        box.find_shell()
+    box.shell = str(project / "bin/mysh")
+    assert box.find_shell() == str(project / "bin/mysh")
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_node_and_npm_come_from_outside(project: Path, path: str) -> None:
+    node, npm = Trap(project / "bin", "node"), Trap(project / "bin", "npm")
+    env = {"PATH": path_with(project, path)}
+    assert all(Path(each).resolve() != node.path for each in node_programs(env, [project]))
+    assert Path(npm_command(env, [project])[0]).resolve() != npm.path
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_package_is_installed_with_git_and_npm_from_outside(project: Path, path: str) -> None:
+    traps = [Trap(project / "bin", name) for name in ("git", "npm", "node", "ssh")]
+    make_repository(project.parent / "package", {"package.json": '{"pi": {}, "name": "x"}', "skills/x/SKILL.md": "x"})
+    PackageFetcher(project.parent / "base", {**os.environ, "PATH": path_with(project, path)}).fetch(
+        parse_source(f"git:file://{project.parent}/package")
+    )
+    assert not any(trap.is_sprung for trap in traps)
+
+
+def test_the_clone_of_a_package_that_a_project_has_is_not_asked_anything(project: Path) -> None:
+    trap = Trap(project.parent / "trap")
+    make_repository(project.parent / "package", {"skills/x/SKILL.md": "one"})
+    source = parse_source(f"git:file://{project.parent}/package")
+    fetcher = PackageFetcher(project / ".fairlead", os.environ)
+    fetcher.fetch(source)
+    folder = source.folder(project / ".fairlead")
+    for name in ("core.fsmonitor", "core.sshCommand", "remote.origin.uploadpack", "filter.x.smudge", "core.hooksPath"):
+        subprocess.run(["git", "-C", folder, "config", name, trap.path], check=True)
+    (folder / ".gitattributes").write_text("* filter=x\n")
+    fetcher.fetch(source)
+    assert (folder / "skills/x/SKILL.md").read_text() == "one" and not trap.is_sprung
+    assert str(trap.path) not in (folder / ".git/config").read_text()
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_doctor_asks_no_planted_program(project: Path, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    monkeypatch.setenv("PATH", path_with(project, path))
+    traps = [Trap(project / "bin", name) for name in ("git", "rg", "node", "bwrap", "apt-get")]
+    findings = list(checks._programs())  # pyright: ignore[reportPrivateUsage]
+    assert not any(trap.is_sprung for trap in traps) and not any(str(project) in finding.text for finding in findings)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_command_that_prints_a_key_is_found_outside_and_starts_elsewhere(project: Path, path: str) -> None:
+    trap = Trap(project / "bin", "printf")
+    words = "env printf '%s' \"$PWD\""
+    assert command_output(words, "A key", {**os.environ, "PATH": path_with(project, path)}) != str(project)
+    assert not trap.is_sprung
+
+
+def test_modules_of_the_working_directory_are_not_imported_by_children(project: Path) -> None:
+    for name in ("json", "msgspec", "asyncio", "pip", "socket"):
+        (project / f"{name}.py").write_text(f"open({str(project / 'sprung')!r}, 'w')\n")
+    sources = Path(fairlead.__file__).parent.rglob("*.py")
+    lines = [line for path in sources for line in path.read_text().splitlines() if "sys.executable, " in line]
+    started = [line for line in lines if "shlex.join" not in line]  # that one is for the user
+    assert started and all('"-P"' in line or '"-I"' in line for line in started)
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "fairlead.models.local.llama_child"], input=b"{}\n", capture_output=True, check=False
+    )
+    assert done.returncode is not None and not (project / "sprung").exists()
+
+
+def test_the_home_of_the_user_may_have_programs(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As nvm does, which keeps node in `~/.nvm`. The sandbox does not start in the user's home."""
+    monkeypatch.setenv("HOME", str(project))
+    trap = Trap(project / "bin", "only-here")
+    box = Workspace(project, {"PATH": f"{project}/bin"}, lambda: project, lambda _: None)
+    assert box.which("only-here") == str(trap.path)
+    box.cwd = project.parent / "outside"
+    assert box.which("only-here") == str(trap.path)
