@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from fairlead.config import files, json_files
 from fairlead.config.home import Home, expand_user
+from fairlead.core.secrets import learn_url, without_credentials
 from fairlead.errors import ConfigError
 
 #: What a package can bring that has a meaning here.
@@ -44,6 +45,16 @@ class PackageSource(Struct, frozen=True):
     url: str = ""
     ref: str | None = None
 
+    @property
+    def shown(self) -> str:
+        """The text without a password or token, for lists and errors."""
+        if self.kind != "git" or "://" in self.text:
+            return without_credentials(self.text)
+        name = self.text.removeprefix("git:")
+        # `git:USER@HOST/PATH`. In `git@HOST:PATH`, which is for ssh, the user is not secret.
+        is_plain = name == self.text or name.startswith("git@")
+        return self.text if is_plain else "git:" + without_credentials(f"https://{name}").removeprefix("https://")
+
     def folder(self, base: Path) -> Path:
         """Return where the package is, if it is installed. `base` is the folder of the settings that list it."""
         if self.kind == "npm":
@@ -60,6 +71,8 @@ def parse_source(text: str) -> PackageSource:
     if match := _GIT.match(text):
         given = match["url"]
         url = given if "://" in given or given.startswith("git@") else f"https://{given}"
+        if without_credentials(url) != url:
+            learn_url(url)
         host = match["host"] or "local"
         return PackageSource(text, "git", f"{host}/{match['path'].strip('/')}", url, match["ref"])
     return PackageSource(text, "local", text)
@@ -71,7 +84,7 @@ def is_package(text: str | Path) -> bool:
 
 
 class ListedPackage(Struct, frozen=True):
-    """A package that settings list: how they name it, and the folder or file that it is."""
+    """A package that settings list: how they name it, without a password, and the folder or file that it is."""
 
     text: str
     path: Path
@@ -95,7 +108,8 @@ def listed_packages(home: Home, cwd: Path) -> list[ListedPackage]:
         for package in cast("list[Any]", packages) if isinstance(packages, list) else ():
             text = cast("dict[str, Any]", package).get("source") if isinstance(package, dict) else package
             if isinstance(text, str):
-                found.append(ListedPackage(text, parse_source(text).folder(path.parent)))
+                source = parse_source(text)
+                found.append(ListedPackage(source.shown, source.folder(path.parent)))
     return found
 
 
@@ -124,9 +138,10 @@ def with_packages(values: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 def missing_text(source: str) -> str:
     """Return what to tell the user about a listed package that is missing."""
-    if parse_source(source).kind == "local":
+    package = parse_source(source)
+    if package.kind == "local":
         return f"The package {source} does not exist. Correct its path, or remove it with `fairlead remove {source}`."
-    return f"The package {source} is not installed, so what it brings is missing. `fairlead update` installs it."
+    return f"The package {package.shown} is not installed, so what it brings is missing. `fairlead update` installs it."
 
 
 def _missing(package: Any, folder: Path) -> str | None:

@@ -82,7 +82,7 @@ class PackageManager:
         self._fetcher.fetch(source)
         problem = missing_extensions(folder)
         if not any(package_paths(source, folder, kind) for kind in ("extensions", "skills", "prompts")):
-            problem = f"{text} brings no extensions, skills or prompts."
+            problem = f"{source.shown} brings no extensions, skills or prompts."
         if problem is not None:
             if source.kind != "local":
                 self._fetcher.delete(source)
@@ -171,9 +171,9 @@ class PackageFetcher:
         """Raise ConfigError for a package whose name would be an option, or a place outside the folder."""
         parts = source.identity.split("/")
         if source.kind != "local" and (any(part in ("", ".", "..") for part in parts) or parts[0].startswith("-")):
-            raise ConfigError(f"{source.text} is not the name of a package.")
+            raise ConfigError(f"{source.shown} is not the name of a package.")
         if source.ref is not None and source.ref.startswith("-"):
-            raise ConfigError(f"{source.text}: {source.ref} is not a version.")
+            raise ConfigError(f"{source.shown}: {source.ref} is not a version.")
 
     def _clone(self, source: PackageSource) -> None:
         folder = source.folder(self._base)
@@ -267,7 +267,9 @@ def _existing_path(text: str, cwd: Path) -> Path:
     if os.path.exists(path):
         return path.resolve()
     if text.startswith(("npm:", "git:")):
-        raise ConfigError(f"{text} does not name a package. Expected npm:NAME, npm:NAME@VERSION or git:HOST/PATH.")
+        raise ConfigError(
+            f"{without_credentials(text)} does not name a package. Expected npm:NAME, npm:NAME@VERSION or git:HOST/PATH."
+        )
     raise ConfigError(f"{path} does not exist.")
 
 

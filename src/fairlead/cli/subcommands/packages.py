@@ -13,6 +13,7 @@ from fairlead.cli.console import complain, say
 from fairlead.cli.subcommands.table import command_named
 from fairlead.cli.subcommands.trust import decision
 from fairlead.config.home import Home, working_directory
+from fairlead.config.packages import parse_source
 from fairlead.config.trust import real_folder
 from fairlead.errors import ConfigError
 
@@ -26,7 +27,7 @@ def install(words: Sequence[str], program: Program) -> int:
     """Install a package and list it in the settings. Raises UsageError or ConfigError."""
     source, local = _source_and_scope(words, "install")
     folder = _manager(program, local=local).install(source, working_directory())
-    say(f"Installed {source} in {folder}")
+    say(f"Installed {_shown(source)} in {folder}")
     return 0
 
 
@@ -34,9 +35,9 @@ def remove(words: Sequence[str], program: Program) -> int:
     """Delete a package and take it off the settings. Raises UsageError or ConfigError."""
     source, local = _source_and_scope(words, "remove")
     if not _manager(program, local=local).remove(source):
-        complain(f"{source} is not installed. `fairlead list` shows what is.")
+        complain(f"{_shown(source)} is not installed. `fairlead list` shows what is.")
         return 1
-    say(f"Removed {source}")
+    say(f"Removed {_shown(source)}")
     return 0
 
 
@@ -58,10 +59,10 @@ def update(words: Sequence[str], program: Program) -> int:
             left_out = True
             continue
         for source in manager.update(wanted):
-            say(f"{'Left as it is: ' if source.kind == 'local' else 'Updated '}{source.text}")
+            say(f"{'Left as it is: ' if source.kind == 'local' else 'Updated '}{source.shown}")
             found.append(source)
     if wanted is not None and not found:
-        raise ConfigError(f"{wanted} is not installed. `fairlead list` shows what is.")
+        raise ConfigError(f"{_shown(wanted)} is not installed. `fairlead list` shows what is.")
     if not found and not left_out:
         say("No packages are installed.")
     return 0
@@ -78,7 +79,7 @@ def list_packages(words: Sequence[str], program: Program) -> int:
             any_listed = True
             say(f"{manager.scope.capitalize()} packages:")
         for package in packages:
-            say(f"  {package.source.text}\n    {package.path.resolve() if package.path else 'not installed'}")
+            say(f"  {package.source.shown}\n    {package.path.resolve() if package.path else 'not installed'}")
     if not any_listed:
         say("No packages are installed.")
     return 0
@@ -99,6 +100,11 @@ def _manager(program: Program, *, local: bool) -> PackageManager:
 
     home = Home.find(os.environ, peer=program.home)
     return PackageManager(home, os.environ, working_directory() if local else None)
+
+
+def _shown(source: str) -> str:
+    """Return the source that a user gave, without a password."""
+    return parse_source(source).shown
 
 
 def _source_and_scope(words: Sequence[str], command: str) -> tuple[str, bool]:

@@ -120,7 +120,7 @@ class ExtensionHost:
         from fairlead.extend.package_manager import fetch_temporarily
 
         source = parse_source(text)
-        logging.getLogger("fairlead.extend").info("Installing %s", text)
+        logging.getLogger("fairlead.extend").info("Installing %s", source.shown)
         env = self.session.host.workspace.env
         try:
             folder = await run_in_thread(partial(fetch_temporarily, source, self.home, env), "fairlead-install")
@@ -129,8 +129,8 @@ class ExtensionHost:
                 raise ConfigError("It brings no extensions, skills or prompts.")
         except ConfigError as error:
             if self.on_error == "exit":
-                raise ExtensionNotLoaded(f'Failed to load extension "{text}": {error}') from None
-            self.warn([f"The extension {text} was not loaded: {error}"])
+                raise ExtensionNotLoaded(f'Failed to load extension "{source.shown}": {error}') from None
+            self.warn([f"The extension {source.shown} was not loaded: {error}"])
             return
         self.named += map(Path, brought["extensions"])
         self.brought.skills.extend(map(Path, brought["skills"]))

@@ -18,7 +18,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 from fairlead.config.git import serving
-from fairlead.core.secrets import without_credentials
+from fairlead.core.secrets import learn_url, without_credentials
 from fairlead.errors import WorkspaceError
 from fairlead.jobs.workspaces import Placement
 from fairlead.jobs.workspaces.files import Saved, Snapshot, WorktreeFiles, index_lines, read_tree
@@ -66,6 +66,8 @@ class RepositoryWorkspace:
         self._repo = repo
         #: How errors name it: without a password.
         self._shown = without_credentials(repo)
+        if self._shown != repo:
+            learn_url(repo)
         self._commit = commit
         self._data = data
         self._ref = f"{REFS}/{fleet}/{name}" if fleet else f"{REFS}/{name}"
