@@ -206,7 +206,8 @@ class Settings(_Group, frozen=True):
     #: Whether requests are repeated to keep the prompt cache of a provider warm: not at all (`off`), while a run is active
     #: (`streaming`), or for half an hour after it, too (`idle`). Only for models whose `promptCache` is known.
     cache_warming: WarmingMode = "streaming"
-    #: The shell that runs commands; null: `bash` from `PATH`, else `/bin/sh`.
+    #: The shell that runs commands; null: `bash` from `PATH`, else `/bin/sh`. A name is searched on `PATH`, outside the working
+    #: directory.
     shell_path: str | None = None
     #: A line that is put before every shell command.
     shell_command_prefix: str | None = None

@@ -130,7 +130,7 @@ def make_agent(
     if placement.shell is not None and agent.settings.shell_path is not None:
         raise WorkspaceError("The setting shellPath replaces the shell that runs commands in the container. Remove it.")
     if placement.shell is not None:
-        # Its path, so that no other program of the name can take its place.
+        # By its path, so that no other program called bash can take its place.
         agent.session.host.workspace.shell = str(placement.shell)
     return agent
 

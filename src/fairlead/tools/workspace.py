@@ -166,7 +166,7 @@ class Workspace(Struct):
         return Target(named, Path(os.path.realpath(named) if approved is None else approved.path), approved)
 
     def which(self, name: str) -> str | None:
-        """Return the first executable called `name` on the workspace's PATH that is outside of its directories."""
+        """Return the first executable called `name` on the workspace's PATH that is outside its directories."""
         return find_program(name, self.env.get("PATH", os.defpath), outside=working_folders(self.cwd, *self.more))
 
     def search_path(self) -> str:
