@@ -327,7 +327,7 @@ def _result(record: JobRecord) -> JobResult:
         seconds=record.seconds,
         answer=record.answer,
         error=record.error,
-        labels=record.job.labels or {},
+        labels=record.labels,
         snapshot=record.snapshot,
     )
 

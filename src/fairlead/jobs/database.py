@@ -200,7 +200,10 @@ class Database:
 
     async def fleet(self) -> str:
         """Return the id of the database. It keeps the files of jobs apart from those of jobs in other databases."""
-        return (await self.rows("SELECT id FROM fairlead_fleet"))[0][0]
+        ((id,), *_) = await self.rows("SELECT id FROM fairlead_fleet")
+        if not re.fullmatch(r"[0-9a-f]{12}", str(id)):  # it names directories
+            raise ConfigError(f"The database {shown(str(self.url))} has {id!r} as its id. Expected twelve hexadecimal digits.")
+        return id
 
     async def close(self) -> None:
         """Close the connection. What still waits for it is dropped, and fails."""

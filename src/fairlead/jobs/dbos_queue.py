@@ -6,13 +6,18 @@ Everything here uses the public interface of DBOS 3.3. docs/decisions/034 says w
 from __future__ import annotations
 
 import asyncio
+import base64
+import pickle
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import msgspec
 from msgspec import Struct
 
-from fairlead.jobs.database import DatabaseUrl, missing_extra, prepare_sqlite, unavailable
+from fairlead.errors import ConfigError
+from fairlead.jobs.database import DatabaseUrl, Transaction, missing_extra, prepare_sqlite, unavailable
+from fairlead.jobs.schema import WORKFLOW_OF_JOB
 from fairlead.protocol.http.fleet import MOST_PRIORITY
 
 if TYPE_CHECKING:
@@ -25,7 +30,9 @@ T = TypeVar("T")
 
 APPLICATION = "fairlead-jobs"
 #: Workers run only workflows of this version. It changes when the arguments of the workflow do.
-VERSION = "1"
+VERSION = "2"
+#: The version of workflows whose arguments are pickles. No worker reads them: see `convert_pickled`.
+_PICKLED_VERSION = "1"
 WORKFLOW = "fairlead-job"
 #: The queue of jobs without a key, and the beginning of the names of the queues of keys.
 DEFAULT_QUEUE, KEY_PREFIX = "fairlead", "fairlead-key-"
@@ -64,7 +71,11 @@ class Queues:
             if self._client is None or self._engine is None:
                 dbos = import_dbos()
                 self._engine = make_engine(self._url)
-                self._client = dbos.DBOSClient(system_database_engine=self._engine, application_name=APPLICATION)
+                self._client = dbos.DBOSClient(
+                    system_database_engine=self._engine,
+                    application_name=APPLICATION,
+                    serializer=dbos.DBOSPortableJSONSerializer(),
+                )
             assert self._client is not None
             return work(self._client, self._engine)
 
@@ -160,12 +171,11 @@ def _register(client: DBOSClient, name: str, limits: KeyLimits, share: int) -> N
 
 def enqueue(client: DBOSClient, connection: Any, record: JobRecord) -> None:
     """Queue a job within a transaction of SQLAlchemy."""
-    job = record.job
     options: dict[str, Any] = {
         "workflow_name": WORKFLOW,
         "workflow_id": record.workflow,
-        "queue_name": queue_of(job.key),
-        "priority": _priority(record.seq, job.priority or 0),
+        "queue_name": queue_of(record.key),
+        "priority": _priority(record.seq, record.priority),
         "app_version": VERSION,
     }
     client.enqueue_in_transaction(connection, options, record.id, record.generation)  # pyright: ignore[reportArgumentType]
@@ -191,6 +201,57 @@ def import_dbos() -> Any:
     except ImportError as error:
         raise missing_extra(error.name or "dbos") from None
     return dbos
+
+
+def refuse_pickles() -> None:
+    """Have DBOS refuse pickles in this process: unpickling a row runs what its writer wants.
+
+    DBOS picks the format of a value by a name in its row, so the serializer of the configuration alone does not exclude pickles.
+
+    Raises ConfigError if this release of DBOS would still unpickle.
+    """
+    from dbos import _serialization as formats  # pyright: ignore[reportPrivateUsage]
+
+    def refuse(cls: object, serialized_data: str) -> object:
+        raise TypeError("it is a pickle, and fairlead reads only portable JSON")
+
+    formats.DefaultSerializer.deserialize = refuse  # pyright: ignore[reportAttributeAccessIssue]
+    probe, json = base64.b64encode(pickle.dumps(None)).decode(), formats.DBOSPortableJSON
+    for read in (formats.deserialize_value, formats.deserialize_args, formats.deserialize_exception):
+        for name in ("py_pickle", None):
+            try:
+                read(probe, name, json)
+            except (TypeError, ValueError):
+                continue
+            raise ConfigError(
+                "This release of DBOS would unpickle what the database contains. Install the one that fairlead pins."
+            )
+
+
+def workflow_table(*, is_postgres: bool) -> str:
+    """Return the name of the table in which DBOS keeps workflows."""
+    return "dbos.workflow_status" if is_postgres else "workflow_status"
+
+
+def convert_pickled(transaction: Transaction) -> int:
+    """Replace the arguments of queued workflows of an older fairlead, which are pickles, by what the rows of their jobs say.
+
+    Nothing reads the pickles. Returns how many there were.
+    """
+    table = workflow_table(is_postgres=transaction.is_postgres)
+    rows = transaction.rows(
+        f"SELECT workflow_uuid, id, generation FROM {table} JOIN fairlead_jobs ON workflow_uuid = {WORKFLOW_OF_JOB}"
+        f" WHERE name = '{WORKFLOW}' AND application_version = '{_PICKLED_VERSION}'"
+        f" AND {table}.status IN ('ENQUEUED', 'DELAYED')"
+    )
+    for workflow, id, generation in rows:
+        arguments = msgspec.json.encode({"positionalArgs": [id, generation], "namedArgs": {}}).decode()
+        transaction.run(
+            f"UPDATE {table} SET inputs = ?, serialization = 'portable_json', application_version = '{VERSION}'"
+            f" WHERE workflow_uuid = ? AND application_version = '{_PICKLED_VERSION}' AND status IN ('ENQUEUED', 'DELAYED')",
+            (arguments, workflow),
+        )
+    return len(rows)
 
 
 def make_engine(url: DatabaseUrl) -> Engine:

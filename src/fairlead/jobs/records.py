@@ -6,18 +6,23 @@ was thought dead cannot write over the work of the one that replaced it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
+from fairlead.errors import JobError
 from fairlead.jobs.database import CHANNEL, Database, Transaction
 from fairlead.jobs.leases import LEAVING
-from fairlead.jobs.schema import JOB_COLUMNS
+from fairlead.jobs.schema import JOB_COLUMNS, WORKFLOW_OF_JOB
 from fairlead.jobs.task import Job
 from fairlead.protocol.http.fleet import ENDED, JobStatus
 
+_HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 #: After how many deaths of its workers a job is parked.
 MOST_DEATHS = 3
 #: How long a transaction that ends a job may take to become visible.
@@ -57,8 +62,34 @@ class JobRecord(Struct, frozen=True):
 
     @property
     def job(self) -> Job:
-        """The job as it was submitted."""
-        return msgspec.json.decode(self.task, type=Job)
+        """The job as it was submitted. Raises JobError if its row does not contain one."""
+        try:
+            return msgspec.json.decode(self.task, type=Job)
+        except (msgspec.MsgspecError, UnicodeError, RecursionError, TypeError) as error:
+            raise JobError(f"The row of the job {self.id!r} in the database is damaged: {error}.") from None
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """The labels of the job; none if its row is damaged."""
+        with suppress(JobError):
+            return self.job.labels or {}
+        return {}
+
+    @property
+    def priority(self) -> int:
+        """The priority of the job; 0 if its row is damaged."""
+        with suppress(JobError):
+            return self.job.priority or 0
+        return 0
+
+    def check(self) -> None:
+        """Raise JobError unless a client could have written this row: its names become those of directories and of refs."""
+        job = self.job
+        if job.id != self.id or job.session_id != self.session or job.key != self.key:
+            raise JobError(f"The row of the job {self.id!r} and the job in it contradict each other.")
+        if job.checked(Path("/")) != job:
+            raise JobError(f"The job {self.id!r} names a place to work in that is not absolute.")
+        check_snapshot(self.snapshot)
 
     @property
     def has_ended(self) -> bool:
@@ -68,6 +99,12 @@ class JobRecord(Struct, frozen=True):
     def workflow(self) -> str:
         """The id of the job's workflow in DBOS. A retry is another workflow."""
         return self.id if self.generation == 1 else f"{self.id}~{self.generation}"
+
+
+def check_snapshot(snapshot: object) -> None:
+    """Raise JobError if a value is neither the hash of a commit nor None."""
+    if snapshot is not None and not (isinstance(snapshot, str) and _HASH.fullmatch(snapshot)):
+        raise JobError(f"The snapshot {snapshot!r} is not the hash of a commit.")
 
 
 class Progress(Struct, kw_only=True):
@@ -237,7 +274,9 @@ class Records:
         rows = await self._database.rows(
             "SELECT snapshot FROM fairlead_jobs WHERE session = ? AND snapshot IS NOT NULL ORDER BY seq DESC LIMIT 1", (session,)
         )
-        return rows[0][0] if rows else None
+        snapshot = rows[0][0] if rows else None
+        check_snapshot(snapshot)
+        return snapshot
 
     async def cancel(self, id: str) -> bool:
         """Cancel a job that has not ended. Its worker notices by itself. Returns whether it was cancelled now."""
@@ -287,6 +326,27 @@ class Records:
             return changed == 1
 
         return await self._database.do(give_up)
+
+    async def fail_refused(self, workflows: str) -> list[str]:
+        """End queued jobs whose workflows DBOS has refused: no worker will get them. Returns their ids.
+
+        Args:
+            workflows: The table of the workflows.
+        """
+        error = "DBOS could not read the queued arguments of this job: they are not portable JSON."
+
+        def fail(transaction: Transaction) -> list[str]:
+            rows = transaction.rows(
+                f"UPDATE fairlead_jobs SET status = 'failed', epoch = epoch + 1, error = ?, ended_at = {transaction.now}"
+                f" WHERE status = 'queued' AND {WORKFLOW_OF_JOB} IN (SELECT workflow_uuid FROM {workflows}"
+                " WHERE status = 'ERROR') RETURNING id",
+                (f"{error} `fairlead jobs retry` queues it again.",),
+            )
+            for (id,) in rows:
+                add_event(transaction, id, "failed", error=error)
+            return [id for (id,) in rows]
+
+        return await self._database.do(fail)
 
     async def take_from(self, worker: str, *, died: bool) -> list[JobRecord]:
         """Put the running jobs of a worker back. With `died`, count its death, unless it was told to stop; a job with too many is

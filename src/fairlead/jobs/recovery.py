@@ -9,14 +9,15 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from fairlead.errors import WorkspaceError
+from fairlead.errors import JobError, WorkspaceError
 from fairlead.jobs.database import Database
-from fairlead.jobs.dbos_queue import Queues
+from fairlead.jobs.dbos_queue import Queues, convert_pickled, workflow_table
 from fairlead.jobs.leases import LEASE_SECONDS, Leases
 from fairlead.jobs.leftovers import end_processes_of
 from fairlead.jobs.records import JobRecord, Records
 from fairlead.jobs.session_order import release_waiting
 from fairlead.jobs.task import is_id
+from fairlead.jobs.workspaces import workspace_of
 
 log = logging.getLogger("fairlead.jobs")
 
@@ -67,11 +68,19 @@ class Recovery:
                 count = await self.recover(lease.id, died=True)
                 log.warning("worker %s is gone; %d of its jobs are queued again", lease.id, count)
 
+    async def sweep_refused(self) -> None:
+        """Convert queued jobs of an older fairlead, and end those that DBOS has refused."""
+        count = await self._database.do(convert_pickled)
+        if count:
+            log.warning("%d jobs that an older fairlead has queued were converted: their arguments were pickles", count)
+        for id in await self._records.fail_refused(workflow_table(is_postgres=self._database.is_postgres)):
+            log.error("job %s has failed: DBOS refused what the database says about it", id)
+
     async def sweep_worktrees(self, data: Path, fleet: str = "") -> None:
         """Remove worktrees on this machine whose jobs have ended: their workers died before they could."""
         names = await asyncio.to_thread(lambda: _sessions_in(data / "worktrees", "*/*"))
         for records in (await self._records.of_sessions(names)).values() if names else ():
-            if all(record.has_ended for record in records) and records[-1].worker is None:
+            if _is_over(records):
                 await self._collect(records, data, fleet)
 
     async def sweep_containers(self, data: Path, fleet: str = "") -> None:
@@ -79,9 +88,7 @@ class Recovery:
         names = await asyncio.to_thread(lambda: _sessions_in(data / "containers" / fleet, "*"))
         for records in (await self._records.of_sessions(names)).values() if names else ():
             last = records[-1]
-            if all(record.has_ended for record in records) and last.worker is None and last.job.container is not None:
-                from fairlead.jobs.workspaces import workspace_of
-
+            if _is_over(records) and last.job.container is not None:
                 with suppress(WorkspaceError, OSError):
                     await workspace_of(last.job, data, fleet).release(has_ended=False)
 
@@ -121,6 +128,16 @@ class Recovery:
         for worker in missing & self._without_lease:
             await self.recover(worker, died=False)
         self._without_lease = missing
+
+
+def _is_over(records: Sequence[JobRecord]) -> bool:
+    """Whether all jobs of a session have ended, and the last one says where it worked."""
+    try:
+        records[-1].check()
+    except JobError as problem:
+        log.warning("the files of a job stay on this machine: %s", problem)
+        return False
+    return all(record.has_ended for record in records) and records[-1].worker is None
 
 
 def _sessions_in(folder: Path, pattern: str) -> list[str]:

@@ -68,3 +68,6 @@ JOB_COLUMNS = (
     "seq, id, session, task, key, status, generation, epoch, attempts, deaths, worker, answer, error, turns, tokens, cost,"
     " cost_before, seconds, snapshot, prompts_before, lease, submitted_at, started_at, ended_at"
 )
+
+#: The id of the workflow of a job in DBOS, as `JobRecord.workflow` has it, in SQL.
+WORKFLOW_OF_JOB = "CASE WHEN generation = 1 THEN id ELSE id || '~' || CAST(generation AS TEXT) END"

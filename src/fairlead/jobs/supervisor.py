@@ -118,6 +118,7 @@ class Supervisor:
         self._fleet = await first.fleet()
         await first.close()
         await asyncio.to_thread(migrate_once, self._url)
+        await self._recovery.sweep_refused()
         count = min(options.processes or os.cpu_count() or 1, options.sessions)
         shares = [options.sessions // count + (index < options.sessions % count) for index in range(count)]
         # A limit per process is a property of a queue, for all workers. A small one must not slow the others down.
@@ -208,6 +209,7 @@ class Supervisor:
             if time.monotonic() - claims > _CLAIMS_SECONDS:
                 claims = time.monotonic()
                 await asyncio.to_thread(end_orphans)
+                await self._try(self._recovery.sweep_refused)
                 await self._try(self._recovery.sweep_claims)
                 await self._try(lambda: self._recovery.sweep_worktrees(self._options.data, self._fleet))
                 await self._try(lambda: self._recovery.sweep_containers(self._options.data, self._fleet))

@@ -73,6 +73,8 @@ class Job(fleet.Job, frozen=True):
             raise JobError("The job has no place to work in. Give workdir, or repo and commit.")
         if self.repo is not None and not self.commit:
             raise JobError("repo needs commit: the name or hash of the commit to check out.")
+        if self.container is not None and (self.container.startswith("-") or not self.container.isprintable()):
+            raise JobError(f"container: expected the name of an image, got {self.container!r}.")
         if self.repo is None and self.commit is not None:
             raise JobError("commit needs repo: the repository that has the commit.")
         if self.commit is not None and (self.commit.startswith("-") or not self.commit.isprintable()):

@@ -22,14 +22,15 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from fairlead.errors import DatabaseUnavailable
+from fairlead.errors import DatabaseUnavailable, JobError
 from fairlead.jobs.database import Database, DatabaseUrl
-from fairlead.jobs.dbos_queue import APPLICATION, VERSION, WORKFLOW, Queues, import_dbos, make_engine, queue_of
+from fairlead.jobs.dbos_queue import APPLICATION, VERSION, WORKFLOW, Queues, import_dbos, make_engine, queue_of, refuse_pickles
 from fairlead.jobs.job_writer import JobEnd, JobWriter
 from fairlead.jobs.leases import LEASE_SECONDS, RENEW_SECONDS, Leases
-from fairlead.jobs.records import JobRecord, Records
+from fairlead.jobs.records import JobRecord, Progress, Records
 from fairlead.jobs.running import JobRun, JobSurroundings
 from fairlead.jobs.session_order import release_waiting
+from fairlead.jobs.task import is_id
 from fairlead.stores import open_store
 
 log = logging.getLogger("fairlead.jobs")
@@ -119,6 +120,7 @@ class Worker:
 
     def _launch(self) -> None:
         dbos = import_dbos()
+        refuse_pickles()
         logger = logging.getLogger("dbos")
         logger.setLevel(logging.ERROR)
         logger.addFilter(_is_no_cancellation)
@@ -131,6 +133,7 @@ class Worker:
                 "executor_id": self._settings.worker,
                 "run_migrations": False,
                 "use_listen_notify": False,
+                "serializer": dbos.DBOSPortableJSONSerializer(),
                 "log_level": "ERROR",
                 "scheduler_polling_interval_sec": 3600.0,
                 "notification_listener_polling_interval_sec": 3600.0,
@@ -139,8 +142,13 @@ class Worker:
 
         # What kills workers is counted by fairlead: putting a job back resets the count of DBOS.
         @dbos.DBOS.workflow(name=WORKFLOW, max_recovery_attempts=None)
-        async def run_job(id: str, generation: int) -> str:  # pyright: ignore[reportUnusedFunction]
-            return await self.run_claimed(id, generation)
+        async def run_job(*values: object) -> str:  # pyright: ignore[reportUnusedFunction]
+            match values:
+                case (str() as id, int() as generation) if is_id(id) and not isinstance(generation, bool):
+                    return await self.run_claimed(id, generation)
+                case _:
+                    log.error("a queued workflow is refused: expected the id and the generation of a job, got %.200r", values)
+                    return "refused"
 
         dbos.DBOS.launch()
 
@@ -157,6 +165,11 @@ class Worker:
             started = await self._writer.start(id, generation)
             if started is None:
                 return "ended"
+            try:
+                started[0].check()
+            except JobError as problem:
+                await self._refuse(*started, problem)
+                return "refused"
             run = self._running[id] = JobRun(*started, self._surroundings)
             try:
                 has_ended = await run.run()
@@ -174,6 +187,13 @@ class Worker:
             return "ran"
         finally:
             self._places.release()
+
+    async def _refuse(self, record: JobRecord, number: int, problem: JobError) -> None:
+        """End a job whose row has values that no client writes."""
+        log.error("job %s is refused: %s", record.id, problem)
+        end = JobEnd(status="failed", error=f"The worker refuses the job: {problem}")
+        await self._writer.finish(record, Progress(), end, number + 1)
+        await self._release_next(record.session)
 
     async def _failed(self, run: JobRun, record: JobRecord, error: Exception) -> bool:
         """Handle an error of the worker itself: give the job to another attempt, or end it if there were many.
