@@ -7,16 +7,20 @@ import hashlib
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
+
+from msgspec.structs import replace
 
 from fairlead.errors import DatabaseUnavailable, JobConflict, JobError, JobNotFound
 from fairlead.jobs.database import Database, DatabaseUrl, closed
 from fairlead.jobs.dbos_queue import KeyLimits, Queues, enqueue, migrate
 from fairlead.jobs.event_log import EventReader
 from fairlead.jobs.records import JobRecord, Records, add_event, record_of
+from fairlead.jobs.root import check_root, is_inside
 from fairlead.jobs.schema import JOB_COLUMNS
 from fairlead.jobs.session_order import must_wait, release_waiting, transaction_of
-from fairlead.jobs.sessions import read_transcript
+from fairlead.jobs.sessions import read_header, read_transcript
 from fairlead.jobs.task import LONGEST_ID, Job, check_key, is_id
 from fairlead.protocol.http.fleet import JobEvent, JobResult
 from fairlead.stores import SessionStore, open_store
@@ -36,12 +40,15 @@ class Jobs:
 
     Args:
         url: `sqlite:///FILE` for workers on one machine, or `postgresql://USER@HOST/NAME` for a fleet.
+        root: The directory that holds every place that jobs name. Jobs and sessions elsewhere do not exist for this object, and
+            workers check the jobs that it submits again before they run them.
 
     Raises:
         ConfigError: The address is neither.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, root: Path | None = None) -> None:
+        self._root = None if root is None else str(root.absolute())
         self._url = DatabaseUrl(url)
         self._database = Database(self._url, patience=PATIENCE)
         self._records = Records(self._database)
@@ -94,10 +101,13 @@ class Jobs:
             JobConflict: A job with the same id has other contents.
             DatabaseUnavailable: The database cannot be reached.
         """
-        checked = [job.checked() for job in jobs]
+        checked = [self._bounded(job.checked()) for job in jobs]
         if len({job.id for job in checked}) < len(checked):
             raise JobError("Two of these jobs have the same id. Nothing was submitted.")
         await self.open()
+        for session in {job.session for job in checked if job.session is not None}:
+            if not await self._admits_session(session):
+                raise JobError(f"session: {session!r} works outside the root of this server.")
         existing = await self._records.find([job.id for job in checked])
         for job in checked:
             _refuse_changes(job, existing.get(job.id))
@@ -119,6 +129,8 @@ class Jobs:
         if not is_id(session) or len(session) > LONGEST_SESSION:
             what = f"at most {LONGEST_SESSION} letters, digits, dots, hyphens and underscores, without two dots in a row"
             raise JobError(f"session: expected {what}, got {session!r}.")
+        if not await self._admits_session(session):
+            raise JobError(f"session: {session!r} works outside the root of this server.")
         earlier = await self.records(session=session)
         if earlier and not fields.keys() & {"workdir", "repo"}:
             first = earlier[0].job
@@ -137,7 +149,7 @@ class Jobs:
 
     async def _submit_new(self, job: Job) -> JobResult:
         """Queue a job. Unlike `submit`, raise JobConflict if it exists, also with the same contents."""
-        new = [job.checked()]
+        new = [self._bounded(job.checked())]
         await self._prepare_queues({} if job.key is None else {job.key: None})
         has_tried = False
 
@@ -212,7 +224,8 @@ class Jobs:
     async def records(self, *, session: str | None = None) -> list[JobRecord]:
         """Return the rows of all jobs, or those of one session."""
         await self.open()
-        return [] if session is not None and not is_id(session) else await self._records.all(session=session)
+        found = [] if session is not None and not is_id(session) else await self._records.all(session=session)
+        return [record for record in found if self._admits(record)]
 
     async def patch(self, id: str) -> str | None:
         """Return what a job has changed in its repository. None if it works in a directory, or has not ended.
@@ -226,7 +239,7 @@ class Jobs:
     async def transcript(self, session: str) -> bytes | None:
         """Return a session as the lines of a session file, also while it runs. None if it has not begun."""
         await self.open()
-        if not is_id(session):
+        if not is_id(session) or not await self._admits_session(session):
             return None
         return await read_transcript(self.session_store, session)
 
@@ -266,6 +279,9 @@ class Jobs:
                 raise JobError(
                     f"The job {record.id} is {record.status}. Only a job that failed, was cancelled or is parked can be retried."
                 )
+            if self._root is not None and record.job.root != self._root:
+                raise JobError(f"The job {record.id} was submitted without the root of this server. Retry it where it came from.")
+            check_root(record.job)
         await self._prepare_queues({})
         await self._queues.run(lambda client, engine: _retry(client, engine, list(records.values())))
         return await self._results_of(ids)
@@ -296,9 +312,37 @@ class Jobs:
         await self.open()
         found = await self._records.find([id for id in ids if is_id(id)])  # Postgres does not take every text
         for id in ids:
-            if id not in found:
+            if id not in found or not self._admits(found[id]):
                 raise JobNotFound(f"There is no job {id!r}. `fairlead jobs list` shows all jobs.")
         return found
+
+    def _bounded(self, job: Job) -> Job:
+        """Return a job with the root of this object. Raises JobError if it names a place outside it."""
+        if self._root is not None:
+            job = replace(job, root=self._root)
+        check_root(job)
+        return job
+
+    def _admits(self, record: JobRecord) -> bool:
+        """Whether a job works inside the root. Workers keep one that has this root there, whatever links say by now."""
+        if self._root is None:
+            return True
+        try:
+            if record.job.root != self._root:
+                check_root(replace(record.job, root=self._root))
+        except JobError:
+            return False
+        return True
+
+    async def _admits_session(self, session: str) -> bool:
+        """Whether a session works inside the root. One without jobs says in its header where it works."""
+        if self._root is None:
+            return True
+        records = await self._records.all(session=session) if is_id(session) else []
+        if records:
+            return all(map(self._admits, records))
+        header = await read_header(self.session_store, session)
+        return header is None or is_inside(header.get("cwd"), self._root)
 
     async def _results_of(self, ids: Sequence[str]) -> list[JobResult]:
         found = await self._records.find(ids)

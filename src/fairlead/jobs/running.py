@@ -19,6 +19,7 @@ from fairlead.extension import ToolCallEvent
 from fairlead.jobs.event_encoding import EventEncoder
 from fairlead.jobs.job_writer import JobEnd, JobWriter
 from fairlead.jobs.records import JobRecord, Progress, Records
+from fairlead.jobs.root import resolved
 from fairlead.jobs.sessions import TakeoverStore, make_agent, open_session, prompts_of, run_or_resume, used_since
 from fairlead.jobs.workspaces import Placement, Workspace, workspace_of
 from fairlead.messages import AssistantMessage, Usage
@@ -62,7 +63,7 @@ class JobRun:
 
     def __init__(self, record: JobRecord, last_event: int, surroundings: JobSurroundings) -> None:
         self._record = record
-        self._job = record.job
+        self._job = resolved(record.job)
         self._limits = self._job.limits or JobLimits()
         self._around = surroundings
         self._workspace: Workspace = workspace_of(self._job, surroundings.data, surroundings.fleet)

@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from fairlead.agent import Agent
 from fairlead.agent.options import AgentOptions, Hooks
 from fairlead.errors import SessionInUse, SessionNotFound, WorkspaceError
@@ -198,6 +200,18 @@ async def run_or_resume(
         if isinstance(last, AssistantMessage) and last.stop_reason in ("stop", "length"):
             return last.text()
     return (await agent.ask(job.prompt, expand=False, **limits())).text
+
+
+async def read_header(store: SessionStore, session: str) -> dict[str, Any] | None:
+    """Return the header of a session, empty if it is damaged. None if there is no such session."""
+    try:
+        data = (await store.read(session, limit=1)).header
+    except SessionNotFound:
+        return None
+    try:
+        return msgspec.json.decode(data, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return {}
 
 
 async def read_transcript(store: SessionStore, session: str) -> bytes | None:

@@ -46,6 +46,8 @@ class Job(fleet.Job, frozen=True):
         changes: dict[str, Any] = {}
         if job.workdir is not None:
             changes["workdir"] = _absolute("workdir", job.workdir, base)
+        if job.root is not None:
+            changes["root"] = _absolute("root", job.root, base)
         if job.repo is not None and is_path(job.repo):
             changes["repo"] = _absolute("repo", job.repo, base)
         return msgspec.structs.replace(job, **changes)
@@ -62,7 +64,7 @@ class Job(fleet.Job, frozen=True):
             check_key(self.key)
         if not self.prompt.strip():
             raise JobError("prompt: it is empty. Say what the agent has to do.")
-        for name in ("workdir", "repo", "commit", "model", "container"):
+        for name in ("workdir", "repo", "commit", "model", "container", "root"):
             if getattr(self, name) == "":
                 raise JobError(f"{name}: it is empty. Give a value, or leave it out.")
 

@@ -167,10 +167,11 @@ class Worker:
                 return "ended"
             try:
                 started[0].check()
+                run = JobRun(*started, self._surroundings)
             except JobError as problem:
                 await self._refuse(*started, problem)
                 return "refused"
-            run = self._running[id] = JobRun(*started, self._surroundings)
+            self._running[id] = run
             try:
                 has_ended = await run.run()
             except Exception as error:

@@ -173,6 +173,11 @@ export interface Job {
   session?: string | null;
   /** The image of a container in which the job's commands run. null: they run beside the worker. */
   container?: string | null;
+  /**
+   * The directory that holds every place on a disk that the job names, with links resolved. A server with
+   * `--root` sets it.
+   */
+  root?: string | null;
 }
 
 /** What a job may use, over all of its attempts. null: no limit. */

@@ -175,7 +175,7 @@ async def _serve(
         if agent.session.model is None:
             await agent.choose_model()
 
-    jobs = None if db is None else await _jobs(db)
+    jobs = None if db is None else await _jobs(db, root)
     binding = bind(listening)
     # A server with other names has a proxy before it, so that other machines can reach it too.
     asks = not binding.is_loopback or bool(listening.allow_hosts)
@@ -198,11 +198,11 @@ async def _serve(
             await jobs.close()
 
 
-async def _jobs(db: str) -> Jobs:
+async def _jobs(db: str, root: Path | None) -> Jobs:
     """Return the jobs of a fleet. Raises ConfigError and DatabaseUnavailable."""
     from fairlead.jobs import Jobs
 
-    jobs = Jobs(db)
+    jobs = Jobs(db, root=root)
     await jobs.open()
     return jobs
 

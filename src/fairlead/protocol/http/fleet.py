@@ -60,6 +60,8 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_
     session: str | None = None
     #: The image of a container in which the job's commands run. None: they run beside the worker.
     container: str | None = None
+    #: The directory that holds every place on a disk that the job names, with links resolved. A server with `--root` sets it.
+    root: str | None = None
 
 
 class JobResult(Struct, frozen=True, kw_only=True):
