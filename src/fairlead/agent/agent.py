@@ -73,7 +73,8 @@ class Agent(Asking):
         self._env = env = os.environ if options.env is None else options.env
         self._base_url = options.base_url
         self._names_model = bool(options.model or options.provider or options.models)
-        self.home = Home.find(env, isolated=options.isolated, peer=options.peer_home)
+        is_shared = options.confinement is not None and options.confinement.shares_home
+        self.home = Home.find(env, isolated=options.isolated, peer=options.peer_home, is_shared=is_shared)
         self.warnings: list[str] = []
         self._warn = options.warn
         self._alert = options.alert or options.warn

@@ -95,6 +95,8 @@ class Confinement(Struct, frozen=True, kw_only=True):
     root: Path | None = None
     #: The directory that holds every session file; None: they may be anywhere.
     sessions: Path | None = None
+    #: Whether several users share the home, so that no session may change its keys, settings and decisions.
+    shares_home: bool = False
 
     def allows(self, folder: str | Path) -> bool:
         """Whether a session may work in a directory, which need not exist. Raises ValueError if no path can be so."""

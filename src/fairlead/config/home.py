@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from fairlead.errors import ConfigError
 
@@ -75,13 +76,22 @@ class Home(Struct, frozen=True):
     #: The user's home directory; None: that of this process's user.
     user: Path | None = None
     peer: PeerHome | None = None
+    #: Whether several users share it, so that none of them may change its keys, settings and decisions.
+    is_shared: bool = False
 
     @classmethod
-    def find(cls, env: Mapping[str, str], *, isolated: bool = False, peer: PeerHome | None = None) -> Home:
+    def find(
+        cls, env: Mapping[str, str], *, isolated: bool = False, peer: PeerHome | None = None, is_shared: bool = False
+    ) -> Home:
         """Return `$FAIRLEAD_HOME`, else the home of the peer, else `~/.fairlead`.
 
         In the last case the home has pi's folder beside it, if `$PI_CODING_AGENT_DIR` names one.
         """
+        found = cls._find(env, isolated, peer)
+        return replace(found, is_shared=True) if is_shared else found
+
+    @classmethod
+    def _find(cls, env: Mapping[str, str], isolated: bool, peer: PeerHome | None) -> Home:
         own = env.get("FAIRLEAD_HOME")
         if own:
             return cls(_absolute(own, env), None, isolated, user_folder(env))
@@ -89,6 +99,14 @@ class Home(Struct, frozen=True):
             return cls(peer.root(env), None, isolated, user_folder(env), peer)
         pi = env.get("PI_CODING_AGENT_DIR")
         return cls(_absolute("~/.fairlead", env), _absolute(pi, env) if pi else None, isolated, user_folder(env))
+
+    def refuse_if_shared(self, what: str) -> None:
+        """Raise ConfigError if several users share the home."""
+        if self.is_shared:
+            raise ConfigError(
+                f"{what} cannot be changed over this connection, because all users of the server share them. The owner of the"
+                " server can change them on its machine."
+            )
 
     @property
     def has_omp_layout(self) -> bool:

@@ -164,6 +164,7 @@ def persist_setting(home: Home, key: str, value: Any) -> None:
     A `"defaultModel"` may be given with its provider: `"provider/id"`.
     Raises ConfigError if the value is not one the key can have, or the file cannot be changed.
     """
+    home.refuse_if_shared("The settings of the server")
     if home.isolated:
         raise ConfigError("Settings are not saved in an isolated run.")
     if key == "defaultModel" and isinstance(value, str):

@@ -147,6 +147,7 @@ def all_decisions(home: Home) -> dict[str, bool]:
 
 def save_decision(home: Home, folder: Path, trusted: bool | None) -> None:
     """Write a decision down; None takes an earlier one away. Raises ConfigError if the file cannot be changed."""
+    home.refuse_if_shared("Decisions about projects")
     if home.isolated:
         raise ConfigError("Decisions about projects are not saved in an isolated run.")
     name = str(real_folder(folder))

@@ -48,6 +48,7 @@ class PackageManager:
         self.scope: Literal["user", "project"] = "user" if project is None else "project"
         self._fetcher = PackageFetcher(self.folder, env)
         self._settings = self.folder / "settings.json"
+        self._home = home if project is None else None
         #: What a project may bring must be in here.
         self._within = None if project is None else home.boundary(project)
         if project is None and home.has_omp_layout:
@@ -66,6 +67,7 @@ class PackageManager:
         """Install a package and list it. Returns where it is. Raises ConfigError if that fails."""
         if not text.strip():
             raise ConfigError("Name a package: npm:NAME, git:URL or a path.")
+        self._refuse_if_shared()
         self._entries()  # raises if the settings cannot be read, before anything is installed
         source = parse_source(text)
         if source.kind == "local":
@@ -95,6 +97,7 @@ class PackageManager:
 
         Raises ConfigError if an update fails.
         """
+        self._refuse_if_shared()
         wanted = None if text is None else self._identity(text)
         sources = [each.source for each in self.packages() if wanted is None or each.source.identity == wanted]
         for source in sources:
@@ -104,6 +107,7 @@ class PackageManager:
 
     def remove(self, text: str) -> bool:
         """Delete a package and take it off the list. Returns False if it was not listed."""
+        self._refuse_if_shared()
         wanted = self._identity(text)
         entries = self._entries()
         kept = [entry for entry in entries if parse_source(_source_of(entry)).identity != wanted]
@@ -116,6 +120,10 @@ class PackageManager:
         return True
 
     # Inside
+
+    def _refuse_if_shared(self) -> None:
+        if self._home is not None:
+            self._home.refuse_if_shared("The packages of the server")
 
     def _identity(self, text: str) -> str:
         """Return what two sources of the same package have in common. A path may be given in several ways."""

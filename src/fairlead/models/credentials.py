@@ -257,6 +257,7 @@ class CredentialStore:
 
 def store_key(home: Home, provider: str, key: str) -> None:
     """Write a key to auth.json, which only its owner may read. Raises ConfigError if that fails, or if it cannot be a key."""
+    home.refuse_if_shared("The keys of the server")
     if not provider or not key.strip():
         raise ConfigError("The provider and the key must not be empty.")
     learn(key)
@@ -285,6 +286,7 @@ def stored_providers(home: Home) -> list[str]:
 
 def forget_stored(home: Home, provider: str | None) -> list[str]:
     """Remove what auth.json has for a provider, or for all of them. Returns their names. Raises ConfigError if that fails."""
+    home.refuse_if_shared("The keys of the server")
     if home.isolated:
         raise ConfigError("Keys are not stored in an isolated run.")
     found = [name for name in stored_providers(home) if provider in (None, name)]

@@ -217,6 +217,7 @@ class Logins:
         """
         if self._registry.added.login(provider) is None:
             return False
+        self._refuse_if_shared()
         from fairlead.models.added_logins import log_in
 
         await log_in(self._registry, provider, ui)
@@ -240,6 +241,7 @@ class Logins:
 
     async def begin(self, provider: str) -> DeviceCode:
         """Ask a provider for a code that the user has to enter. Raises LoginFailed if it gives none."""
+        self._refuse_if_shared()
         try:
             code = await begin(self._http, self._oauth(provider))
         except ProviderError as error:
@@ -264,6 +266,7 @@ class Logins:
         Raises:
             LoginFailed: the user declined, the code expired, or the token cannot be stored.
         """
+        self._refuse_if_shared()
         provider, lifetime = self._begun.get(device_code) or (self.provider(otherwise), DEFAULT_LIFETIME)
         token = await wait_for_token(self._http, self._oauth(provider), device_code, interval, lifetime, sleep=sleep)
         try:
@@ -278,6 +281,13 @@ class Logins:
         """Store the key of a provider in auth.json, and use it from now on. Raises ConfigError if it cannot be written."""
         store_key(self._registry.home, provider, key)
         self._registry.keys_changed()
+
+    def _refuse_if_shared(self) -> None:
+        """Raise LoginFailed if a login would replace the keys of other users. Renewing one is not a login."""
+        try:
+            self._registry.home.refuse_if_shared("The keys of the server")
+        except ConfigError as error:
+            raise LoginFailed(str(error)) from None
 
     def _oauth(self, provider: str) -> OAuthEntry:
         oauth = self._registry.logins().get(provider)

@@ -38,7 +38,8 @@ def common_parts(base: AgentOptions) -> Common:
 
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS, thread_name_prefix="fairlead"))
     env = os.environ if base.env is None else base.env
-    home = Home.find(env, isolated=base.isolated, peer=base.peer_home)
+    is_shared = base.confinement is not None and base.confinement.shares_home
+    home = Home.find(env, isolated=base.isolated, peer=base.peer_home, is_shared=is_shared)
     settings, problems = load_settings(home, home.root)
     told: set[str] = set()
 

@@ -250,7 +250,7 @@ async def ask_user_for_trust(ui: Ui, home: Home, project: Path, warn: Callable[[
 
     Returns True, and saves the decision, if the user agrees. Returns None if they do not agree or cannot be asked.
     """
-    if not ui.available:
+    if not ui.available or home.is_shared:  # the project's code would run with the keys of the other users
         return None
     question = f"{project} has its own extensions or MCP servers. They run with all your permissions. Trust it from now on?"
     if not await ui.confirm("Trust this project?", question, timeout=TRUST_TIMEOUT):

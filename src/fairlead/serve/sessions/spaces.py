@@ -104,7 +104,9 @@ def make_spaces(
     Raises:
         ConfigError: The settings cannot be used.
     """
-    common = common_parts(agent_options(None))
+    users = list(users)
+    shared = Confinement(root=root, shares_home=OWNER not in users)
+    common = common_parts(replace(agent_options(None), confinement=shared))
     asks = asks and common.base.approval is None
 
     async def prepare_and_ask(agent: Agent) -> None:
@@ -114,18 +116,18 @@ def make_spaces(
 
     def space(user: str) -> Space:
         def options(profile: Profile) -> AgentOptions:
-            return _confined(agent_options(profile), user, common.home, root)
+            return _confined(agent_options(profile), user, common.home, shared)
 
-        own = replace(common, base=_confined(common.base, user, common.home, root))
+        own = replace(common, base=_confined(common.base, user, common.home, shared))
         return Space(common=own, agent_options=options, prepare=prepare_and_ask, asks=asks, fleet=fleet)
 
     return {user: space(user) for user in users}
 
 
-def _confined(options: AgentOptions, user: str, home: Home, root: Path | None) -> AgentOptions:
+def _confined(options: AgentOptions, user: str, home: Home, shared: Confinement) -> AgentOptions:
     """Return options for the sessions of one user."""
     if user == OWNER or home.isolated:
-        return replace(options, confinement=Confinement(root=root))
+        return replace(options, confinement=shared)
     own = home.root / "serve" / "users" / user
     own.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return replace(options, session_dir=own / "sessions", confinement=Confinement(root=root, sessions=own))
+    return replace(options, session_dir=own / "sessions", confinement=replace(shared, sessions=own))

@@ -137,6 +137,7 @@ class OpalStore(Struct, frozen=True):
 
     def save(self, settings: dict[str, Any]) -> dict[str, Any]:
         """Add or replace settings. Returns all settings. Raises ConfigError."""
+        self.home.refuse_if_shared("The settings of the server")
         if self.home.isolated:
             raise ConfigError("Settings are not saved in an isolated run.")
         json_files.update_object(self.settings_path, lambda content: content.update(settings))
