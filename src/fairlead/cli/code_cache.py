@@ -160,7 +160,7 @@ class CodeCache:
         lengths = [len(packed).to_bytes(_LENGTH, "little"), start.to_bytes(_LENGTH, "little")]
         content = b"".join((_MARK, *lengths, packed, *(code for _, code in modules.values())))
         beside = f"{self._path}.{os.getpid()}"
-        file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)  # no other user may write code
         try:
             if os.write(file, content) != len(content):
                 raise OSError  # the disk is full

@@ -11,6 +11,7 @@ from typing import Any, cast
 import msgspec
 
 from fairlead.config.files import read_bytes
+from fairlead.config.private_files import make_folders
 from fairlead.core import lenient
 from fairlead.errors import ConfigError
 
@@ -130,7 +131,7 @@ def update_bytes(path: Path, change: Callable[[bytes], bytes]) -> None:
     Raises ConfigError if it cannot be written, and what `change` raises. The file is then unchanged.
     """
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folders(path.parent)
         with locked(path):
             _replace(path, change(read_bytes(path) or b""))
     except OSError as error:

@@ -18,6 +18,7 @@ from fairlead.config import files, json_files
 from fairlead.config.git import git_call, serving
 from fairlead.config.home import Home, expand_user
 from fairlead.config.packages import PackageSource, package_paths, parse_source
+from fairlead.config.private_files import make_folders
 from fairlead.config.programs import current_folder, search_path
 from fairlead.core.secrets import redacted, without_credentials
 from fairlead.errors import ConfigError
@@ -149,7 +150,7 @@ class PackageManager:
                 break
         else:
             entries.append(source.text)
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folders(self.folder)
         json_files.change_object(self._settings, "packages", entries)
 
 
@@ -167,7 +168,7 @@ class PackageFetcher:
         self._check(source)
         if source.kind == "npm":
             root = self._base / "npm"
-            root.mkdir(parents=True, exist_ok=True)
+            make_folders(root)
             if not os.path.exists(root / "package.json"):
                 (root / "package.json").write_text(json.dumps({"name": "pi-packages", "private": True}) + "\n")
             spec = source.identity + (f"@{source.ref}" if source.ref else "@latest")
@@ -185,7 +186,7 @@ class PackageFetcher:
 
     def _clone(self, source: PackageSource) -> None:
         folder = source.folder(self._base)
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        make_folders(folder.parent)
         # What is interrupted or fails leaves what was there. An update clones again too: the configuration of the clone that is
         # there may have changed, and git would run what it names.
         with TemporaryDirectory(prefix=".", dir=folder.parent) as begun:

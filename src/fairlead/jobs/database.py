@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fairlead.config.home import expand_user
+from fairlead.config.private_files import keep_database_private
 from fairlead.errors import ConfigError, DatabaseUnavailable, FairleadError, JobError
 from fairlead.jobs.schema import DBOS_VERSION, TABLES, TABLES_VERSION
 from fairlead.stores.sqlite import use_wal
@@ -286,7 +287,7 @@ class Database:
 def connect_sqlite(file: Path) -> sqlite3.Connection:
     """Open a SQLite file. Raises ConfigError if that is not possible."""
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
+        keep_database_private(file)
         connection = sqlite3.connect(file, timeout=_BUSY_SECONDS, isolation_level="IMMEDIATE", check_same_thread=False)
         prepare_sqlite(connection)
     except (sqlite3.DatabaseError, OSError) as error:

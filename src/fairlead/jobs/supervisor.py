@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from fairlead.agent import Agent
 from fairlead.agent.options import AgentOptions
+from fairlead.config.private_files import make_folders
 from fairlead.errors import ConfigError
 from fairlead.jobs.client import migrate_once
 from fairlead.jobs.database import Database, DatabaseUrl
@@ -62,7 +63,8 @@ class SupervisorOptions(Struct, kw_only=True):
 def _check_writable(folder: Path) -> None:
     """Raise ConfigError if files cannot be created in the directory of the worker: all jobs in repositories would fail."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        for part in ("mirrors", "worktrees"):
+            make_folders(folder / part)
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:

@@ -21,6 +21,7 @@ import msgspec
 from msgspec import Struct
 
 from fairlead.config.json_files import update_bytes
+from fairlead.config.private_files import make_folders
 from fairlead.errors import ConfigError
 
 #: Seconds that a login code and a cookie are valid.
@@ -59,7 +60,7 @@ def load_token(path: Path) -> str:
     Raises ConfigError if the file cannot be used, or if others may read or change it.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folders(path.parent)
         try:
             handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairlead.config.home import Home, user_folder
+from fairlead.config.private_files import make_folders
 from fairlead.config.settings import ApprovalMode, Settings
 from fairlead.errors import ConfigError
 from fairlead.policy.protected import Protected, key_files, read_only_in_sandbox
@@ -34,7 +35,7 @@ def sandbox(home: Home, settings: Settings, workspace: Workspace, scratch: Calla
     if not home.isolated:
         # A directory that does not exist yet cannot be hidden from a command that is running when it is created.
         try:
-            home.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folders(home.root)
         except OSError as error:
             raise ConfigError(f"The directory {home.root} cannot be created: {error.strerror}.") from error
     own = [folder for folder in dict.fromkeys(path.parent for path in key_files(home, workspace.env)) if os.path.isdir(folder)]

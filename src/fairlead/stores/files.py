@@ -23,6 +23,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from fairlead.config.open_files import lock_holder, try_lock
+from fairlead.config.private_files import make_folders
 from fairlead.errors import SessionError, SessionLost, StoreUnavailable
 from fairlead.stores.file_leases import create_lease, lease_epochs, lease_path, newest_lease, process_of, write_lease
 from fairlead.stores.store import (
@@ -191,7 +192,7 @@ class FileStore:
 
     def _add(self, id: str, header: bytes, lines: Sequence[bytes]) -> Path:
         """Write a complete file, then give it its name. Raises SessionExists."""
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folders(self.folder)
         path = self.folder / f"{id}.jsonl"
         if any(_id_of(other) == id for other in self._files()):
             raise exists(id)

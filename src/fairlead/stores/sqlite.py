@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
+from fairlead.config.private_files import keep_database_private
 from fairlead.errors import FairleadError, SessionError, StoreUnavailable
 from fairlead.stores.store import (
     Lease,
@@ -188,7 +189,7 @@ class SqliteStore:
     def _connect(self) -> sqlite3.Connection:
         """Connect, and create the tables. Raises StoreUnavailable and SessionError."""
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            keep_database_private(self._path)
             db = sqlite3.connect(self._path, timeout=_PATIENCE, isolation_level=None)
             try:
                 use_wal(db)

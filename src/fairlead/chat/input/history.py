@@ -47,7 +47,8 @@ class PromptHistory:
         if self._path is None:
             return
         with suppress(OSError):
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            for folder in reversed((self._path.parent, *self._path.parent.parents)):  # the umask decides about other parents
+                folder.mkdir(exist_ok=True, mode=0o700)
             handle = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
             try:
                 os.write(handle, _line(text))

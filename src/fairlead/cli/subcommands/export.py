@@ -10,6 +10,7 @@ from fairlead.cli.console import complain, say, say_bytes
 from fairlead.cli.flags import UsageError
 from fairlead.cli.session_choice import SessionPlaces
 from fairlead.cli.subcommands.table import find
+from fairlead.config.private_files import make_folders
 from fairlead.errors import ConfigError, FairleadError, SessionError
 from fairlead.session.history.finding import is_path
 from fairlead.wire.dialects import Program
@@ -83,7 +84,7 @@ def _export_one(source: Path, output: str | None, folder: Path | None, force: bo
     target = Path(output) if output is not None and folder is None else default_target(source)
     if folder is not None:
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folders(folder)
         except OSError as error:
             raise ConfigError(f"Cannot create the directory {folder}: {error.strerror}.") from error
         target = folder / target.name

@@ -14,6 +14,7 @@ from fairlead.cli.console import complain, say
 from fairlead.cli.flags import UsageError
 from fairlead.cli.subcommands.table import command_named
 from fairlead.config.home import expand_user
+from fairlead.config.private_files import open_private
 from fairlead.errors import ConfigError
 from fairlead.replay.recording import Recording, read_recording
 from fairlead.wire.dialects import DIALECTS, Dialect, Program
@@ -112,8 +113,8 @@ def _play(recording: Recording, words: _Words) -> NoReturn:
     def report(text: str) -> None:
         complain(f"fairlead replay: {text}")
         if words.report is not None:
-            with words.report.open("a", encoding="utf-8") as file:
-                file.write(f"{text}\n")
+            with open_private(words.report, "ab") as file:
+                file.write(f"{text}\n".encode())
 
     options = ReplayOptions(
         speed=words.speed, lenient=words.lenient, report=report, remark=lambda text: complain(f"fairlead replay: {text}")

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from fairlead.config.private_files import make_folders, open_private
 from fairlead.config.programs import find_program, search_path
 from fairlead.errors import WorkspaceError
 from fairlead.jobs.workspaces import Placement, Workspace
@@ -52,7 +53,7 @@ class ContainerWorkspace:
         if self._runtime is None:
             raise WorkspaceError("Jobs with a container need podman or docker, and this worker has neither. Install one of them.")
         self._check_scripts(placement.cwd)
-        self._scripts.mkdir(parents=True, exist_ok=True)
+        make_folders(self._scripts)
         await self._run("rm", "--force", self._container)  # from a worker that died
         code, text = await self._run(
             *("run", "--detach", "--rm", "--name", self._container, "--workdir", str(placement.cwd)),
@@ -76,7 +77,8 @@ class ContainerWorkspace:
             inside,
             "sh",
         ]
-        shell.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n', encoding="utf-8")
+        with open_private(shell, "wb") as file:
+            file.write(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n'.encode())
         shell.chmod(0o700)
         return replace(placement, shell=shell)
 

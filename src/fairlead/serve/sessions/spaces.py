@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from fairlead.agent import Agent
 from fairlead.agent.options import AgentOptions, Confinement
 from fairlead.config.home import Home
+from fairlead.config.private_files import make_folders
 from fairlead.serve.access import OWNER
 from fairlead.serve.refusals import Refusal, bad_request
 from fairlead.serve.sessions.saved import Fleet, SavedSessions, SessionFiles, StoredSessions
@@ -129,5 +130,5 @@ def _confined(options: AgentOptions, user: str, home: Home, shared: Confinement)
     if user == OWNER or home.isolated:
         return replace(options, confinement=shared)
     own = home.root / "serve" / "users" / user
-    own.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folders(own)
     return replace(options, session_dir=own / "sessions", confinement=replace(shared, sessions=own))

@@ -71,15 +71,6 @@ def transcripts_folder(session_file: Path) -> Path:
     return session_file.with_name(f"{session_file.name}.agents")
 
 
-def make_folders(folder: Path) -> None:
-    """Create a folder and its parents, with access for this user only. Raises OSError."""
-    missing = [folder]
-    while not os.path.exists(missing[-1].parent):
-        missing.append(missing[-1].parent)
-    for each in reversed(missing):
-        each.mkdir(mode=0o700, exist_ok=True)
-
-
 def iso(ms: int) -> str:
     """Format milliseconds since the epoch as pi does in entries. A time that the system cannot represent becomes the epoch."""
     try:

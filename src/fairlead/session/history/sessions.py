@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from fairlead.config.private_files import make_folders
 from fairlead.errors import SessionError
 from fairlead.session.history.conversation import Conversation
-from fairlead.session.history.paths import Durability, id_in_name, iso, make_folders, new_session_id, session_folder, session_path
+from fairlead.session.history.paths import Durability, id_in_name, iso, new_session_id, session_folder, session_path
 from fairlead.tools.workspace import Workspace
 
 if TYPE_CHECKING:

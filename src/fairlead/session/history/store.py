@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import UNSET
 
+from fairlead.config.private_files import make_folders
 from fairlead.errors import SessionError, SessionLost
 from fairlead.session.history.entries import (
     QUEUE,
@@ -32,7 +33,7 @@ from fairlead.session.history.entries import (
     role_of,
 )
 from fairlead.session.history.log import Log
-from fairlead.session.history.paths import Durability, make_folders
+from fairlead.session.history.paths import Durability
 from fairlead.session.history.session_files import BINARY, open_locked, put_in_place, set_aside, sync_folder, temporary
 
 if TYPE_CHECKING:
