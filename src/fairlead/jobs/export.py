@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import csv
+import io
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
 
+from fairlead.config.private_files import make_folders, open_private
 from fairlead.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -16,6 +19,12 @@ if TYPE_CHECKING:
 
 #: The columns of results.csv, which are also the fields of results.jsonl.
 COLUMNS = ("id", "status", "attempts", "cost", "session", "turns", "tokens", "seconds", "labels", "answer", "error", "patch")
+
+
+#: What spreadsheets take for the beginning of a formula, also after spaces, quotes and characters that do not show.
+_FORMULA = r"[\s\"'`\x00-\x20\u00ad\u200b-\u200f\u2060\ufeff]*[=+\-@\uff0b\uff0d\uff1d\uff20\u2212]"
+#: Where a cell begins. Depending on their language, spreadsheets also split at semicolons, even inside quotes.
+_CELL = re.compile(rf"(^[\t\r\n]|^(?={_FORMULA})|[;\t](?={_FORMULA}))")
 
 
 class ExportCounts(Struct):
@@ -40,33 +49,43 @@ async def export_jobs(jobs: Jobs, folder: Path) -> ExportCounts:
     rows: list[dict[str, Any]] = []
     try:
         for name in ("transcripts", "patches"):
-            (folder / name).mkdir(parents=True, exist_ok=True)
+            make_folders(folder / name)
         sessions: set[str] = set()
         for result in await jobs.list():
             patch = await jobs.patch(result.id)
             if patch is not None:
-                (folder / "patches" / f"{result.id}.patch").write_text(patch, encoding="utf-8", newline="")
+                _write(folder / "patches" / f"{result.id}.patch", patch.encode())
                 counts.patches += 1
             if result.session not in sessions:
                 sessions.add(result.session)
                 text = await jobs.transcript(result.session)
                 if text is not None:
-                    (folder / "transcripts" / f"{result.session}.jsonl").write_bytes(text)
+                    _write(folder / "transcripts" / f"{result.session}.jsonl", text)
                     counts.transcripts += 1
             fields = {name: getattr(result, name) for name in COLUMNS if name != "patch"}
             rows.append({**fields, "patch": patch})
         counts.results = len(rows)
-        (folder / "results.jsonl").write_bytes(msgspec.json.Encoder().encode_lines(rows))
-        with (folder / "results.csv").open("w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(COLUMNS)
-            writer.writerows([_cell(row[name]) for name in COLUMNS] for row in rows)
+        _write(folder / "results.jsonl", msgspec.json.Encoder().encode_lines(rows))
+        table = io.StringIO(newline="")
+        writer = csv.writer(table)
+        writer.writerow(COLUMNS)
+        writer.writerows([_cell(row[name]) for name in COLUMNS] for row in rows)
+        _write(folder / "results.csv", table.getvalue().encode("utf-8", "replace"))
     except OSError as error:
         raise ConfigError(f"{error.filename or folder} cannot be written: {error.strerror}.") from error
     return counts
 
 
+def _write(path: Path, data: bytes) -> None:
+    with open_private(path, "wb") as file:
+        file.write(data)
+
+
 def _cell(value: Any) -> str:
+    """Return a cell that no spreadsheet takes for a formula, as models and repositories decide what is in it."""
     if value is None:
         return ""
-    return msgspec.json.encode(value).decode() if isinstance(value, dict) else str(value)
+    if isinstance(value, (int, float)):
+        return str(value)
+    text = msgspec.json.encode(value).decode() if isinstance(value, dict) else str(value)
+    return _CELL.sub(lambda found: f"'{found[0]}" if not found.start() else f"{found[0]}'", text)
