@@ -381,7 +381,7 @@ async def test_the_document_names_the_status_of_every_error(tmp_path: Path) -> N
         for _ in range(FAILURES_OF_ONE):
             reply = await at.call("GET", session, headers={"Authorization": "Bearer wrong"})
             assert str(reply.status) in paths["/v1/sessions/{id}"]["get"]["responses"]
-        assert (await at.call("GET", session)).status == 429
+        assert (await at.call("GET", session, headers={"Authorization": "Bearer wrong"})).status == 429
 
 
 async def test_health_is_public_and_readiness_ends_with_the_server(tmp_path: Path) -> None:

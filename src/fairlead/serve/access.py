@@ -5,9 +5,9 @@ Tokens are random, so that a plain hash of one is safe to keep. They are compare
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
-import ipaddress
 import os
 import re
 import secrets
@@ -23,6 +23,7 @@ from msgspec import Struct
 from fairlead.config.json_files import update_bytes
 from fairlead.config.private_files import make_folders
 from fairlead.errors import ConfigError
+from fairlead.serve.crowd import group_of
 
 #: Seconds that a login code and a cookie are valid.
 CODE_SECONDS = 600
@@ -31,8 +32,8 @@ COOKIE_SECONDS = 12 * 3600
 MOST_CODES, MOST_COOKIES = 100, 10_000
 #: How many attempts may fail within `FAILURE_SECONDS`, from one address and from all.
 FAILURES_OF_ONE, FAILURES_OF_ALL, FAILURE_SECONDS = 10, 200, 60.0
-#: Seconds for which an address that has had a right secret is not blocked by failures of other addresses.
-TRUSTED_SECONDS = 3600.0
+#: Seconds by which answers to further wrong secrets are held up, and how many at a time.
+HELD_UP_SECONDS, MOST_HELD_UP = 1.0, 50
 #: How many addresses are remembered.
 MOST_ADDRESSES = 10_000
 #: The fewest characters of a token.
@@ -153,15 +154,18 @@ def add_user(path: Path, name: str) -> str:
 
 
 class FailureLimit:
-    """Counts attempts with a wrong secret, by address."""
+    """Counts attempts with a wrong secret, by address.
+
+    It never keeps a right one out: an attacker may have the address of the user, for example behind a proxy.
+    """
 
     def __init__(self, clock: Clock = time.monotonic) -> None:
         self._clock = clock
         #: When the last attempts of each address failed. The address whose last one is longest ago comes first.
         self._of_one: OrderedDict[str, deque[float]] = OrderedDict()
         self._of_all: deque[float] = deque()
-        #: When each address last had a right secret.
-        self._succeeded: OrderedDict[str, float] = OrderedDict()
+        #: How many answers to wrong secrets are being held up.
+        self._held_up = 0
         #: How many attempts have failed since the start.
         self.total = 0
 
@@ -172,7 +176,7 @@ class FailureLimit:
     def failed(self, address: str) -> None:
         """Count a failed attempt."""
         self.total += 1
-        now, group = self._clock(), _group(address)
+        now, group = self._clock(), group_of(address)
         self._of_all.append(now)
         times = self._of_one.setdefault(group, deque(maxlen=FAILURES_OF_ONE))
         times.append(now)
@@ -182,37 +186,23 @@ class FailureLimit:
         while len(self._of_all) > FAILURES_OF_ALL:
             self._of_all.popleft()
 
-    def succeeded(self, address: str) -> None:
-        """Note that an address had a right secret, so that strangers cannot lock it out."""
-        group = _group(address)
-        self._succeeded[group] = self._clock()
-        self._succeeded.move_to_end(group)
-        while len(self._succeeded) > MOST_ADDRESSES:
-            self._succeeded.popitem(last=False)
-
     def wait(self, address: str) -> int:
-        """Return how many seconds an address must wait before its next attempt; 0 if it need not."""
-        now, group = self._clock(), _group(address)
+        """Return in how many seconds a wrong secret from an address is counted again; 0 if it is counted now."""
+        now, group = self._clock(), group_of(address)
         longest = 0.0
-        known = self._succeeded.get(group)
-        of_all = self._of_all if known is None or now - known > TRUSTED_SECONDS else None
-        for times, most in ((self._of_one.get(group), FAILURES_OF_ONE), (of_all, FAILURES_OF_ALL)):
+        for times, most in ((self._of_one.get(group), FAILURES_OF_ONE), (self._of_all, FAILURES_OF_ALL)):
             if times is not None and len(times) >= most:
                 longest = max(longest, times[0] + FAILURE_SECONDS - now)
         return 0 if longest <= 0 else int(longest) + 1
 
-
-def _group(address: str) -> str:
-    """Return what counts as one client: an address of IPv4, a network of IPv6."""
-    try:
-        parsed = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return ""
-    if isinstance(parsed, ipaddress.IPv6Address):
-        if parsed.ipv4_mapped is not None:
-            return str(parsed.ipv4_mapped)
-        return str(ipaddress.ip_network((parsed, 64), strict=False))
-    return str(parsed)
+    async def hold_up(self) -> None:
+        """Wait before an answer to a wrong secret, unless many wait already: those would take memory."""
+        if self._held_up < MOST_HELD_UP:
+            self._held_up += 1
+            try:
+                await asyncio.sleep(HELD_UP_SECONDS)
+            finally:
+                self._held_up -= 1
 
 
 # Secrets

@@ -23,7 +23,7 @@ from fairlead.errors import FairleadError
 from fairlead.protocol.http import objects as o
 from fairlead.protocol.http.operations import OPERATIONS, Operation
 from fairlead.serve.access import CODE_SECONDS, COOKIE_SECONDS, Access
-from fairlead.serve.guard import client_address, cookie_value, refuse, too_many_failures
+from fairlead.serve.guard import cookie_value, refuse, wrong_secret
 from fairlead.serve.metrics import Metrics
 from fairlead.serve.refusals import Refusal, bad_request, refusal_for
 from fairlead.serve.sessions.hub import Hub
@@ -271,15 +271,13 @@ class Api:
             secret = decoded(call.body, o.Login).code
         else:
             raise Refusal(415, "not_json", "The body must be JSON.")
-        address = client_address(call.request.scope)
-        wait = self._access.failures.wait(address)
-        if wait:
-            raise too_many_failures(wait)
         value = self._access.log_in(secret.strip())
         if value is None:
-            self._access.failures.failed(address)
-            raise Refusal(401, "wrong_code", "This code is not valid, or it was used before. Codes are valid for a short time.")
-        self._access.failures.succeeded(address)
+            text = "This code is not valid, or it was used before. Codes are valid for a short time."
+            refusal = wrong_secret(self._access.failures, call.request.scope, Refusal(401, "wrong_code", text))
+            if refusal.status == 429:
+                await self._access.failures.hold_up()
+            raise refusal
         response = RedirectResponse("/", 303) if is_form else Response(status_code=204)
         response.set_cookie(
             self._cookie, value, max_age=COOKIE_SECONDS, httponly=True, samesite="strict", secure=self._secure, path="/"

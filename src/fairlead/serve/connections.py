@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -12,14 +13,14 @@ from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.protocol import State
 
+from fairlead.serve.crowd import Crowd, ServerConfig, anonymous_beside
+
 #: Seconds in which the head of a request must arrive, from the start of the connection or from its first byte.
 HEAD_SECONDS = 20.0
 #: The most bytes of the head of a request.
 HEAD_BYTES = 64 * 1024
 #: Seconds that a client with a longer head has to read why it is refused. What it sends meanwhile is ignored.
 FAREWELL_SECONDS = 2.0
-#: Connections beyond the limit that are told so, with the status 503. Others are closed without an answer.
-MORE_CONNECTIONS = 100
 #: Descriptors that the server needs for other things, and those that a session needs: its file, and the connection to its model.
 OTHER_DESCRIPTORS, DESCRIPTORS_OF_SESSION = 200, 3
 #: The answer to what is not a request of HTTP.
@@ -51,16 +52,19 @@ class HttpConnection(H11Protocol):
     """HTTP/1.1, with limits on the head of a request and the time for it, and a way to drop a client that does not read."""
 
     _head_timer: asyncio.TimerHandle | None = None
+    _crowd: Crowd
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         super().connection_made(transport)
         self.conn = self._heads = _BoundedHeads()
-        limit = self.config.limit_concurrency
-        if limit is not None and len(self.connections) > limit + MORE_CONNECTIONS:
-            transport.abort()
-            return
-        self.limit_concurrency = None  # uvicorn would answer with plain text: the guard refuses in the shape of all errors
-        self.app_state = {**self.app_state, "abort": transport.abort, "is_full": self._is_full}
+        crowd = self._crowd = cast("ServerConfig", self.config).crowd
+        self.app_state = {
+            **self.app_state,
+            "abort": transport.abort,
+            "admits": partial(crowd.admits, transport),
+            "logged_in": partial(crowd.logged_in, transport),
+        }
+        crowd.opened(transport, self.client[0] if self.client else "")
         self._head_timer = self.loop.call_later(HEAD_SECONDS, transport.abort)
 
     def data_received(self, data: bytes) -> None:
@@ -72,11 +76,13 @@ class HttpConnection(H11Protocol):
         is_waiting = self.cycle is None or self.cycle.response_complete  # pyright: ignore[reportUnnecessaryComparison]
         if not is_waiting or self.transport.get_protocol() is not self:  # it has become a WebSocket
             self._forget_timer()
+            self._crowd.asked(self.transport)
         elif self._head_timer is None:
             self._head_timer = self.loop.call_later(HEAD_SECONDS, self.transport.abort)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._forget_timer()  # it would keep the connection in memory
+        self._crowd.closed(self.transport)
         super().connection_lost(exc)
 
     def _forget_timer(self) -> None:
@@ -111,14 +117,13 @@ class HttpConnection(H11Protocol):
             self.transport.write(self.conn.send(event) or b"")
         self.transport.close()
 
-    def _is_full(self) -> bool:
-        """Whether there are more connections than allowed."""
-        limit = self.config.limit_concurrency
-        return limit is not None and len(self.connections) >= limit
-
 
 class WebSocketConnection(WebSocketsSansIOProtocol):
     """A WebSocket. The log says nothing about a refused handshake or text that is not UTF-8: these are mistakes of the client."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        cast("ServerConfig", self.config).crowd.closed(self.transport)
+        super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         if not self.transport.is_closing():  # answers to pings would go nowhere
@@ -166,7 +171,7 @@ def allow_connections(count: int) -> None:
     except ImportError:  # Windows has no such limit
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = count * (1 + DESCRIPTORS_OF_SESSION) + MORE_CONNECTIONS + OTHER_DESCRIPTORS
+    wanted = count * (1 + DESCRIPTORS_OF_SESSION) + anonymous_beside(count) + OTHER_DESCRIPTORS
     allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     if soft != resource.RLIM_INFINITY and soft < allowed:
         with suppress(OSError, ValueError):

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from fairlead.protocol.http.objects import ErrorBody, ErrorDetail
-from fairlead.serve.access import Access
+from fairlead.serve.access import Access, FailureLimit
 from fairlead.serve.refusals import Refusal
 
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -95,10 +95,14 @@ class Guard:
         protected = self._protecting(send)
         try:
             state = scope.setdefault("state", {})
-            if "is_full" in state and state["is_full"]():
+            if "admits" in state and not state["admits"]():
                 raise Refusal(503, "too_many_connections", "Too many connections are open.", retry_after=5)
-            state["user"] = self._check(scope)
+            user = state["user"] = self._check(scope)
+            if user is not None and "logged_in" in state:
+                state["logged_in"]()
         except Refusal as refusal:
+            if refusal.status == 429:
+                await self._access.failures.hold_up()
             if refusal.status == 401 and scope["path"] == "/" and _opens_page(scope, _Headers(scope["headers"])):
                 await _show_login(protected)
             else:
@@ -140,15 +144,9 @@ class Guard:
         scheme, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
         if scheme.lower() != "bearer" or not token.strip():
             raise Refusal(401, "not_logged_in", "Log in, or send the token as `Authorization: Bearer TOKEN`.")
-        address = client_address(scope)
-        wait = self._access.failures.wait(address)
-        if wait:
-            raise too_many_failures(wait)
         user = self._access.user_of_token(token.strip())
         if user is None:
-            self._access.failures.failed(address)
-            raise Refusal(401, "wrong_token", "This token is not valid.")
-        self._access.failures.succeeded(address)
+            raise wrong_secret(self._access.failures, scope, Refusal(401, "wrong_token", "This token is not valid."))
         return user
 
     def _user_of_cookie(self, headers: _Headers) -> str | None:
@@ -188,7 +186,13 @@ async def _show_login(send: Send) -> None:
     await send({"type": "http.response.body", "body": b""})
 
 
-def too_many_failures(wait: int) -> Refusal:
+def wrong_secret(failures: FailureLimit, scope: Scope, refusal: Refusal) -> Refusal:
+    """Count a wrong token or code, and return what to answer: after too many, that there were too many."""
+    address = client_address(scope)
+    wait = failures.wait(address)
+    failures.failed(address)
+    if not wait:
+        return refusal
     return Refusal(429, "too_many_failures", f"Too many attempts have failed. Try again in {wait} seconds.", retry_after=wait)
 
 

@@ -25,6 +25,7 @@ from fairlead.protocol.http.operations import Operation
 from fairlead.serve.access import Access
 from fairlead.serve.api import Api, Refused
 from fairlead.serve.connections import HttpConnection, WebSocketConnection, allow_connections
+from fairlead.serve.crowd import Crowd, ServerConfig
 from fairlead.serve.garbage import keep_pauses_short
 from fairlead.serve.guard import Guard, Hosts, Receive, Scope, Send, host_name, refuse
 from fairlead.serve.metrics import Metrics
@@ -247,7 +248,7 @@ def _config(options: ServerOptions, app: Any) -> uvicorn.Config:
     if options.tls_cert is not None:
         _check_certificate(options)
         tls = {"ssl_certfile": str(options.tls_cert), "ssl_keyfile": str(options.tls_key)}
-    return uvicorn.Config(
+    config = ServerConfig(
         app,
         http=HttpConnection,
         ws=WebSocketConnection,
@@ -259,10 +260,11 @@ def _config(options: ServerOptions, app: Any) -> uvicorn.Config:
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=options.connections + 1,  # uvicorn counts the connection that asks
         timeout_graceful_shutdown=DRAIN_SECONDS,
         **tls,
     )
+    config.crowd = Crowd(options.connections)
+    return config
 
 
 def _check_certificate(options: ServerOptions) -> None:
