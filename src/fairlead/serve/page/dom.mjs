@@ -9,8 +9,15 @@ export function el(tag, properties = {}, ...children) {
     else if (name in element && !name.includes("-")) element[name] = value;
     else element.setAttribute(name, value === true ? "" : value);
   }
-  element.append(...children.flat(3).filter((child) => child !== null && child !== undefined && child !== false));
+  // One at a time: a call does not take a hundred thousand arguments.
+  for (const child of children.flat(3)) if (child !== null && child !== undefined && child !== false) element.append(child);
   return element;
+}
+
+/** Replace what is in an element by any number of children. */
+export function fill(element, children) {
+  element.replaceChildren();
+  for (const child of children) element.append(child);
 }
 
 export const byId = (id) => document.getElementById(id);

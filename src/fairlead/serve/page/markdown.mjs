@@ -4,13 +4,16 @@ import { copied, el, link, safeUrl } from "./dom.mjs";
 import { highlighted } from "./highlight.mjs";
 
 // The patterns take time in proportion to the line, also if the model writes a line to make them slow.
-const FENCE = /^ {0,3}(`{3,}|~{3,})([^`\n]*)$/;
-const HEADING = /^ {0,3}(#{1,6})\s(.*)$/;
+// `(?=(...))\1` takes a run as a whole, and `[^]*` always reaches the end: nothing is tried again with less.
+const FENCE = /^ {0,3}(?=(`{3,}|~{3,}))\1([^`\n]*)$/;
+const HEADING = /^ {0,3}(#{1,6})\s([^]*)$/;
 const RULE = /^ {0,3}([-*_])(?:\s*\1){2,}\s*$/;
-const ITEM = /^(\s*)([-*+]|\d{1,9}[.)])(\s+|$)(.*)$/;
+const ITEM = /^(\s*)([-*+]|\d{1,9}[.)])(\s+|$)([^]*)$/;
 const QUOTE = /^ {0,3}>\s?/;
-const TABLE_RULE = /^ {0,3}\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$/;
 const DEEPEST = 12;
+const LONGEST_LABEL = 1000;
+// An open block that is longer is drawn again only after it has grown by a tenth.
+const LONGEST_REDRAWN = 16_384;
 
 // Blocks
 
@@ -43,7 +46,7 @@ function blockAt(lines, first) {
     return { kind: "quote", first, last };
   }
   if (ITEM.test(line)) return listAt(lines, first);
-  if (line.includes("|") && first + 1 < lines.length && TABLE_RULE.test(lines[first + 1]) && lines[first + 1].includes("-")) {
+  if (line.includes("|") && first + 1 < lines.length && isTableRule(lines[first + 1])) {
     let last = first + 2;
     while (last < lines.length && lines[last].includes("|")) last++;
     return { kind: "table", first, last };
@@ -51,6 +54,11 @@ function blockAt(lines, first) {
   let last = first + 1;
   while (last < lines.length && lines[last].trim() && !startsBlock(lines[last])) last++;
   return { kind: "paragraph", first, last };
+}
+
+function isTableRule(line) {
+  if (!/^[\s|:-]+$/.test(line)) return false;
+  return line.trim().replace(/^\|/, "").replace(/\|$/, "").split("|").every((cell) => /^:?-+:?$/.test(cell.trim()));
 }
 
 /** Remove spaces around a heading, and the marks that may close it. */
@@ -66,11 +74,15 @@ function startsBlock(line) {
 }
 
 function fenceAt(lines, first, match) {
-  const close = new RegExp(`^ {0,3}${match[1][0]}{${match[1].length},}\\s*$`);
   let last = first + 1;
-  while (last < lines.length && !close.test(lines[last])) last++;
+  while (last < lines.length && !closesFence(lines[last], match[1])) last++;
   const isOpen = last >= lines.length;
   return { kind: "fence", language: match[2].trim().split(/\s/)[0], body: [first + 1, last], isOpen, first, last: isOpen ? last : last + 1 };
+}
+
+function closesFence(line, fence) {
+  const text = line.trim();
+  return text.startsWith(fence) && /^ {0,3}\S/.test(line) && (text[0] === "~" ? /^~+$/ : /^`+$/).test(text);
 }
 
 function listAt(lines, first) {
@@ -220,7 +232,7 @@ function special(text, at, endless, depth) {
     return isHard ? { nodes: [el("br")], end: at + 1 } : null;
   }
   if (char === "`") return codeSpan(text, at, endless);
-  if (char === "[" || (char === "!" && text[at + 1] === "[")) return linkAt(text, at, endless, depth);
+  if (char === "[" || (char === "!" && text[at + 1] === "[")) return linkAt(text, at, depth);
   if (char === "<") {
     const match = /^<(https?:\/\/[^\s<>]+)>/.exec(text.slice(at, at + 2048));
     return match && linked(match[1], [match[1]], at + match[0].length);
@@ -228,8 +240,12 @@ function special(text, at, endless, depth) {
   if (char === "h") {
     if (/\w/.test(text[at - 1] ?? "")) return null;
     const match = /^https?:\/\/[^\s<>"'`|]+/.exec(text.slice(at, at + 2048));
-    const url = match?.[0].replace(/[.,;:!?*_~\]]+$/, "").replace(/^([^(]*)\)+.*$/, "$1");
-    return url && linked(url, [url], at + url.length);
+    if (!match) return null;
+    let end = match[0].length;
+    while (".,;:!?*_~]".includes(match[0][end - 1])) end--;
+    const url = match[0].slice(0, end).replace(/^([^(]*)\)+.*$/, "$1");
+    // What is not an address is plain text as a whole, so that its end is not searched again from within.
+    return linked(url, [url], at + url.length) || { nodes: [url], end: at + url.length };
   }
   return emphasis(text, at, endless, depth);
 }
@@ -257,16 +273,22 @@ function codeSpan(text, at, endless) {
   return { nodes: [el("code", {}, isPadded ? body.slice(1, -1) : body)], end: end + ticks.length };
 }
 
-function linkAt(text, at, endless, depth) {
-  if (endless.has("](")) return null;
-  const start = text.indexOf("[", at) + 1;
-  const close = text.indexOf("](", start);
-  if (close < 0) {
-    endless.add("](");
-    return null;
+/** Return how long the label of a link is that begins here; -1 if none does. */
+function labelLength(text, start) {
+  for (let at = start; at <= start + LONGEST_LABEL && at < text.length; at++) {
+    if (text[at] === "\\") at++;
+    else if (text[at] === "]") return text[at + 1] === "(" ? at - start : -1;
+    else if (text[at] === "[") return -1;
   }
-  const label = text.slice(start, close);
-  if (label.length > 1000 || /[[\]]/.test(label.replace(/\\./g, ""))) return null;
+  return -1;
+}
+
+function linkAt(text, at, depth) {
+  const start = text.indexOf("[", at) + 1;
+  const length = labelLength(text, start);
+  if (length < 0) return null;
+  const label = text.slice(start, start + length);
+  const close = start + length;
   const match = /^\(\s*<?([^\s<>()]*(?:\([^\s<>()]*\)[^\s<>()]*)*)>?(?:\s+(?:"[^"]*"|'[^']*'))?\s*\)/.exec(text.slice(close + 1, close + 4096));
   if (!match) return null;
   return linked(match[1], inline(label, depth + 1), close + 1 + match[0].length);
@@ -307,6 +329,7 @@ export class MarkdownStream {
     this._pending = "";
     this._open = [];
     this._frame = 0;
+    this._drawn = 0;
     this.text = "";
   }
 
@@ -323,6 +346,8 @@ export class MarkdownStream {
 
   _draw(isEnd) {
     this._frame = 0;
+    const length = this._pending.length;
+    if (!isEnd && this._drawn > LONGEST_REDRAWN && length < this._drawn * 1.1) return;
     const lines = this._pending.split("\n");
     const blocks = blocksOf(lines);
     const finished = isEnd ? blocks.length : Math.max(0, blocks.length - 1);
@@ -330,11 +355,12 @@ export class MarkdownStream {
     if (finished || !this._growFence(open, lines)) {
       this._open.forEach((node) => node.remove());
       const nodes = blocks.map((block) => renderBlock(block, lines));
-      this._root.append(...nodes);
+      for (const node of nodes) this._root.append(node);
       this._open = nodes.slice(finished);
       this._fence = open?.kind === "fence" && open.isOpen ? nodes[finished].querySelector("code") : null;
       this._pending = open ? lines.slice(open.first).join("\n") : isEnd ? "" : this._pending.slice(-1) === "\n" ? "" : this._pending;
     }
+    this._drawn = this._pending.length;
     this._onDraw();
   }
 

@@ -1,7 +1,7 @@
 // The list of sessions: search, open, begin.
 
 import { call } from "./api.mjs";
-import { byId, el, notice } from "./dom.mjs";
+import { byId, el, fill, notice } from "./dom.mjs";
 
 export class Sidebar {
   /** `onOpen(id)` is called for a session that the user begins. */
@@ -102,12 +102,12 @@ export class Sidebar {
     const wanted = byId("search").value.toLowerCase();
     const matches = this._sessions.filter((session) => `${session.title ?? ""} ${session.cwd}`.toLowerCase().includes(wanted));
     const focused = document.activeElement?.dataset?.session;
-    byId("sessions").replaceChildren(...matches.map((session) => this._item(session)));
+    fill(byId("sessions"), matches.map((session) => this._item(session)));
     if (focused) byId("sessions").querySelector(`[data-session="${CSS.escape(focused)}"]`)?.focus();
     byId("no-sessions").hidden = matches.length > 0;
     byId("more").hidden = !this._cursor;
     const folders = new Set(this._sessions.map((session) => session.cwd));
-    byId("folders").replaceChildren(...[...folders].map((folder) => el("option", { value: folder })));
+    fill(byId("folders"), [...folders].map((folder) => el("option", { value: folder })));
   }
 
   _item(session) {

@@ -1,6 +1,6 @@
 // Cards of tool calls: what is called, its live output, its result, and what it changed.
 
-import { el } from "./dom.mjs";
+import { el, fill } from "./dom.mjs";
 import { diffLines, highlighted } from "./highlight.mjs";
 
 /** How much of an output is shown. The model sees the rest. */
@@ -56,7 +56,7 @@ export class ToolCard {
   describe(name, args) {
     this._name.textContent = name;
     this._subject.textContent = subjectOf(args);
-    this._input.replaceChildren(...this._arguments(args ?? {}));
+    fill(this._input, this._arguments(args ?? {}));
   }
 
   _arguments(args) {
@@ -116,7 +116,7 @@ export class ToolCard {
       parts.push(labelled("Output", el("code", {}, cut)));
     }
     parts.push(...imagesOf(result.content, "Image from the tool"));
-    this._output.replaceChildren(...parts);
+    fill(this._output, parts);
     const box = this._output.querySelector("pre");
     if (box && this._state.dataset.state === "running") box.scrollTop = box.scrollHeight;
     return { hasDiff: Boolean(diff) };

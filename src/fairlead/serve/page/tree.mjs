@@ -1,7 +1,7 @@
 // The tree of a session: all entries and branches, moves to any of them, and forks.
 
 import { call, sessionPath } from "./api.mjs";
-import { byId, el, notice } from "./dom.mjs";
+import { byId, el, fill, notice } from "./dom.mjs";
 
 const NAMES = { user: "You", assistant: "Assistant", toolResult: "Tool", compaction: "Summary", branch_summary: "Summary" };
 
@@ -31,12 +31,13 @@ export class TreeDialog {
     const children = new Map();
     for (const entry of tree.entries) {
       const parent = entry.parentId ?? null;
-      children.set(parent, [...(children.get(parent) ?? []), entry]);
+      if (children.has(parent)) children.get(parent).push(entry);
+      else children.set(parent, [entry]);
     }
     const path = new Set();
     const byEntry = new Map(tree.entries.map((entry) => [entry.id, entry]));
     for (let at = byEntry.get(tree.leafId); at; at = byEntry.get(at.parentId)) path.add(at.id);
-    byId("tree-list").replaceChildren(...this._branch(children.get(null) ?? [], children, path, tree.leafId));
+    fill(byId("tree-list"), this._branch(children.get(null) ?? [], children, path, tree.leafId));
     byId("tree-empty").hidden = tree.entries.length > 0;
   }
 
