@@ -14,7 +14,7 @@ from tests.extend.extended import calling, extended, user_texts
 from fairlead.core.messages import CustomMessage, ToolCall, Usage
 from fairlead.core.model import ModelRequest, StreamEnd
 from fairlead.core.runtime import CancelToken
-from fairlead.errors import RunAborted
+from fairlead.errors import FairleadError, RunAborted
 from fairlead.extend.extensions.providers import model_stream
 from fairlead.testing import SCRIPTED_MODEL, Turn
 
@@ -24,18 +24,6 @@ HEADER = "import asyncio\nfrom fairlead.extension import *\n"
 @pytest.mark.parametrize(
     ("event", "result", "error"),
     [
-        ("input", "Transform(5)", "got `int` - at `$.text`"),
-        ("input", "Transform('t', [1])", "at `$.images[0]`"),
-        ("before_agent_start", "Open(5)", "at `$.messages`"),
-        ("before_agent_start", "Open([Note('a', [1])])", "at `$.messages[0].content[0]`"),
-        ("before_agent_start", "Open([Note('a', 'b', details=object())])", "object is unsupported"),
-        ("before_agent_start", "Open((), 5)", "at `$.system_prompt`"),
-        ("context", "Replace(5)", "messages: expected a list, not int."),
-        ("context", "Replace([1])", "int is not a message for a model."),
-        ("context_with_system", "Replace(None, 5)", "system_prompt: Expected `str | null`"),
-        ("tool_result", "Amend([1])", "at `$.content[0]`"),
-        ("tool_result", "Amend(details={'a': object()})", "object is unsupported"),
-        ("tool_result", "Amend(is_error='no')", "at `$.is_error`"),
         ("agent_before_settle", "Continue(5)", "at `$.messages`"),
         ("agent_before_settle", "Continue([Note(5, 6)])", "at `$.messages[0].custom_type`"),
         ("resources_discover", "Resources(5)", "skills: expected a list, not int."),
@@ -53,6 +41,51 @@ async def test_what_a_handler_returns_with_a_wrong_field_counts_as_nothing(
         assert (file, name) == ("one.py", event) and error in told, told
         assert it.results == [("hi\n", False)]
         assert (await it.agent.ask("go on")).text == "again"
+
+
+@pytest.mark.parametrize(
+    ("event", "result", "error"),
+    [
+        ("input", "Transform(5)", "got `int` - at `$.text`"),
+        ("input", "Transform('t', [1])", "at `$.images[0]`"),
+        ("before_agent_start", "Open(5)", "at `$.messages`"),
+        ("before_agent_start", "Open([Note('a', [1])])", "at `$.messages[0].content[0]`"),
+        ("before_agent_start", "Open([Note('a', 'b', details=object())])", "object is unsupported"),
+        ("before_agent_start", "Open((), 5)", "at `$.system_prompt`"),
+        ("context", "Replace(5)", "messages: expected a list, not int."),
+        ("context", "Replace([1])", "int is not a message for a model."),
+        ("context_with_system", "Replace(None, 5)", "system_prompt: Expected `str | null`"),
+    ],
+)
+async def test_nothing_is_sent_if_what_a_handler_makes_of_it_has_a_wrong_field(
+    tmp_path: Path, event: str, result: str, error: str
+) -> None:
+    source = f"{HEADER}wrong = [{event!r}]\ndef setup(fl):\n    fl.on({event!r}, lambda event: {result} if wrong else None)\n"
+    source += "    fl.register_command('mend', lambda text, ctx: wrong.clear())\n"
+    async with extended(tmp_path, source) as it:
+        with pytest.raises(FairleadError) as raised:
+            await it.agent.ask("hi")
+        assert error in str(raised.value) and it.model.requests == []
+        ((file, name, told),) = it.errors
+        assert (file, name) == ("one.py", event) and error in told, told
+        await it.command("/mend")
+        assert (await it.agent.ask("go on")).text == "ok"
+
+
+@pytest.mark.parametrize(
+    ("result", "error"),
+    [
+        ("Amend([1])", "at `$.content[0]`"),
+        ("Amend(details={'a': object()})", "object is unsupported"),
+        ("Amend(is_error='no')", "at `$.is_error`"),
+    ],
+)
+async def test_a_result_is_not_shown_if_what_replaces_it_has_a_wrong_field(tmp_path: Path, result: str, error: str) -> None:
+    source = f"{HEADER}def setup(fl):\n    fl.on('tool_result', lambda event: {result})\n"
+    async with extended(tmp_path, source, turns=[calling("bash", command="echo hi"), Turn(text="ok")]) as it:
+        assert (await it.agent.ask("hi")).text == "ok"
+        ((text, is_error),) = it.results
+        assert is_error and error in text and error in it.errors[0][2]
 
 
 @pytest.mark.parametrize(("said", "error"), [("Trust('no')", "at `$.trusted`"), ("True", "not bool.")])

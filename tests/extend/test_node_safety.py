@@ -103,13 +103,14 @@ async def test_a_flood_does_not_hold_up_the_run(tmp_path: Path) -> None:
 async def test_a_handler_that_fails_changes_nothing_else(tmp_path: Path) -> None:
     source = factory(
         'pi.on("turn_start", async () => { throw new Error("exploded"); });'
-        'pi.on("input", () => ({ action: "transform", text: 5 }));'
+        'pi.on("message_end", () => ({ message: 5 }));'
         'pi.on("turn_end", () => { const loop = {}; loop.self = loop; return loop; });'
     )
     async with extended(tmp_path, source, suffix="mjs") as it:
         assert str(await it.agent.ask("hi")) == "ok"
-        (_, _, wrong), (_, _, thrown), (_, _, circular) = it.errors
-        assert "expected" in wrong.lower() and thrown == "exploded" and "circular" in circular.lower()
+        errors = {event: error for _, event, error in it.errors}
+        assert "cannot be used" in errors["message_end"] and errors["turn_start"] == "exploded"
+        assert "circular" in errors["turn_end"].lower()
 
 
 async def test_a_project_runs_no_script_unless_it_is_trusted(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from fairlead.extend.extensions.loading import Loader
 from fairlead.extend.extensions.outbox import Outbox, WorkQueue
 from fairlead.extend.extensions.registrations import Extension, ExtensionCommand, Handler, Registrations
 from fairlead.extend.extensions.scripts import Scripts
-from fairlead.extend.extensions.values import checked_result, suggestions
+from fairlead.extend.extensions.values import UnusableAnswer, checked_result, suggestions
 from fairlead.session.additions import Completion, Origin, SlashCommand
 
 if TYPE_CHECKING:
@@ -33,6 +33,12 @@ _log = logging.getLogger("fairlead.extend")
 
 #: Events that come many times in one answer.
 _FREQUENT = ("message_update", "provider_stream_event")
+
+#: Events whose handlers can hold something back. If an answer to one of these cannot be used, what it is about does not happen.
+_PROTECTING = frozenset(
+    "project_trust session_before_switch session_before_fork session_before_compact session_before_tree input before_agent_start "
+    "context context_with_system before_provider_headers before_provider_request tool_result".split()
+)
 
 
 class Engine:
@@ -136,7 +142,7 @@ class Engine:
     async def ask_or_report(self, event: str, handler: Handler, payload: Any, *, max_seconds: float = math.inf) -> Any:
         """Call a handler and return its checked result. If it fails, report the error and return None.
 
-        Raises the errors of a handler of the program.
+        Raises the errors of a handler of the program, and UnusableAnswer if the answer to a protecting event cannot be used.
         """
         try:
             return checked_result(event, await self.ask(event, handler, payload, max_seconds=max_seconds))
@@ -144,6 +150,8 @@ class Engine:
             if handler.is_program:
                 raise
             self.report(handler.owner.path, event, error)
+            if event in _PROTECTING and isinstance(error, UnusableAnswer):
+                raise
             if event in _FREQUENT and isinstance(error, TooSlow):
                 # The next one would hold up the answer again.
                 self.unlisten(event, handler)
@@ -319,7 +327,10 @@ class Engine:
         from fairlead.extend.extensions.events import ProjectTrust
 
         for handler in self.listeners.get("project_trust", ()):
-            answer = await self.ask_or_report("project_trust", handler, ProjectTrust(project))
+            try:
+                answer = await self.ask_or_report("project_trust", handler, ProjectTrust(project))
+            except UnusableAnswer:
+                return False
             if answer is not None:
                 if answer.remember:
                     save_trust(self.host.home, project, answer.trusted, self.host.warn)

@@ -26,11 +26,11 @@ from fairlead.core.model import Interceptor, Model
 from fairlead.core.queues import Behavior
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import StructuredResult, ToolResult, as_structured
-from fairlead.errors import ConfigError, ToolError
+from fairlead.errors import ConfigError, ProviderError, ToolError
 from fairlead.extend.extensions import events as e
 from fairlead.extend.extensions.calling import error_text
 from fairlead.extend.extensions.engine import Engine
-from fairlead.extend.extensions.values import checked_result, copy_event, copy_message, restore_unchanged
+from fairlead.extend.extensions.values import UnusableAnswer, checked_result, copy_event, copy_message, restore_unchanged
 from fairlead.session.hook_calls import SHUTDOWN_GRACE, from_hook
 from fairlead.session.hooks import (
     EVENT_NAMES,
@@ -350,17 +350,23 @@ class ExtensionHooks:
 
     async def _first_cancel(self, name: str, event: Any) -> Cancelled | None:
         """Return the first cancellation by a handler, or None."""
-        async for answer in self._ask_each(name, event):
-            return Cancelled(answer.reason)
+        try:
+            async for answer in self._ask_each(name, event):
+                return Cancelled(answer.reason)
+        except UnusableAnswer as error:
+            return Cancelled(str(error))
         return None
 
     async def _last_answer(self, name: str, plan: CompactionPlan | TreePlan) -> Any:
         """Return the first cancellation by a handler, or else what the last handler returned, as in pi."""
         last: Any = None
-        async for answer in self._ask_each(name, plan):
-            if isinstance(answer, e.Cancel):
-                return Cancelled(answer.reason)
-            last = answer
+        try:
+            async for answer in self._ask_each(name, plan):
+                if isinstance(answer, e.Cancel):
+                    return Cancelled(answer.reason)
+                last = answer
+        except UnusableAnswer as error:
+            return Cancelled(str(error))
         return last
 
     def _message(self, note: e.Note) -> CustomMessage:
@@ -428,10 +434,14 @@ class ProviderInterceptor:
         return any(name in self._engine.listeners for name in _PROVIDER_EVENTS)
 
     async def request(self, payload: dict[str, Any], headers: dict[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
-        heads = e.BeforeProviderHeaders(headers)
-        await self._deliver("before_provider_headers", heads)
-        request = e.BeforeProviderRequest(payload)
-        await self._deliver("before_provider_request", request)
+        heads, request = e.BeforeProviderHeaders(headers), e.BeforeProviderRequest(payload)
+        try:
+            await self._deliver("before_provider_headers", heads)
+            await self._deliver("before_provider_request", request)
+        except UnusableAnswer as error:
+            raise ProviderError(
+                f"An extension changed the request to the provider into one that cannot be sent: {error}"
+            ) from None
         return request.payload, heads.headers
 
     async def response(self, status: int, headers: Mapping[str, str]) -> None:

@@ -26,10 +26,14 @@ if TYPE_CHECKING:
     from fairlead.session.history.log import Log
 
 
+class UnusableAnswer(ConfigError):
+    """A handler has answered, but its answer cannot be read. It may have wanted to stop or to change what comes next."""
+
+
 def checked_result(event: str, result: Any) -> Any:
     """Return the result of a handler, checked against what handlers of the event may return.
 
-    Raises ConfigError if it is something else.
+    Raises UnusableAnswer if it is something else.
     """
     allowed = RESULTS.get(event)
     if result is None or allowed is None:
@@ -37,7 +41,7 @@ def checked_result(event: str, result: Any) -> Any:
     kind = next((each for each in allowed if isinstance(result, each)), None)
     if kind is None:
         expected = ", ".join(each.__name__ for each in allowed)
-        raise ConfigError(f"A handler of {event} must return {expected} or None, not {type(result).__name__}.")
+        raise UnusableAnswer(f"A handler of {event} must return {expected} or None, not {type(result).__name__}.")
     try:
         if kind is Replace:
             return _replace(result)
@@ -45,7 +49,7 @@ def checked_result(event: str, result: Any) -> Any:
             return Resources(*(_paths(name, getattr(result, name)) for name in ("skills", "prompts")))
         return converted(kind, result, kind.__name__)
     except TypeError as error:
-        raise ConfigError(f"The result of a handler of {event} cannot be used. {error}") from None
+        raise UnusableAnswer(f"The result of a handler of {event} cannot be used. {error}") from None
 
 
 def converted(kind: Any, value: Any, what: str) -> Any:

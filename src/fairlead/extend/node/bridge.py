@@ -49,11 +49,17 @@ SlowAnswer = Callable[[Mapping[str, Any], Callable[[Any], None]], Coroutine[Any,
 
 
 class RemoteError(Exception):
-    """The code of an extension raised an error. `stack` is its JavaScript stack trace."""
+    """The code of an extension raised an error. `stack` is its JavaScript stack trace, and `code` what it has as `code`."""
 
-    def __init__(self, message: str, stack: str = "") -> None:
+    def __init__(self, message: str, stack: str = "", code: str | int | None = None) -> None:
         super().__init__(message)
         self.stack = stack
+        self.code = code
+
+    @property
+    def is_unreadable_answer(self) -> bool:
+        """Whether the extension has answered, but its answer could not be read or sent."""
+        return self.code == "UNREADABLE_ANSWER"
 
 
 class BridgeLost(FairleadError):
@@ -346,7 +352,7 @@ def _settle(done: asyncio.Future[Any], message: Mapping[str, Any]) -> None:
     if error is None:
         done.set_result(message.get("result"))
     else:
-        done.set_exception(RemoteError(str(error.get("message")), str(error.get("stack") or "")))
+        done.set_exception(RemoteError(str(error.get("message")), str(error.get("stack") or ""), error.get("code")))
 
 
 def _exit_code(process: subprocess.Popen[bytes]) -> int | None:

@@ -106,7 +106,12 @@ class RemoteRegistrations:
                 return None
             given = {"number": number, "event": remote.events.encode(name, event)}
             with remote.signals.of_call(cancel_token(name, event)) as signal:
-                reply = await remote.call("handle", {**given, "signal": signal}, context)
+                try:
+                    reply = await remote.call("handle", {**given, "signal": signal}, context)
+                except RemoteError as error:
+                    if error.is_unreadable_answer and name != "user_bash":
+                        raise unusable_result(name, error) from error
+                    raise
                 if operations := reply.get("runs"):  # for as long as the command takes
                     given = {"operations": operations, "event": given["event"], "signal": signal}
                     with unlimited(context):

@@ -8,9 +8,9 @@ from typing import Any, cast
 import msgspec
 
 from fairlead.core.messages import ImageContent, Message, ModelMessage, Usage, UserBlock
-from fairlead.errors import ConfigError
 from fairlead.extend.extensions import events as e
-from fairlead.extend.extensions.values import converted
+from fairlead.extend.extensions.values import UnusableAnswer, converted
+from fairlead.extend.node.bridge import RemoteError
 
 
 def decode(name: str, event: Any, reply: Mapping[str, Any]) -> Any:
@@ -33,10 +33,11 @@ def decode(name: str, event: Any, reply: Mapping[str, Any]) -> Any:
     return decoded
 
 
-def unusable_result(name: str, error: Exception) -> ConfigError:
-    """Return the error for a result of a handler that is not what pi documents."""
-    detail = f" {str(error).removeprefix('result: ')}" if isinstance(error, TypeError) and "Expected" in str(error) else ""
-    return ConfigError(f"The result of a handler of {name} cannot be used.{detail}")
+def unusable_result(name: str, error: Exception) -> UnusableAnswer:
+    """Return the error for a result of a handler that is not what pi documents, or that JavaScript cannot read."""
+    says_why = isinstance(error, RemoteError) or (isinstance(error, TypeError) and "Expected" in str(error))
+    detail = f" {str(error).removeprefix('result: ')}" if says_why else ""
+    return UnusableAnswer(f"The result of a handler of {name} cannot be used.{detail}")
 
 
 def _with_same_objects(given: list[ModelMessage], returned: list[ModelMessage]) -> list[ModelMessage]:

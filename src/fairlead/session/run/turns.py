@@ -95,9 +95,9 @@ class Turns:
             session_id=self._options.provider_session_id or conversation.id,
             wait_listener=self._attempts,
         )
-        if calls is not None:
-            await calls.change(request, cancel)
         try:
+            if calls is not None:
+                await calls.change(request, cancel)
             stream = await self.stream_of(model, cancel)
         except FairleadError as error:
             stream = failing(model, str(error), now_ms())

@@ -1,6 +1,7 @@
 // What the agent calls: event handlers, tools and commands of extensions.
 
 import { askNow, notify } from "./channel.mjs";
+import { changedField, fieldsRead, reading, sendable } from "./answers.mjs";
 import { watched } from "./changes.mjs";
 import { preparedFor } from "./shims/transcript.mjs";
 import { listedTools, registered } from "./api.mjs";
@@ -29,10 +30,13 @@ export async function handle({ number, event, signal }, call) {
 	}
 	const withChanges = watched(event, entry.extension);
 	try {
-		const result = withChanges(await entry.run(event, ctx));
-		if (type === "user_bash") return answeredBash(result);
-		const changed = CHANGEABLE[type];
-		return changed ? { result, changed: event[changed] } : { result };
+		const returned = await entry.run(event, ctx);
+		return reading(() => {
+			if (type === "user_bash") return answeredBash(returned);
+			const result = sendable(type, withChanges(fieldsRead(type, returned)));
+			const changed = CHANGEABLE[type];
+			return changed ? { result, changed: changedField(event[changed]) } : { result };
+		});
 	} finally {
 		dropSignal(signal);
 	}
@@ -54,7 +58,7 @@ function answeredBash(answer) {
 			"Invalid user_bash handler result: return undefined for local execution or exactly one valid { operations } or { result } object",
 		);
 	}
-	if (!runs) return { result: { result } };
+	if (!runs) return { result: sendable("user_bash", { result }) };
 	offered.set(nextOffer, operations);
 	return { runs: nextOffer++ };
 }
