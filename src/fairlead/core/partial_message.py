@@ -23,37 +23,51 @@ from fairlead.core.messages import (
 )
 from fairlead.core.model import BlockDelta, BlockEnd, BlockStart, Model, StreamEnd, StreamEvent, StreamStart
 from fairlead.core.secrets import redacted
+from fairlead.errors import ProviderError
 
 ABORTED = "Request was aborted"
 
+
+#: The most blocks of one message. No model writes so many; a stream that starts blocks without end would fill the memory.
+MOST_BLOCKS = 4096
 
 #: How many pieces are joined.
 _SHORT_PIECES = 64
 
 
+class _Pieces:
+    """A text that is arriving. A string of a few characters takes ten times their memory, so pieces are joined."""
+
+    __slots__ = ("_long", "_short")
+
+    def __init__(self) -> None:
+        self._long: list[str] = []
+        self._short: list[str] = []
+
+    def append(self, piece: str) -> None:
+        self._short.append(piece)
+        if len(self._short) == _SHORT_PIECES:
+            self._long.append("".join(self._short))
+            self._short.clear()
+
+    def text(self) -> str:
+        text = "".join((*self._long, *self._short))
+        self._long, self._short = [text], []
+        return text
+
+
 class _OpenBlock:
-    __slots__ = ("block", "ended", "half", "index", "long", "short")
+    __slots__ = ("append", "block", "ended", "half", "index", "signature", "text")
 
     def __init__(self, index: int, block: AssistantBlock) -> None:
         self.index = index
         self.block = block
-        #: What has arrived. A string of a few characters takes ten times their memory, so pieces are joined.
-        self.long: list[str] = []
-        self.short: list[str] = []
+        pieces = _Pieces()
+        self.append, self.text = pieces.append, pieces.text
+        self.signature: _Pieces | None = None
         #: The first half of a surrogate pair. The other half may come with the next piece.
         self.half = ""
         self.ended = False
-
-    def append(self, piece: str) -> None:
-        self.short.append(piece)
-        if len(self.short) == _SHORT_PIECES:
-            self.long.append("".join(self.short))
-            self.short.clear()
-
-    def text(self) -> str:
-        text = "".join((*self.long, *self.short))
-        self.long, self.short = [text], []
-        return text
 
     def mended(self, piece: str) -> str:
         """What `piece` adds to the block as valid Unicode: halves of a surrogate pair are joined, or become U+FFFD."""
@@ -79,6 +93,8 @@ class PartialMessage:
         self.finished: StreamEnd | None = None
         #: Why the message ended, in the words of the provider.
         self.raw_stop_reason: str | None = None
+        #: Increases with everything that adds to the message.
+        self.growth = 0
         self._timestamp = timestamp
         self._blocks: list[_OpenBlock] = []
         self._by_key: dict[Hashable, _OpenBlock] = {}
@@ -123,6 +139,7 @@ class PartialMessage:
         """
         if not delta:
             return
+        self.growth += 1
         block = self._by_key[key]
         if self._pending is not None and self._pending[0] is block:
             self._pending[1].append(delta)
@@ -133,13 +150,10 @@ class PartialMessage:
 
     def sign(self, key: Hashable, signature: str) -> None:
         """Set the provider's signature of a block, or append to it."""
-        block = self._by_key[key].block
-        if isinstance(block, ThinkingContent):
-            block.thinking_signature = (block.thinking_signature or "") + signature
-        elif isinstance(block, TextContent):
-            block.text_signature = (block.text_signature or "") + signature
-        else:
-            block.thought_signature = (block.thought_signature or "") + signature
+        block = self._by_key[key]
+        block.signature = block.signature or _Pieces()
+        block.signature.append(signature)
+        self.growth += bool(signature)
 
     def end(self, key: Hashable) -> None:
         block = self._open.pop(key, None)
@@ -200,8 +214,11 @@ class PartialMessage:
     # Inside
 
     def _start(self, key: Hashable, block: AssistantBlock) -> None:
+        if len(self._blocks) >= MOST_BLOCKS:
+            raise too_many("blocks")
         self.open()
         self._flush()
+        self.growth += 1
         opened = _OpenBlock(len(self._blocks), block)
         self._blocks.append(opened)
         self._by_key[key] = self._open[key] = opened
@@ -266,10 +283,17 @@ class PartialMessage:
         )
 
 
+def too_many(what: str) -> ProviderError:
+    """Return the error for an answer with more than MOST_BLOCKS of something."""
+    return ProviderError(f"The provider started more than {MOST_BLOCKS:,} {what}; the answer was cut off.")
+
+
 def _complete(opened: _OpenBlock, *, strict: bool = True) -> tuple[AssistantBlock, str | None]:
     """The block with everything that has arrived for it, and the raw arguments if they are not a JSON object."""
     block = msgspec.structs.replace(opened.block)
     text = opened.text()
+    if opened.signature is not None:
+        _set_signature(block, opened.signature.text())
     if isinstance(block, TextContent):
         block.text = text
     elif isinstance(block, ThinkingContent):
@@ -280,6 +304,15 @@ def _complete(opened: _OpenBlock, *, strict: bool = True) -> tuple[AssistantBloc
             return block, text
         block.arguments = dict(arguments)
     return block, None
+
+
+def _set_signature(block: AssistantBlock, signature: str) -> None:
+    if isinstance(block, ThinkingContent):
+        block.thinking_signature = signature
+    elif isinstance(block, TextContent):
+        block.text_signature = signature
+    else:
+        block.thought_signature = signature
 
 
 def parse_arguments(text: str) -> Mapping[str, Any] | None:

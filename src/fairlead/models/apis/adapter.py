@@ -6,6 +6,7 @@ can go wrong on the way is handled here and ends up in the message.
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
@@ -33,6 +34,11 @@ _SHOWN = 4096
 #: The most bytes of one response, events and all. No model writes so much; without a limit, a server that never ends its answer
 #: would fill the memory.
 LONGEST_RESPONSE = 128 * 1024 * 1024
+#: The most events in a row that add nothing to the message. Servers send one from time to time to keep the connection open, and
+#: some send one per token that they do not show.
+MOST_EMPTY_EVENTS = 250_000
+#: How many events are read before the event loop gets its turn.
+_EVENTS_AT_ONCE = 128
 #: The most seconds that a server can ask us to wait. Callers never wait that long; the limit keeps the number calculable.
 _LONGEST_WAIT = 1e9
 
@@ -171,12 +177,17 @@ async def stream_message(
                     arrived = events.decoded(chunk)
                     if interceptor is not None and interceptor.sees_stream:
                         await show(arrived, partial.model, interceptor, cancel)
-                    events.read(arrived)
+                    for start in range(0, len(arrived), _EVENTS_AT_ONCE):
+                        if start:
+                            await _give_way(cancel)
+                        events.read(arrived[start : start + _EVENTS_AT_ONCE])
+                        if partial.finished is not None:
+                            break
+                        if batch := partial.take():
+                            yield batch
                     if partial.finished is not None:
                         response.rest_is_noise = True
                         break
-                    if batch := partial.take():
-                        yield batch
                 else:
                     events.end()
     except RequestAborted:
@@ -193,6 +204,13 @@ async def stream_message(
     yield partial.take()
 
 
+async def _give_way(cancel: CancelToken) -> None:
+    """Let everything else run. Raises RequestAborted if that has fired `cancel`."""
+    await asyncio.sleep(0)
+    if cancel.fired:
+        raise RequestAborted
+
+
 class _EventFeed:
     """Decodes a response and feeds its events to a reader. Knows what to report if none of them made sense."""
 
@@ -204,6 +222,8 @@ class _EventFeed:
         self.expects_beginning = True
         self._beginning = b""
         self._left = LONGEST_RESPONSE
+        #: How many events have arrived since the message grew.
+        self._empty = 0
         self._understood = 0
         self._skipped = 0
 
@@ -224,12 +244,19 @@ class _EventFeed:
     def decoded(self, chunk: bytes) -> list[tuple[bytes, bytes]]:
         """Return the events that `chunk` completes, each with its name and its data.
 
-        Raises ProviderError if the response is too long.
+        Raises ProviderError if the response is too long, or if it goes on without adding anything to the message.
         """
         self._left -= len(chunk)
         if self._left < 0:
             raise ProviderError(f"The provider sent more than {LONGEST_RESPONSE >> 20} MiB; the answer was cut off.")
-        return self._decoder.feed(chunk)
+        if self._empty > MOST_EMPTY_EVENTS:
+            raise ProviderError(
+                f"The provider sent more than {MOST_EMPTY_EVENTS:,} events in a row that add nothing to its answer; "
+                "it was cut off."
+            )
+        found = self._decoder.feed(chunk)
+        self._empty += self._decoder.found
+        return found
 
     def end(self) -> None:
         """Read the last event. If the message is then not finished, end it with an error."""
@@ -250,6 +277,7 @@ class _EventFeed:
     def read(self, events: list[tuple[bytes, bytes]]) -> None:
         """Read events, until the message is finished."""
         read, partial = self._reader.read, self._partial
+        before = partial.growth
         for name, data in events:
             try:
                 read(name, data)
@@ -261,6 +289,8 @@ class _EventFeed:
                 self._understood += 1
             if partial.finished is not None:
                 return
+        if partial.growth != before:
+            self._empty = 0
 
 
 def _log_skipped(error: Exception) -> None:

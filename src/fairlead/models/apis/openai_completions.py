@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from fairlead.core.messages import StopReason
 from fairlead.core.model import ModelRequest
-from fairlead.core.partial_message import PartialMessage, parse_arguments
+from fairlead.core.partial_message import MOST_BLOCKS, PartialMessage, parse_arguments, too_many
 from fairlead.models.apis.adapter import Adapter
 from fairlead.models.apis.openai_completions_body import THINKING_FIELDS, ChatBody
 from fairlead.models.apis.openai_completions_compat import completions_compat
@@ -78,16 +78,22 @@ class _CompletionChunk(Struct):
 _decoder = msgspec.json.Decoder(_CompletionChunk)
 
 
+#: How often it is checked whether the arguments of a call are complete, each time from their start.
+_MOST_CHECKS = 64
+
+
 class _Call:
     """A tool call that is still arriving. Its block starts when its name is known."""
 
-    __slots__ = ("arguments", "id", "key", "name")
+    __slots__ = ("arguments", "checks", "id", "key", "name")
 
     def __init__(self, id: str) -> None:
         self.id = id
         self.name = ""
         self.key: int | None = None
         self.arguments: list[str] = []
+        #: How often it was checked whether its arguments are complete.
+        self.checks = 0
 
 
 class ChatReader:
@@ -220,7 +226,8 @@ class ChatReader:
             call.key = self._blocks.call(call.id, name)
             for earlier in call.arguments:
                 self._partial.add(call.key, earlier)
-        call.arguments.append(piece)
+        if piece:
+            call.arguments.append(piece)
         if call.key is not None:
             self._partial.add(call.key, piece)
 
@@ -235,6 +242,8 @@ class ChatReader:
         elif known is not None and id and name and known.name and id != known.id:
             known = None  # this server gives every call the index 0
         if known is None:
+            if len(self._calls) >= MOST_BLOCKS:
+                raise too_many("tool calls")
             known = _Call(id if id and id not in self._by_id else new_call_id())
             self._calls.append(known)
             self._by_id[known.id] = known
@@ -270,7 +279,10 @@ def _is_another(call: _Call, name: str, piece: str) -> bool:
     """Tell whether a piece with neither index nor id begins another call. Some servers repeat the name in every piece."""
     if name != call.name:
         return bool(call.name)
-    return piece.lstrip().startswith("{") and any(call.arguments) and parse_arguments("".join(call.arguments)) is not None
+    if not piece.lstrip().startswith("{") or not any(call.arguments) or call.checks >= _MOST_CHECKS:
+        return False
+    call.checks += 1
+    return parse_arguments("".join(call.arguments)) is not None
 
 
 class _ReasoningDetails:
@@ -284,6 +296,8 @@ class _ReasoningDetails:
 
     def add(self, piece: dict[str, Any]) -> None:
         last = self._details[-1] if self._details else None
+        if len(self._details) >= MOST_BLOCKS:
+            raise too_many("pieces of reasoning")
         if last is None or (last.get("type"), last.get("index")) != (piece.get("type"), piece.get("index")):
             self._details.append({**piece, **{field: [string(piece[field])] for field in _GROWING if field in piece}})
             return

@@ -42,9 +42,13 @@ _BEGINNING = re.compile(
 )
 #: What can follow a call and belongs to it.
 _END = re.compile(r"\A\s*(?:</(?:tool_call|tools|function_call|function|tool)>|```)?\s*")
-_PART_OF_END = re.compile(r"\s*(?:<(?:/[a-z_]*)?|`{1,2})?\Z")
+_PART_OF_END = re.compile(r"\s*(?:<(?:/[a-z_]{0,32})?|`{1,2})?\Z")
 #: The end of a text that may be the beginning of a call, once more has arrived.
-_MAYBE = re.compile(r"(?:<[a-z_]*>?\s*|`{1,3}[a-z_]*\s*|(?:(?<=\n)|\A)[ \t]*(?:\{\s*(?:\"[a-z]{0,8})?)?)\Z")
+_MAYBE = re.compile(
+    r"(?:<[a-z_]{0,32}>?\s{0,64}|`{1,3}[a-z_]{0,32}\s{0,64}|(?:(?<=\n)|\A)[ \t]{0,64}(?:\{\s*(?:\"[a-z]{0,8})?)?)\Z"
+)
+#: The most characters that are held back as a call. What is longer is text.
+_LONGEST_CALL = 1024 * 1024
 _NAMES = ("name", "tool", "function")
 _ARGUMENTS = ("arguments", "parameters", "args", "input")
 
@@ -87,6 +91,9 @@ class TextCallReader:
         self._held += piece
         while self._advance():
             pass
+        if len(self._held) > _LONGEST_CALL:
+            self._write(self._held)
+            self._held, self._object = "", None
 
     def end(self) -> None:
         """The answer is complete: what is held back is a call or text."""
@@ -99,6 +106,7 @@ class TextCallReader:
         """Handle the beginning of what is held. Returns whether there may be more to handle."""
         if self._is_after_call:
             if _PART_OF_END.match(self._held):
+                self._held = self._held.lstrip()
                 return False  # the rest of the end may arrive; at the end of the answer it is dropped
             self._held = _END.sub("", self._held, count=1)
             self._is_after_call = False

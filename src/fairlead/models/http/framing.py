@@ -162,6 +162,9 @@ class ChunkedBody:
 #: No provider sends such long events. Without a limit, a server that never ends a line would fill the memory.
 LONGEST_EVENT = 64 * 1024 * 1024
 
+#: The most lines of one event. Its data is one line, or a few.
+MOST_LINES = 65536
+
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -178,12 +181,15 @@ class SSEDecoder:
         #: The unfinished event. It contains no empty line.
         self._unfinished = bytearray()
         self._ends_line = False
+        #: How many events the last call of `feed` found, with those that have no data, such as comments.
+        self.found = 0
 
     def feed(self, data: bytes) -> list[tuple[bytes, bytes]]:
         """Return the events that `data` completes, as pairs of name (b"" if absent) and data.
 
         Raises ProviderError if an event is too long.
         """
+        self.found = 0
         if not self._started:
             data = self._without_bom(data)
         # Not with `in`: for bytes it first tries to read them as a number, and makes an error of that.
@@ -202,6 +208,7 @@ class SSEDecoder:
             data = b"".join((self._unfinished, data))
         *blocks, rest = data.split(b"\n\n")
         self._unfinished = bytearray(rest)
+        self.found = len(blocks)
         return [event for event in map(_parse, blocks) if event is not None]
 
     def end(self) -> list[tuple[bytes, bytes]]:
@@ -231,6 +238,8 @@ def _parse(block: bytes) -> tuple[bytes, bytes] | None:
     first, _, rest = block.partition(b"\n")
     if first.startswith(b"event: ") and rest.startswith(b"data: ") and rest.find(b"\n") < 0:
         return first[7:], rest[6:]  # as nearly all events are
+    if block.count(b"\n") > MOST_LINES:
+        raise ProviderError(f"The provider sent an event of more than {MOST_LINES:,} lines; the answer was cut off.")
     name = b""
     data: list[bytes] = []
     for line in block.split(b"\n"):

@@ -226,8 +226,8 @@ class Updates:
             name, value = end_field(event.block)
             # What is too large to be repeated is not kept as JSON.
             is_small = len(value) <= self.pacing.largest
-            self._done[event.index] = msgspec.json.encode(event.block) if is_small else event.block
-            self._done_size += len(value)
+            done = self._done[event.index] = msgspec.json.encode(event.block) if is_small else event.block
+            self._done_size += len(done) if isinstance(done, bytes) else len(value)
             head = (update_head(b"%s_end" % growing.kind, event.index, name), value)
         self._send(head, self._loop.time())
 
@@ -298,7 +298,10 @@ class Updates:
         shell = self._current_shell(self._partial)
         usage = shell.usage_json
         debt = self._spent.until - now
-        if self.form == "full" and debt < MOST_DEBT and self._done_size <= self.pacing.largest:
+        # Blocks are not even joined for a frame that is not sent, since there may be thousands.
+        least_seconds = 2 * self._done_size / self.pacing.rate
+        may_be_full = self._done_size <= self.pacing.largest and (debt <= 0 or debt + least_seconds < MOST_DEBT)
+        if self.form == "full" and may_be_full:
             content = b",".join(self._blocks())
             if len(content) <= self.pacing.largest:
                 message = shell.head, content, shell.tail
