@@ -15,6 +15,7 @@ from fairlead.config.programs import find_program, working_folders
 from fairlead.core.secrets import learn_headers, learn_url, learn_variables, redacted
 from fairlead.errors import ConfigError
 from fairlead.extend.mcp.config import ServerConfig
+from fairlead.extend.mcp.limits import MOST_BYTES, Limits
 from fairlead.extend.mcp.process import NotAMessage, ServerProcess, process_transport
 from fairlead.tools.workspace import Workspace
 
@@ -30,6 +31,8 @@ _log = logging.getLogger("fairlead.extend.mcp")
 _GOODBYE_TIMEOUT = 0.2
 #: Seconds to wait for an HTTP connection, and for data on it.
 _HTTP_CONNECT, _HTTP_SILENCE = 30.0, 300.0
+#: The size of a compressed answer is unknown until it has filled the memory.
+_UNCOMPRESSED = {"accept-encoding": "identity"}
 
 
 class McpConnection:
@@ -43,11 +46,20 @@ class McpConnection:
         self.session_id: str | None = None
         #: Whether the user has to sign in at the server first.
         self.needs_sign_in = False
+        self.limits = Limits(self.give_up)
 
-    def note(self, response: httpx2.Response, config: ServerConfig) -> None:
-        """Remember what the status of a response from the server says."""
+    def give_up(self, reason: str) -> None:
+        """End the connection, for a reason that is the end of a sentence."""
+        if self.process is not None:
+            self.process.give_up(reason)
+        elif not self.lost.done():
+            self.lost.set_result(reason)
+
+    async def note_and_limit(self, response: httpx2.Response, config: ServerConfig) -> None:
+        """Remember what the status of a response from the server says, and limit its body."""
         import httpx2
 
+        await self.limits.hold(response)
         url, server = response.request.url, httpx2.URL(config.url)
         if (url.host, url.port) != (server.host, server.port) or url.path.startswith("/.well-known/"):
             return  # a question on the way to a sign-in
@@ -82,7 +94,7 @@ async def connected_client(
         relay(redacted(f"[{params.level}] {params.data}"))
 
     client = Client(
-        await _transport(connection, config, workspace, auth),
+        connection.limits.transport(await _transport(connection, config, workspace, auth)),
         client_info=types.Implementation(name="fairlead", version=__version__),
         message_handler=on_any_message,
         logging_callback=on_log,
@@ -127,21 +139,22 @@ async def _http(connection: McpConnection, config: ServerConfig, auth: httpx2.Au
     from mcp.client.streamable_http import streamable_http_client
 
     async def note_response(response: httpx2.Response) -> None:
-        connection.note(response, config)
+        await connection.note_and_limit(response, config)
         connection.session_id = response.headers.get("mcp-session-id", connection.session_id)
 
     learn_headers(config.headers.items())
     learn_url(config.url)
     try:
         http = httpx2.AsyncClient(
-            headers=dict(config.headers),
+            headers={**_UNCOMPRESSED, **config.headers},
             timeout=httpx2.Timeout(_HTTP_CONNECT, read=_HTTP_SILENCE),
             auth=auth,
             event_hooks={"response": [note_response]},
         )
     except (ValueError, TypeError) as error:
         raise ConfigError(f"its headers cannot be sent: {error}.") from None
-    async with http, streamable_http_client(config.url, http_client=http, terminate_on_close=False) as streams:
+    open_streams = streamable_http_client(config.url, http_client=http, terminate_on_close=False, max_sse_event_size=MOST_BYTES)
+    async with http, open_streams as streams:
         try:
             yield streams
         finally:
@@ -157,12 +170,14 @@ async def _sse(connection: McpConnection, config: ServerConfig, auth: httpx2.Aut
     from mcp.client.sse import sse_client
 
     async def note_response(response: httpx2.Response) -> None:
-        connection.note(response, config)
+        await connection.note_and_limit(response, config)
 
     def make_http(
         headers: dict[str, str] | None = None, timeout: httpx2.Timeout | None = None, auth: httpx2.Auth | None = None
     ) -> httpx2.AsyncClient:
-        return httpx2.AsyncClient(headers=headers, timeout=timeout, auth=auth, event_hooks={"response": [note_response]})
+        return httpx2.AsyncClient(
+            headers=_UNCOMPRESSED | (headers or {}), timeout=timeout, auth=auth, event_hooks={"response": [note_response]}
+        )
 
     learn_headers(config.headers.items())
     learn_url(config.url)
@@ -250,10 +265,16 @@ def one_line(error: Exception) -> str:
 
 
 Page = TypeVar("Page", bound="Paged")
-Item = TypeVar("Item")
+Item = TypeVar("Item", bound="Entry")
 
 #: The largest number of pages that are fetched.
 _MAX_PAGES = 1000
+#: The most entries of a list, and the most characters of all of them as JSON.
+_MAX_ENTRIES, _MAX_CHARS = 10_000, 16 * 1024 * 1024
+
+
+class Entry(Protocol):
+    def model_dump_json(self) -> str: ...
 
 
 class Paged(Protocol):
@@ -261,14 +282,20 @@ class Paged(Protocol):
 
 
 async def all_pages(fetch: Callable[..., Awaitable[Page]], items: Callable[[Page], list[Item]]) -> list[Item]:
-    """Fetch all pages of a list. Stops early if a server repeats a page."""
+    """Fetch all pages of a list. Stops early if a server repeats a page. Raises ValueError if the list is too long."""
     from mcp import types
 
-    page = await fetch()
-    found = items(page)
+    found: list[Item] = []
+    size = 0
     seen: set[str] = set()
-    while page.next_cursor is not None and page.next_cursor not in seen and len(seen) < _MAX_PAGES:
+    page = await fetch()
+    while True:
+        more = items(page)
+        found += more
+        size += sum(len(each.model_dump_json()) for each in more)
+        if len(found) > _MAX_ENTRIES or size > _MAX_CHARS:
+            raise ValueError(f"a list has more than {_MAX_ENTRIES:,} entries or {_MAX_CHARS >> 20} MiB")
+        if page.next_cursor is None or page.next_cursor in seen or len(seen) >= _MAX_PAGES:
+            return found
         seen.add(page.next_cursor)
         page = await fetch(params=types.PaginatedRequestParams(cursor=page.next_cursor))
-        found = found + items(page)
-    return found

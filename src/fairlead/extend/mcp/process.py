@@ -17,15 +17,16 @@ from typing import TYPE_CHECKING, Any, cast
 
 from fairlead.config.child_guard import child_guard
 from fairlead.errors import ConfigError
+from fairlead.extend.mcp.limits import MOST_BYTES
 
 if TYPE_CHECKING:
     from mcp.client import Transport
     from mcp.types import JSONRPCMessage
 
-#: The largest line that is accepted, in bytes.
-_MAX_LINE_BYTES = 64 * 1024 * 1024
-#: How many lines may be queued before reading from the server pauses.
-_MAX_QUEUED_LINES = 64
+#: How many lines, and how many bytes, may be queued before reading from the server pauses.
+_MAX_QUEUED_LINES, _MAX_QUEUED_BYTES = 64, 4 * 1024 * 1024
+#: How many empty lines a server may write without anything else.
+_MAX_EMPTY_LINES = 100_000
 #: Seconds to wait for the last output of a server that has exited.
 _DRAIN = 0.1
 #: Seconds to wait for the exit of a server that has closed its stdout.
@@ -43,6 +44,8 @@ class ServerProcess(asyncio.SubprocessProtocol):
         self._transport: asyncio.SubprocessTransport | None = None
         self._parts: list[bytes] = []
         self._size = 0
+        self._queued_bytes = 0
+        self._empty_lines = 0
         self._paused = False
         self._killed = False
         self._output_ended = False
@@ -71,7 +74,8 @@ class ServerProcess(asyncio.SubprocessProtocol):
     async def next_line(self) -> bytes | None:
         """Return the next line, or None at the end."""
         line = await self.lines.get()
-        if self._paused and self.lines.qsize() < _MAX_QUEUED_LINES // 2:
+        self._queued_bytes -= len(line or b"")
+        if self._paused and self.lines.qsize() < _MAX_QUEUED_LINES // 2 and self._queued_bytes < _MAX_QUEUED_BYTES:
             self._paused = False
             self._stdout().resume_reading()
         return line
@@ -89,6 +93,11 @@ class ServerProcess(asyncio.SubprocessProtocol):
         if hasattr(signal, "SIGTERM"):
             self._signal(signal.SIGTERM)
 
+    def give_up(self, reason: str) -> None:
+        """Kill the server, for a reason that is the end of a sentence."""
+        self._set_lost(reason)
+        self.kill()
+
     def kill(self) -> None:
         """Kill the server and the programs it has started."""
         self._signal(getattr(signal, "SIGKILL", signal.SIGTERM))
@@ -105,15 +114,22 @@ class ServerProcess(asyncio.SubprocessProtocol):
         self._parts.append(data)
         self._size += len(data)
         if b"\n" not in data:
-            if self._size > _MAX_LINE_BYTES:
-                self._set_lost(f"it wrote a line of more than {_MAX_LINE_BYTES >> 20} MiB")
-                self.kill()
+            if self._size > MOST_BYTES:
+                self.give_up(f"it wrote a line of more than {MOST_BYTES >> 20} MiB")
             return
         *lines, rest = b"".join(self._parts).split(b"\n")
         self._parts, self._size = [rest], len(rest)
         for line in lines:
-            self.lines.put_nowait(line)
-        if not self._paused and self.lines.qsize() > _MAX_QUEUED_LINES:
+            if line.strip():
+                self._empty_lines = 0
+                self._queued_bytes += len(line)
+                self.lines.put_nowait(line)
+                continue
+            self._empty_lines += 1
+            if self._empty_lines > _MAX_EMPTY_LINES:
+                self.give_up(f"it wrote more than {_MAX_EMPTY_LINES:,} empty lines")
+                return
+        if not self._paused and (self.lines.qsize() > _MAX_QUEUED_LINES or self._queued_bytes > _MAX_QUEUED_BYTES):
             self._paused = True
             self._stdout().pause_reading()
 
@@ -179,8 +195,6 @@ async def _streams(process: ServerProcess) -> AsyncGenerator[tuple[Any, Any]]:
     async def receive() -> None:
         async with incoming:
             while (line := await process.next_line()) is not None:
-                if not line.strip():
-                    continue
                 for item in _messages(line):
                     await incoming.send(item if isinstance(item, NotAMessage) else SessionMessage(item))
 

@@ -45,6 +45,8 @@ _FORGOTTEN, _CLOSED = "Session terminated", ("Connection closed", "SSE stream ")
 _MAX_REFUSAL_CHARS = 4000
 #: Seconds to wait for a server to confirm a subscription to changes.
 _SUBSCRIBE_TIMEOUT = 2.0
+#: Seconds between two fetches of an offer that changes again and again.
+_REFRESH_PAUSE = 0.5
 
 
 class Offer(Struct, frozen=True):
@@ -91,6 +93,8 @@ class McpServer:
         self._closing = False
         self._was_connected = False
         self._fetch_lock = asyncio.Lock()
+        #: Whether the offer has changed since it was last asked for, and whether it is being fetched again.
+        self._is_offer_old = self._is_refreshing = False
 
     # Connecting
 
@@ -201,15 +205,31 @@ class McpServer:
         self._on_offer(self)
 
     async def _on_notification(self, message: types.ServerNotification) -> None:
-        from mcp import MCPError, types
-
-        from fairlead.extend.mcp.connection import one_line
+        from mcp import types
 
         if not isinstance(message, types.ToolListChangedNotification | types.PromptListChangedNotification):
             return
         client = self._client
         if client is None:  # the offer is about to be fetched anyway
             return
+        self._is_offer_old = True
+        if self._is_refreshing:  # it then fetches the offer once more
+            return
+        self._is_refreshing = True
+        try:
+            while self._is_offer_old and self._client is client:
+                self._is_offer_old = False
+                await self._refresh(client)
+                await asyncio.sleep(_REFRESH_PAUSE)
+        finally:
+            self._is_refreshing = False
+
+    async def _refresh(self, client: Client) -> None:
+        """Fetch an offer that has changed."""
+        from mcp import MCPError
+
+        from fairlead.extend.mcp.connection import one_line
+
         attempt = self._new_attempt()
         try:
             await self._fetch_offer(client)

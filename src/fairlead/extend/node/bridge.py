@@ -30,6 +30,8 @@ _log = logging.getLogger("fairlead.extend")
 
 #: The largest line that is accepted, in bytes.
 _MAX_LINE_BYTES = 256 * 1024 * 1024
+#: The most requests that may be worked on at the same time, and the most bytes that the process may leave unread.
+_MOST_REQUESTS, _MOST_UNREAD = 10_000, 256 * 1024 * 1024
 #: Seconds in which the process has to start.
 _START_SECONDS = 30.0
 #: Seconds in which the process has to answer when it is asked whether it still works.
@@ -148,6 +150,8 @@ class NodeBridge:
     def _send(self, message: Mapping[str, Any]) -> None:
         if self._inbox is not None and not self._inbox.is_closing():
             self._inbox.write(_encoded(message))
+            if self._inbox.get_write_buffer_size() > _MOST_UNREAD:
+                self.kill(f"it left more than {_MOST_UNREAD >> 20} MiB unread")
 
     # Ending
 
@@ -258,6 +262,8 @@ class NodeBridge:
             answered = self._answered(method, message.get("params") or {})
             if "error" in answered:
                 _log.error("%s: %s", method, answered["error"]["message"])
+        elif len(self._work) >= _MOST_REQUESTS:
+            self.kill(f"an extension made more than {_MOST_REQUESTS:,} requests at once")
         else:
             self._work[id] = self._loop.create_task(self._work_on(id, method, message.get("params") or {}))
 
@@ -316,6 +322,7 @@ class _Lines(asyncio.Protocol):
         if b"\n" not in data:
             if self._size > _MAX_LINE_BYTES and self._transport is not None:
                 _log.error("An extension sent more than %d MiB at once, so the Node process is closed.", _MAX_LINE_BYTES >> 20)
+                self._parts.clear()
                 self._transport.abort()
             return
         *lines, rest = b"".join(self._parts).split(b"\n")

@@ -36,6 +36,9 @@ Params = Mapping[str, Any]
 #: How long extensions may block the process in calls without a time limit, such as tools, as a multiple of that limit.
 _STUCK = 4
 
+#: The most events of an extension's own model that wait to be sent.
+_MOST_EVENTS = 250_000
+
 #: The release of pi whose extensions run here.
 PI_VERSION = "1.5.0"
 
@@ -220,6 +223,8 @@ class RemoteExtensions:
         context = self._contexts.get(params["call"])
         if isinstance(context, StreamContext):
             context.events.put_nowait(params["event"])
+            if context.events.qsize() > _MOST_EVENTS and self._bridge is not None:
+                self._bridge.kill(f"an extension streamed {_MOST_EVENTS:,} events faster than they can be sent to the host")
 
     def _bash_output(self, params: Params) -> None:
         from fairlead.extend.node.user_bash import BashRunContext
