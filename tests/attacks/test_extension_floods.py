@@ -1,4 +1,4 @@
-"""Extensions in the Node process that send without end: the process is ended with the reason, and the session goes on."""
+"""Extensions in the Node process that send without end: the process is ended with the reason, and the session continues."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class Secrets:
 
     def learn_variables(self, variables: Iterable[tuple[str, str]]) -> None:
         """Add the values of variables whose names say that they are secret."""
-        self.learn(*(value for name, value in variables if _is_secret_name(name) and name not in _HARMLESS_VARIABLES))
+        self.learn(*(value for name, value in variables if is_secret_variable(name)))
 
     def longest_form(self) -> int:
         """Return the length of the longest form in which a secret may appear, at least 1."""
@@ -129,6 +129,11 @@ def _cut_off(secret: str, text: str) -> int:
             return len(text) - at
         at = text.find(start, at + 1)
     return 0
+
+
+def is_secret_variable(name: str) -> bool:
+    """Return whether a variable of the environment holds a secret, by its name."""
+    return _is_secret_name(name) and name not in _HARMLESS_VARIABLES
 
 
 def _is_secret_name(name: str) -> bool:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
+import re
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, cast
@@ -23,12 +25,17 @@ from fairlead.config.programs import current_folder, search_path
 from fairlead.core.secrets import redacted, without_credentials
 from fairlead.errors import ConfigError
 from fairlead.extend.node.manifest import missing_extensions
+from fairlead.extend.npm import FLAGS, drop_settings, npm_environment, packages_with_scripts, refuse_settings, remark
 
-#: pi's own packages, which extensions name as peers, are provided by the runtime. npm must not install them.
-_NPM_FLAGS = ("--legacy-peer-deps", "--no-audit", "--no-fund")
+#: Seconds that npm and git have to install a package for one run.
+_INSTALL_SECONDS = 300.0
 
-#: Seconds that npm and git have to install a package for one run, and to bring it up to date.
-_INSTALL_SECONDS, _REFRESH_SECONDS = 300.0, 20.0
+#: The folder of packages that no version pins, among those that were installed for one run.
+_NEWEST = "newest"
+#: A version that nothing newer fits.
+_EXACT = re.compile(r"v?\d+\.\d+\.\d+[-+.\w]*")
+#: The scripts that npm runs for a package that is cloned, in their order.
+_OWN_SCRIPTS = ("preinstall", "install", "postinstall", "prepare")
 
 
 class ConfiguredPackage(Struct, frozen=True):
@@ -41,13 +48,27 @@ class ConfiguredPackage(Struct, frozen=True):
 
 
 class PackageManager:
-    """The packages that one settings file lists: the user's, or with `project` those of the project in that directory."""
+    """The packages that one settings file lists: the user's, or with `project` those of the project in that directory.
 
-    def __init__(self, home: Home, env: Mapping[str, str], project: Path | None = None) -> None:
+    With `scripts`, install scripts of packages run. `tell` gets remarks for the user.
+    """
+
+    def __init__(
+        self,
+        home: Home,
+        env: Mapping[str, str],
+        project: Path | None = None,
+        *,
+        scripts: bool = False,
+        tell: Callable[[str], None] = lambda text: None,
+    ) -> None:
         #: The folder that holds the settings and the packages.
         self.folder = home.root if project is None else project / home.project_names[0]
         self.scope: Literal["user", "project"] = "user" if project is None else "project"
-        self._fetcher = PackageFetcher(self.folder, env)
+        self._make_fetcher = partial(PackageFetcher, env=env, scripts=scripts, tell=tell, is_own=project is None)
+        self._fetcher = self._make_fetcher(self.folder)
+        #: Where packages are that were installed for one run.
+        self._temporary = _temporary_folder(home) if project is None else None
         self._settings = self.folder / "settings.json"
         self._home = home if project is None else None
         #: What a project may bring must be in here.
@@ -96,6 +117,8 @@ class PackageManager:
     def update(self, text: str | None = None) -> list[PackageSource]:
         """Install the newest version of a listed package, or of all, that no version pins. Returns those it looked at.
 
+        Packages that `-e` installed for one run are among those of the user.
+
         Raises ConfigError if an update fails.
         """
         self._refuse_if_shared()
@@ -104,6 +127,11 @@ class PackageManager:
         for source in sources:
             if source.kind != "local":
                 self._fetcher.fetch(source)
+        if self._temporary is not None:
+            for base, source in _temporary_packages(self._temporary):
+                if wanted in (None, source.identity):
+                    self._make_fetcher(base).fetch(source)
+                    sources.append(source)
         return sources
 
     def remove(self, text: str) -> bool:
@@ -155,13 +183,29 @@ class PackageManager:
 
 
 class PackageFetcher:
-    """Installs packages in a folder. Programs that take longer than `timeout` seconds are stopped."""
+    """Installs packages in a folder. Programs that take longer than `timeout` seconds are stopped.
 
-    def __init__(self, base: Path, env: Mapping[str, str], timeout: float | None = None) -> None:
+    With `scripts`, install scripts of packages run. `tell` gets remarks for the user. `is_own` says that no project can have put
+    anything in the folder.
+    """
+
+    def __init__(
+        self,
+        base: Path,
+        env: Mapping[str, str],
+        timeout: float | None = None,
+        *,
+        scripts: bool = False,
+        tell: Callable[[str], None] = lambda text: None,
+        is_own: bool = True,
+    ) -> None:
         self._base = base
         self._env = env
         self._timeout = timeout
         self._outside = current_folder()
+        self._scripts = scripts
+        self._tell = tell
+        self._is_own = is_own
 
     def fetch(self, source: PackageSource) -> None:
         """Install a package, or bring it up to date. Raises ConfigError if that fails."""
@@ -172,7 +216,8 @@ class PackageFetcher:
             if not os.path.exists(root / "package.json"):
                 (root / "package.json").write_text(json.dumps({"name": "pi-packages", "private": True}) + "\n")
             spec = source.identity + (f"@{source.ref}" if source.ref else "@latest")
-            self._npm("install", spec, "--prefix", str(root.resolve()), *_NPM_FLAGS, cwd=root)
+            self._npm("install", spec, root=root)
+            self._run_scripts(source, root, source.identity)
         elif source.kind == "git":
             self._clone(source)
 
@@ -203,27 +248,48 @@ class PackageFetcher:
         repository = folder / ".git"
         if source.ref:
             branch = f"origin/{source.ref}"
-            with contextlib.suppress(ConfigError):  # a tag or a commit, not a branch
+            with suppress(ConfigError):  # a tag or a commit, not a branch
                 self._git("rev-parse", "-q", "--verify", branch, repository=repository)
                 target = branch
         self._git("--work-tree", str(folder), "reset", "-q", "--hard", target, repository=repository)
         if os.path.exists(folder / "package.json"):
-            self._npm("install", "--omit=dev", *_NPM_FLAGS, cwd=folder)
+            drop_settings(folder)
+            self._npm("install", "--omit=dev", root=folder)
+            self._run_scripts(source, folder, None)
+
+    def _run_scripts(self, source: PackageSource, root: Path, name: str | None) -> None:
+        """Run the install scripts of what was installed if the user asked for it, otherwise say that they did not run."""
+        skipped = packages_with_scripts(root, name)
+        own = [each for each in _OWN_SCRIPTS if name is None and each in _scripts_of(root)]
+        if not skipped and not own:
+            return
+        if not self._scripts:
+            self._tell(remark(source.text, skipped or [source.identity]))
+            return
+        if skipped:
+            self._npm("rebuild", *skipped, root=root, scripts=True)
+        for each in own:
+            self._npm("run", each, root=root, scripts=True)
 
     def delete(self, source: PackageSource) -> None:
         """Delete a package. Raises ConfigError if npm fails."""
         self._check(source)
         if source.kind == "npm":
             root = self._base / "npm"
-            self._npm("uninstall", source.identity, "--prefix", str(root.resolve()), *_NPM_FLAGS, cwd=root)
+            self._npm("uninstall", source.identity, root=root)
         else:
             shutil.rmtree(source.folder(self._base), ignore_errors=True)
 
-    def _npm(self, *arguments: str, cwd: Path) -> None:
+    def _npm(self, *arguments: str, root: Path, scripts: bool = False) -> None:
         from fairlead.extend.node.program import npm_command
 
-        env = {**self._env, "PATH": search_path(self._env.get("PATH"), outside=self._outside)}
-        self._run([*npm_command(self._env, self._outside), *arguments], env, cwd, f"npm {arguments[0]}")
+        if not self._is_own:
+            refuse_settings(root)
+        flags = [flag for flag in FLAGS if not scripts or flag != "--ignore-scripts"]
+        command = [*npm_command(self._env, self._outside), *arguments, "--prefix", str(root.resolve()), *flags]
+        path = search_path(self._env.get("PATH"), outside=self._outside)
+        env = {**npm_environment(self._env, signs_in=not scripts), "PATH": path}
+        self._run(command, env, root, f"npm {arguments[0]}")
 
     def _git(self, *words: str, repository: Path | None = None, address: str | None = None) -> None:
         may_ask = self._env.get("GIT_TERMINAL_PROMPT") != "0"
@@ -252,22 +318,60 @@ class PackageFetcher:
             raise ConfigError(f"{name} failed: {' '.join(said[-3:])}")
 
 
-def fetch_temporarily(source: PackageSource, home: Home, env: Mapping[str, str]) -> Path:
+def fetch_temporarily(
+    source: PackageSource, home: Home, env: Mapping[str, str], tell: Callable[[str], None] = lambda text: None
+) -> Path:
     """Install a package for one run, as `-e npm:NAME` does, and return where it is. Raises ConfigError if that fails.
 
-    What an earlier run installed is brought up to date, unless a version pins it. If that fails, it is used as it is.
+    What is installed is used as it is, unless it has another version than the one that is asked for.
     """
     if home.isolated:
         raise ConfigError("Packages cannot be installed in an isolated run.")
-    base = home.root / "tmp" / "extensions" / (source.ref or "newest").replace("/", "-")
+    if source.kind == "npm" and not home.has_omp_layout:
+        installed = source.folder(home.root)
+        if os.path.exists(installed) and source.ref in (None, _version_of(installed)):
+            return installed
+    base = _temporary_folder(home) / (source.ref or _NEWEST).replace("/", "-")
     folder = source.folder(base)
     quiet = {**env, "GIT_TERMINAL_PROMPT": "0"}  # no user is there who could answer
     if not os.path.exists(folder):
-        PackageFetcher(base, quiet, _INSTALL_SECONDS).fetch(source)
-    elif source.ref is None and env.get("PI_OFFLINE", "") not in ("1", "true", "yes"):
-        with contextlib.suppress(ConfigError):
-            PackageFetcher(base, quiet, _REFRESH_SECONDS).fetch(source)
+        PackageFetcher(base, quiet, _INSTALL_SECONDS, tell=tell).fetch(source)
     return folder
+
+
+def _temporary_folder(home: Home) -> Path:
+    return home.root / "tmp" / "extensions"
+
+
+def _temporary_packages(folder: Path) -> Iterator[tuple[Path, PackageSource]]:
+    """Yield the packages that were installed for one run and that no version pins, each after the folder it is in."""
+    for base in sorted(path for path in folder.glob("*") if path.is_dir()):
+        ref = None if base.name == _NEWEST else base.name
+        if ref is None or not _EXACT.fullmatch(ref):
+            for name in _package_json(base / "npm").get("dependencies") or ():
+                yield base, parse_source(f"npm:{name}" + (f"@{ref}" if ref else ""))
+        if ref is None:
+            for repository in sorted((base / "git").glob("*/**/.git")):
+                identity = str(repository.parent.relative_to(base / "git"))
+                yield base, PackageSource(f"git:{identity}", "git", identity)
+
+
+def _version_of(folder: Path) -> str:
+    return str(_package_json(folder).get("version"))
+
+
+def _scripts_of(folder: Path) -> dict[str, Any]:
+    scripts: Any = _package_json(folder).get("scripts")
+    return cast("dict[str, Any]", scripts) if isinstance(scripts, dict) else {}
+
+
+def _package_json(folder: Path) -> dict[str, Any]:
+    """Return what is in a folder's `package.json`; nothing if it cannot be read."""
+    path = folder / "package.json"
+    try:
+        return json_files.parse_object(path, files.read_if_present(path) or b"{}")
+    except ConfigError:
+        return {}
 
 
 def _existing_path(text: str, cwd: Path) -> Path:

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
 def install(words: Sequence[str], program: Program) -> int:
     """Install a package and list it in the settings. Raises UsageError or ConfigError."""
+    scripts, words = _scripts_flag(words)
     source, local = _source_and_scope(words, "install")
-    folder = _manager(program, local=local).install(source, working_directory())
+    folder = _manager(program, local=local, scripts=scripts).install(source, working_directory())
     say(f"Installed {_shown(source)} in {folder}")
     return 0
 
@@ -46,13 +47,14 @@ uninstall = remove
 
 def update(words: Sequence[str], program: Program) -> int:
     """Update one package, or all of the user and of a trusted project. Raises UsageError or ConfigError."""
+    scripts, words = _scripts_flag(words)
     given = [word for word in words if word not in ("--extensions", "--extension", "--all")]
     if len(given) > 1 or any(word.startswith("-") for word in given):
         raise command_named("update").usage_error()
     wanted = given[0] if given else None
     found: list[PackageSource] = []
     left_out = False
-    for manager in _managers(program):
+    for manager in _managers(program, scripts=scripts):
         if manager.scope == "project" and manager.packages() and not _project_is_trusted(program):
             # Installing runs code that the project chose.
             complain("Note: the packages of this project are left out, because it is not trusted. To trust it: fairlead trust")
@@ -85,9 +87,9 @@ def list_packages(words: Sequence[str], program: Program) -> int:
     return 0
 
 
-def _managers(program: Program) -> list[PackageManager]:
+def _managers(program: Program, *, scripts: bool = False) -> list[PackageManager]:
     """Return the packages of the user, and those of the project unless its folder is the user's own home."""
-    managers = [_manager(program, local=False), _manager(program, local=True)]
+    managers = [_manager(program, local=local, scripts=scripts) for local in (False, True)]
     return managers[:1] if managers[1].folder.resolve() == managers[0].folder.resolve() else managers
 
 
@@ -95,11 +97,16 @@ def _project_is_trusted(program: Program) -> bool:
     return decision(Home.find(os.environ, peer=program.home), real_folder(working_directory()))[1]
 
 
-def _manager(program: Program, *, local: bool) -> PackageManager:
+def _manager(program: Program, *, local: bool, scripts: bool = False) -> PackageManager:
     from fairlead.extend.package_manager import PackageManager
 
     home = Home.find(os.environ, peer=program.home)
-    return PackageManager(home, os.environ, working_directory() if local else None)
+    return PackageManager(home, os.environ, working_directory() if local else None, scripts=scripts, tell=complain)
+
+
+def _scripts_flag(words: Sequence[str]) -> tuple[bool, list[str]]:
+    """Return whether the words ask for install scripts, and the other words."""
+    return "--scripts" in words, [word for word in words if word != "--scripts"]
 
 
 def _shown(source: str) -> str:

@@ -20,6 +20,8 @@ _LONG = 8
 #: How many letters at the beginning of a subcommand are enough to suggest it.
 _SHORTEST = 3
 
+_SCRIPTS = Flag(("--scripts",), "scripts", "switch", "run the install scripts of packages, with all your rights")
+
 SUBCOMMANDS: tuple[Subcommand, ...] = (
     Subcommand(
         name="sessions",
@@ -201,9 +203,10 @@ SUBCOMMANDS: tuple[Subcommand, ...] = (
         group="projects",
         summary="install a package of pi: extensions, skills, prompts",
         run="packages:install",
-        usage=("SOURCE [--local]",),
-        about="Installs a package and lists it in the settings. SOURCE is npm:NAME, git:URL or a path.",
-        flags=(Flag(("-l", "--local"), "local", "switch", "install it for this project only"),),
+        usage=("SOURCE [--local] [--scripts]",),
+        about="Installs a package and lists it in the settings. SOURCE is npm:NAME, git:URL or a path.\n"
+        "Install scripts of packages from npm run only with --scripts.",
+        flags=(Flag(("-l", "--local"), "local", "switch", "install it for this project only"), _SCRIPTS),
         words=("<folder>",),
         examples=("install npm:pi-example", "install ./my-package --local"),
         for_peers=True,
@@ -234,7 +237,8 @@ SUBCOMMANDS: tuple[Subcommand, ...] = (
         group="projects",
         summary="update one package, or all",
         run="packages:update",
-        usage=("[SOURCE]",),
+        usage=("[SOURCE] [--scripts]",),
+        flags=(_SCRIPTS,),
         examples=("update",),
         for_peers=True,
     ),

@@ -122,8 +122,10 @@ class ExtensionHost:
         source = parse_source(text)
         logging.getLogger("fairlead.extend").info("Installing %s", source.shown)
         env = self.session.host.workspace.env
+        remarks: list[str] = []
         try:
-            folder = await run_in_thread(partial(fetch_temporarily, source, self.home, env), "fairlead-install")
+            folder = await run_in_thread(partial(fetch_temporarily, source, self.home, env, remarks.append), "fairlead-install")
+            self.warn(remarks)
             brought = {kind: package_paths(source, folder, kind) for kind in ("extensions", "skills", "prompts")}
             if not any(brought.values()):
                 raise ConfigError("It brings no extensions, skills or prompts.")

@@ -36,7 +36,7 @@ Params = Mapping[str, Any]
 #: How long extensions may block the process in calls without a time limit, such as tools, as a multiple of that limit.
 _STUCK = 4
 
-#: The most events of an extension's own model that wait to be sent.
+#: The most events of a model that an extension asks itself, waiting to be sent.
 _MOST_EVENTS = 250_000
 
 #: The release of pi whose extensions run here.
