@@ -48,8 +48,8 @@ format: $(READY) ## Format the code and apply safe fixes
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-generate: $(READY) ## Rewrite the generated files, except constraints.txt
-	@set -e; for script in $(filter-out scripts/make_constraints.py,$(wildcard scripts/make_*.py)); do echo $$script; $(BIN)/python $$script; done
+generate: $(READY) ## Rewrite the generated files, except constraints.txt and the code of others (scripts/make_vendored.py)
+	@set -e; for script in $(filter-out scripts/make_constraints.py scripts/make_vendored.py,$(wildcard scripts/make_*.py)); do echo $$script; $(BIN)/python $$script; done
 
 bench: $(READY) ## Compare fairlead with its peers, against the budgets (ARGS=--write: also write docs/performance.md)
 	$(BIN)/python -m bench $(ARGS)
