@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64decode
+from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,10 @@ from fairlead.extend.extensions.context import Context
 
 if TYPE_CHECKING:
     from fairlead.extend.node.remote import RemoteExtensions
+
+
+#: How many characters of the output are kept in memory. What is shown of it is much less.
+_MOST_CHARS = 16 * 1024 * 1024
 
 
 class BashRunContext(Context):
@@ -24,7 +29,9 @@ class BashRunContext(Context):
         workspace = remote.engine.session.host.workspace
         self._show = event.show
         self._output = CommandOutput(workspace.log_dir, workspace.keep_log, clean=True)
-        self._pieces: list[str] = []
+        self._pieces: deque[str] = deque()
+        self._size = 0
+        self._is_cut = False
 
     def add(self, data: str) -> None:
         """Take more output, as base64."""
@@ -34,11 +41,15 @@ class BashRunContext(Context):
         """Return the outcome of a command that has ended."""
         self._take(self._output.finish())
         cancelled = bool(outcome.get("cancelled"))
-        return e.Ran("".join(self._pieces), outcome.get("exitCode"), cancelled, full_output_path=self._output.log_path)
+        return e.Ran("".join(self._pieces), outcome.get("exitCode"), cancelled, self._is_cut, self._output.log_path)
 
     def _take(self, text: str) -> None:
         if text:
             self._pieces.append(text)
+            self._size += len(text)
+            while self._size > _MOST_CHARS:
+                self._size -= len(self._pieces.popleft())
+                self._is_cut = True
             self._show(text)
 
 
