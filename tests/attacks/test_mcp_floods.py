@@ -16,7 +16,7 @@ from fairlead.testing import Turn
 
 SERVER = str(Path(__file__).with_name("flooding_mcp_server.py"))
 TURNS = [calls("mcp__bad__flood"), calls("mcp__good__ok"), Turn(text="done")]
-MESSAGES, REQUESTS = "it sent more than 20,000 messages in 10 seconds", "it sent 64 requests and did not read the answers"
+MESSAGES, REQUESTS = "it keeps sending more than 100 messages a second", "it sent 64 requests and did not read the answers"
 
 FLOODS = {
     "requests": REQUESTS,

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 MOST_BYTES = 32 * 1024 * 1024
 #: The most requests of a server that have no answer yet, and seconds to wait until it reads the answers.
 MOST_REQUESTS, _PATIENCE = 64, 5.0
-#: The most messages in so many seconds. Servers report the progress of a call a few times a second.
-MOST_MESSAGES, _SECONDS = 20_000, 10.0
+#: How many messages a second a server may send for any time, and how many more it may send at once. Servers report the progress
+#: of a call a few times a second.
+MESSAGES_PER_SECOND, _BURST = 100, 10_000
 
 
 class Flooded(Exception):
@@ -34,8 +35,9 @@ class Limits:
         self._open: Counter[str] = Counter()
         self._has_room = asyncio.Event()
         self._has_room.set()
-        self._since = float("-inf")
-        self._count = 0
+        #: How many messages are above the rate, and when that was computed.
+        self._surplus = 0.0
+        self._counted_at = time.monotonic()
 
     def refuse(self, reason: str) -> Flooded:
         """Close the connection, and return the error to raise."""
@@ -45,11 +47,10 @@ class Limits:
     def count(self, messages: int = 1) -> None:
         """Note that messages have arrived. Raises Flooded."""
         now = time.monotonic()
-        if now - self._since > _SECONDS:
-            self._since, self._count = now, 0
-        self._count += messages
-        if self._count > MOST_MESSAGES:
-            raise self.refuse(f"it sent more than {MOST_MESSAGES:,} messages in {_SECONDS:g} seconds")
+        self._surplus = max(0.0, self._surplus - (now - self._counted_at) * MESSAGES_PER_SECOND) + messages
+        self._counted_at = now
+        if self._surplus > _BURST:
+            raise self.refuse(f"it keeps sending more than {MESSAGES_PER_SECOND} messages a second")
 
     async def wait_for_room(self) -> None:
         """Wait until few enough requests have no answer. Raises Flooded."""
