@@ -29,7 +29,12 @@ _USAGE = "expected debug, info, warning or error, or levels by package such as m
 
 
 def say(text: str) -> None:
-    """Print a result to stdout. Only a terminal gets escape sequences replaced; a program gets names unchanged.
+    """Print lines for people to stdout. Names and values from files must not control a terminal, now or when a log is read."""
+    say_exact(visible(text))
+
+
+def say_exact(text: str) -> None:
+    """Print a result that programs use to stdout. Only a terminal gets escape sequences replaced; a program gets names unchanged.
 
     Names of files keep their bytes. A character that the encoding of stdout lacks is printed as an escape.
     """

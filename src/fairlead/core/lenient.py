@@ -103,6 +103,11 @@ def visible(text: str) -> str:
     )
 
 
+def one_line(text: str) -> str:
+    """`text` as `visible` returns it, in one line: for names of files, which may contain line ends."""
+    return visible(text).replace("\n", "\\n").replace("\t", "\\t").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
 def _quoted(text: str) -> str:
     return repr(scrub_text(text))
 

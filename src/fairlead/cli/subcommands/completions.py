@@ -6,13 +6,14 @@ They are generated from the tables of flags and subcommands, so they know what t
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from fairlead.cli.advice import nearest
-from fairlead.cli.console import say
+from fairlead.cli.console import say_exact
 from fairlead.cli.flags import FLAGS, Flag
 from fairlead.cli.subcommands.subcommand import Subcommand
 from fairlead.cli.subcommands.table import SUBCOMMANDS, command_named
@@ -38,6 +39,10 @@ class _Values(Struct, frozen=True):
     folders: bool = False
 
 
+#: Names that no shell expands or splits.
+_PLAIN = re.compile(r"[\w.@+/-]+", re.ASCII)
+
+
 class _Place(Struct, frozen=True):
     """The main command, with an empty name, or a subcommand: its flags, and what its words can be.
 
@@ -60,7 +65,7 @@ def completions(words: Sequence[str], program: Program) -> int:
     if shell not in _SHELLS:
         raise command.usage_error(f"There are no completions for {shell}.{nearest(shell, _SHELLS)}")
     models = [f"{model.provider}/{model.id}" for model in Registry.load(Home.find(os.environ), os.environ).all()]
-    say(script(shell, [name for name in models if ":" not in name]).rstrip("\n"))
+    say_exact(script(shell, [name for name in models if _PLAIN.fullmatch(name)]).rstrip("\n"))
     return 0
 
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from fairlead.cli.console import complain, say, say_bytes
+from fairlead.cli.console import complain, say_bytes, say_exact
 from fairlead.cli.flags import UsageError
 from fairlead.cli.session_choice import SessionPlaces
 from fairlead.cli.subcommands.table import find
@@ -34,7 +34,7 @@ def export_as_peers(words: Sequence[str]) -> int:
     """Run `--export SESSION.jsonl [PAGE]`, the flag of pi. Raises ConfigError."""
     from fairlead.export import export_file
 
-    say(str(export_file(Path(words[0]), Path(words[1]) if len(words) == 2 else None)))
+    say_exact(str(export_file(Path(words[0]), Path(words[1]) if len(words) == 2 else None)))
     return 0
 
 
@@ -94,4 +94,4 @@ def _export_one(source: Path, output: str | None, folder: Path | None, force: bo
         raise SessionError(f"{target} is the page of another of these sessions. Export {source} alone, with another name.")
     export_file(source, target, force=force)
     taken[target] = source
-    say(str(target))
+    say_exact(str(target))

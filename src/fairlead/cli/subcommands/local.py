@@ -12,6 +12,7 @@ from fairlead.cli.advice import nearest
 from fairlead.cli.console import complain, say
 from fairlead.cli.flags import UsageError, parse
 from fairlead.config.home import Home, expand_user
+from fairlead.core.lenient import one_line
 from fairlead.errors import ConfigError
 from fairlead.models.local.download import ProgressBar, fetch, megabytes
 from fairlead.models.local.gguf import read_gguf
@@ -155,7 +156,7 @@ def _asked(wanted: Download | None, folder: Path) -> Download:
 
 def _list(found: list[FoundWeights]) -> None:
     for each in found:
-        say(f"local/{each.name}  {megabytes(each.size)}  {each.owner}  {each.path}")
+        say(one_line(f"local/{each.name}  {megabytes(each.size)}  {each.owner}  {each.path}"))
     names = {each.name for each in found}
     for download in DOWNLOADS:
         if download.name not in names:

@@ -13,6 +13,7 @@ from fairlead.cli.flags import UsageError
 from fairlead.cli.subcommands.table import command_named
 from fairlead.config.home import Home, working_directory
 from fairlead.config.process import run_in_thread
+from fairlead.core.lenient import visible
 from fairlead.errors import ConfigError, LoginFailed
 from fairlead.models.credentials import forget_stored, store_key, stored_providers
 from fairlead.models.model_patterns import nearest_name
@@ -122,7 +123,7 @@ class _Console:
 
     async def input(self, title: str, placeholder: str | None = None) -> str | None:
         hint = f" ({placeholder})" if placeholder else ""
-        sys.stdout.write(f"{title}{hint} ")
+        sys.stdout.write(visible(f"{title}{hint} "))
         sys.stdout.flush()
         line = await run_in_thread(sys.stdin.readline, "fairlead-login-input")
         return line.rstrip("\r\n") if line else None

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from fairlead.cli.advice import nearest
-from fairlead.cli.console import complain, say
+from fairlead.cli.console import complain, say, say_exact
 from fairlead.cli.flags import Arguments
 from fairlead.cli.subcommands.table import command_named
+from fairlead.core.lenient import one_line
 
 if TYPE_CHECKING:
     from fairlead.agent import Agent
@@ -35,7 +36,7 @@ def models(words: Sequence[str], program: Program) -> int:
     if options.has("json"):
         import json
 
-        say(json.dumps([_as_data(model, registry, usable) for model in shown], indent=2, ensure_ascii=False))
+        say_exact(json.dumps([_as_data(model, registry, usable) for model in shown], indent=2, ensure_ascii=False))
         return 0 if shown else 1
     if not shown:
         complain(_nothing(registry, " ".join(options.words)))
@@ -143,8 +144,9 @@ def _as_data(model: Model, registry: Registry, usable: set[tuple[str, str]]) -> 
 
 
 def _print(rows: Sequence[Sequence[str]]) -> None:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
+    cells = [[one_line(cell) for cell in row] for row in rows]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
+    for row in cells:
         say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 

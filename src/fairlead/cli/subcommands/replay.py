@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from msgspec import Struct
 
-from fairlead.cli.console import complain, say
+from fairlead.cli.console import complain, say_exact
 from fairlead.cli.flags import UsageError
 from fairlead.cli.subcommands.table import command_named
 from fairlead.config.home import expand_user
@@ -138,7 +138,7 @@ def _serve_provider(recording: Recording, words: _Words) -> int:
 
     async def serve() -> None:
         async with ProviderServer(turns, port=words.port) as server:
-            say(server.url)
+            say_exact(server.url)
             sys.stdout.flush()
             await server.serve_forever()
 

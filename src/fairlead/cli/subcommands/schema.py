@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 
 from fairlead.cli.advice import nearest
-from fairlead.cli.console import say
+from fairlead.cli.console import say_exact
 from fairlead.cli.subcommands.table import command_named
 from fairlead.errors import ConfigError
 from fairlead.wire.dialects import DIALECTS, Dialect, Program, chosen_dialect
@@ -26,7 +26,7 @@ def schema(words: Sequence[str], program: Program) -> int:
     if topic in CONFIG_SCHEMAS:
         if typescript or options.has("dialect"):
             raise command.usage_error(f"The schema of {topic} has no dialect and no TypeScript types.")
-        say(config_schema_text(topic).removesuffix("\n"))
+        say_exact(config_schema_text(topic).removesuffix("\n"))
         return 0
     if topic is not None and topic not in DIALECTS:
         known = (*CONFIG_SCHEMAS, *DIALECTS)
@@ -35,7 +35,7 @@ def schema(words: Sequence[str], program: Program) -> int:
         chosen = chosen_dialect(options.text("dialect") or topic, os.environ, program)
     except ConfigError as error:
         raise command.usage_error(str(error)) from None
-    say((types_text(chosen) if typescript else schema_text(chosen)).removesuffix("\n"))
+    say_exact((types_text(chosen) if typescript else schema_text(chosen)).removesuffix("\n"))
     return 0
 
 

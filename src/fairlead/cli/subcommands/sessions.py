@@ -11,12 +11,12 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from fairlead.cli.console import complain, say
+from fairlead.cli.console import complain, say, say_exact
 from fairlead.cli.session_choice import SessionPlaces, age, short_id, title
 from fairlead.cli.subcommands.subcommand import Options, Subcommand
 from fairlead.cli.subcommands.table import find
 from fairlead.cli.subcommands.tables import table
-from fairlead.core.lenient import visible
+from fairlead.core.lenient import one_line, visible
 from fairlead.core.snapshots import SessionInfo
 from fairlead.errors import FairleadError, SessionError
 from fairlead.session.history.listing import delete_session, describe
@@ -109,7 +109,7 @@ def _list(command: Subcommand, options: Options, rest: list[str], places: Sessio
     limit = _limit(command, options.text("limit"), None if options.has("json") else _SHOWN)
     shown = [summarise(path, modified) for modified, path in found[:limit]]
     if options.has("json"):
-        say(msgspec.json.format(msgspec.json.encode([each.plain() for each in shown])).decode())
+        say_exact(msgspec.json.format(msgspec.json.encode([each.plain() for each in shown])).decode())
         return 0
     if not found:
         say(
@@ -175,7 +175,7 @@ def _show(command: Subcommand, options: Options, rest: list[str], places: Sessio
     if info.problem is not None:
         raise SessionError(info.problem)
     if options.has("json"):
-        say(msgspec.json.format(msgspec.json.encode(summary.plain())).decode())
+        say_exact(msgspec.json.format(msgspec.json.encode(summary.plain())).decode())
         return 0
     tokens = summary.tokens
     facts = [
@@ -239,7 +239,7 @@ def _delete(options: Options, rest: list[str], places: SessionPlaces) -> int:
     for path in paths:
         try:
             delete_session(path)
-            say(f"Deleted {path}")
+            say(f"Deleted {one_line(str(path))}")
         except FairleadError as error:
             complain(f"Error: {error}")
             code = 1

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from fairlead.cli.console import say
+from fairlead.cli.console import say_exact
 from fairlead.cli.flags import UsageError
 from fairlead.cli.subcommands.table import command_named
 from fairlead.errors import ConfigError
@@ -65,7 +65,7 @@ def shim(words: Sequence[str], program: Program) -> int:
             written = _launchers(folder, dialect, start)
     except OSError as error:
         raise ConfigError(f"Cannot write launchers to {folder}: {error.strerror}") from error
-    say("\n".join(map(str, written)))
+    say_exact("\n".join(map(str, written)))
     return 0
 
 

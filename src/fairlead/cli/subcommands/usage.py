@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from fairlead.cli.console import complain, say, say_bytes
+from fairlead.cli.console import complain, say, say_bytes, say_exact
 from fairlead.cli.session_choice import SessionPlaces
 from fairlead.cli.subcommands.sessions import dollars
 from fairlead.cli.subcommands.subcommand import Subcommand
@@ -51,11 +51,11 @@ def usage(words: Sequence[str], program: Program) -> int:
     if page is not None:
         _write_page(page, report, today, since, force=options.has("force"))
     if options.has("json"):
-        say(msgspec.json.format(msgspec.json.encode(report.plain())).decode())
+        say_exact(msgspec.json.format(msgspec.json.encode(report.plain())).decode())
     elif page is None:
         _print(report, options.text("by"), since)
     elif page != "-":
-        say(page)
+        say_exact(page)
     if report.unreadable:
         complain(f"fairlead: {count(report.unreadable, 'file')} could not be read.")
     return 0

@@ -10,11 +10,12 @@ from itertools import groupby
 import msgspec
 
 from fairlead import __version__
-from fairlead.cli.console import StatusLine, say
+from fairlead.cli.console import StatusLine, say, say_exact
 from fairlead.cli.flags import Arguments, UsageError
 from fairlead.cli.start import run
 from fairlead.cli.subcommands.doctor.checks import Finding, check_machine
 from fairlead.cli.subcommands.table import command_named
+from fairlead.core.lenient import one_line
 from fairlead.wire.dialects import Program
 
 #: Seconds that the model has to answer.
@@ -57,19 +58,19 @@ def doctor(words: Sequence[str], program: Program) -> int:
         return found
 
     if not as_json:
-        say(f"fairlead {__version__}, Python {sys.version.split()[0]}, {sys.executable}\n")
+        say(f"fairlead {__version__}, Python {sys.version.split()[0]}, {one_line(sys.executable)}\n")
     found = run(check())
     StatusLine.hide_shown()
     code = 1 if any(finding.status == "fail" for finding in found) else 0
     if as_json:
-        say(json.dumps({"ok": code == 0, "version": __version__, "findings": msgspec.to_builtins(found)}, indent=2))
+        say_exact(json.dumps({"ok": code == 0, "version": __version__, "findings": msgspec.to_builtins(found)}, indent=2))
     else:
         _summarise(found)
     return code
 
 
 def _line(finding: Finding) -> str:
-    return f"  {_MARKS[finding.status]:5} {finding.text}"
+    return f"  {_MARKS[finding.status]:5} {one_line(finding.text)}"
 
 
 def _summarise(found: Sequence[Finding]) -> None:
@@ -79,7 +80,7 @@ def _summarise(found: Sequence[Finding]) -> None:
     todo = sorted((finding for finding in found if finding.fix), key=lambda finding: order.index(finding.status))
     for status, findings in groupby(todo, key=lambda finding: finding.status):
         say(f"\n{titles[status]}")
-        for line in dict.fromkeys(f"  {finding.name}: {finding.fix}" for finding in findings):
+        for line in dict.fromkeys(one_line(f"  {finding.name}: {finding.fix}") for finding in findings):
             say(line)
     failures = sum(finding.status == "fail" for finding in found)
     say("\nEverything works." if not failures else f"\n{failures} problem{'' if failures == 1 else 's'}.")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from fairlead.cli.console import say
+from fairlead.cli.console import say, say_exact
 from fairlead.cli.subcommands.fleet.worker import database
 from fairlead.cli.subcommands.subcommand import Options, Subcommand
 from fairlead.cli.subcommands.table import find
@@ -120,7 +120,7 @@ async def _list(fleet: Jobs, *, as_json: bool) -> int:
     if as_json:
         for result in results:
             fields = {name: getattr(result, name) for name in ("id", "status", "attempts", "cost", "session")}
-            say(msgspec.json.encode(fields).decode())
+            say_exact(msgspec.json.encode(fields).decode())
         return 0
     if not results:
         say("There are no jobs. `fairlead jobs submit` takes a file of tasks.")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from fairlead.cli.console import say
 from fairlead.cli.subcommands.sessions import dollars
 from fairlead.cli.subcommands.tables import clip, terminal_width
+from fairlead.core.lenient import one_line
 from fairlead.errors import DatabaseUnavailable
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class WatchView:
             return
         if self._drawn:
             sys.stdout.write(f"\x1b[{self._drawn}F\x1b[J")
-        sys.stdout.write("".join(f"{clip(line, terminal_width() - 1)}\n" for line in lines))
+        sys.stdout.write("".join(f"{clip(one_line(line), terminal_width() - 1)}\n" for line in lines))
         sys.stdout.flush()
         self._drawn = len(lines)
 
