@@ -310,7 +310,9 @@ def test_the_user_is_asked_whether_a_project_is_trusted_and_the_answer_is_kept(t
         host.send({"type": "extension_ui_response", "id": question["id"], "confirmed": True})
         assert host.response("c")["data"]["commands"][0]["sourceInfo"]["scope"] == "project"
         host.leave()
-        assert json.loads((host.around.home / "trust.json").read_text()) == {str(host.around.cwd.resolve()): True}
+        cwd = str(host.around.cwd.resolve())
+        saved = json.loads((host.around.home / "trust.json").read_text())
+        assert list(saved) == [cwd] and list(saved[cwd]["code"][cwd]) == [".fairlead/extensions"]
 
 
 def test_a_project_that_the_user_does_not_trust_runs_nothing_and_work_goes_on(tmp_path: Path) -> None:

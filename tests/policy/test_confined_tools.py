@@ -117,8 +117,8 @@ def test_in_a_sandbox_the_peers_folder_of_a_project_is_not_written(tmp_path: Pat
     work = tmp_path / "work"
     work.mkdir()
     guard = Protected(key_files(home, {}), [], cwd=lambda: work, home=tmp_path, read_only=read_only_in_sandbox(home))
-    guard.check_writing(work / ".pi" / "x", None)
-    for name in (".omp", ".fairlead", ".OMP"):
+    guard.check_writing(work / "pi" / "x", None)
+    for name in (".omp", ".fairlead", ".OMP", ".pi", "sub/.xcsh", "sub/deep/.Fairlead"):
         with pytest.raises(ToolError, match="takes effect outside"):
             guard.check_writing(work / name / "extensions" / "x.py", None)
     for name in ("auth.json", "trust.json", "models.yml", "agent.db"):

@@ -67,15 +67,16 @@ def make_workspace(
         if not workspace.may_work_in(folder):
             raise BadOption(f"cwd: {folder} is outside {workspace.root}, and sessions may not work there.")
     made: Bubblewrap | None = None
+    servers = [workspace.resolve(str(path)) for path in options.mcp_config]
     if (options.sandbox or settings.sandbox) == "workspace":
         from fairlead.session.protection import sandbox
 
-        workspace.sandbox = made = sandbox(home, settings, workspace, scratch.path)
+        workspace.sandbox = made = sandbox(home, settings, workspace, scratch.path, servers)
 
     def guard() -> Guard:
         from fairlead.session.protection import protection
 
-        return protection(home, settings, workspace)
+        return protection(home, settings, workspace, servers)
 
     workspace.guard = LateGuard(guard)
     return workspace, made

@@ -147,6 +147,7 @@ def list_folder(path: Path, problems: list[str], *, within: Path | None = None, 
         try:
             if within is not None:
                 _check_inside(opened_path(handle, path), path, within)
+                _check_owner(os.fstat(handle), path, within)
             names: list[str] = []
             with os.scandir(handle) as entries:
                 for entry in entries:
@@ -215,8 +216,42 @@ def _check_opened(file: int, path: Path) -> None:
         raise ConfigError(f"{path}: not read: it leads to {real}, which is not a file on a disk.")
 
 
+def is_owned(path: Path, within: Path) -> bool:
+    """Return whether only the user, the system's administrator and the owner of a project could have made a file or folder of it.
+
+    `within` is the project. In a folder such as /tmp, other users can add files to it.
+    """
+    try:
+        return all(_is_owner(found.st_uid, within) for found in (path.lstat(), path.stat()))
+    except OSError:
+        return False
+
+
+def _is_owner(owner: int, within: Path) -> bool:
+    user = getattr(os, "geteuid", None)
+    return user is None or owner in (0, user(), within.stat().st_uid)
+
+
+def _check_owner(found: os.stat_result, path: Path, within: Path) -> None:
+    """Raise ConfigError if another user made a file of a project, or the link that led to it, or can change the file."""
+    for each in (path.lstat(), found):
+        if not _is_owner(each.st_uid, within):
+            raise ConfigError(
+                f"{path}: not read: it belongs to another user (number {each.st_uid}). Files of a project must belong to you, to "
+                "root or to the owner of the project. To use it, copy it."
+            )
+    if stat.S_ISREG(found.st_mode) and _is_open_to_all(found) and not _is_open_to_all(within.stat()):
+        raise ConfigError(f"{path}: not read: every user can change it. To use it, take that permission away: chmod o-w.")
+
+
+def _is_open_to_all(found: os.stat_result) -> bool:
+    """Return whether every user can change a file, or the files in a folder. Some file systems say so of everything."""
+    return os.name != "nt" and bool(found.st_mode & stat.S_IWOTH) and not found.st_mode & stat.S_ISVTX
+
+
 def _check_of_project(file: int, path: Path, within: Path) -> None:
     _check_inside(opened_path(file, path), path, within)
+    _check_owner(os.fstat(file), path, within)
     names = os.fstat(file).st_nlink
     if names > 1:
         raise ConfigError(

@@ -16,6 +16,10 @@ from fairlead.errors import ConfigError
 Level: TypeAlias = Literal["user", "project"]
 
 PROJECT_FOLDER = ".fairlead"
+#: The folders in which fairlead and the programs that it stands in for find a project's configuration and code.
+AGENT_FOLDERS = (PROJECT_FOLDER, ".pi", ".omp", ".xcsh")
+#: A project's file of MCP servers, which many programs read.
+MCP_FILE = ".mcp.json"
 
 #: The files of omp and xcsh. The first one that exists is read; the JSON files are those of older releases.
 _OMP_SETTINGS = ("config.yml", "config.yaml", "settings.json")
@@ -195,7 +199,7 @@ class Home(Struct, frozen=True):
         """Return the files of MCP servers, and whose they are; if two servers have the same name, the later file wins."""
         if self.isolated:
             return ()
-        project = (cwd / ".mcp.json", *(folder / "mcp.json" for folder in self.project_folders(cwd)))
+        project = (cwd / MCP_FILE, *(folder / "mcp.json" for folder in self.project_folders(cwd)))
         return ("user", self.root / "mcp.json"), *(("project", path) for path in project)
 
     def _folders(self, name: str, cwd: Path) -> tuple[tuple[Level, Path], ...]:

@@ -4,20 +4,28 @@ Opening a repository must not execute it. Code of a project runs only after a de
 `--approve` or `--no-approve` for one run; one of the user's extensions (`project_trust`); `trust.json` in the home, where the
 nearest of the project's folder and the folders above it decides; the setting `defaultProjectTrust`. With `ask`, the user is asked
 where there is a way to ask, unless fairlead was started under the name of a peer.
+
+A yes in `trust.json` covers a folder and those below it with the code that they had then. If a project has other code now, or was
+not there, there is no decision about it. The files of peers have a plain `true`, as the peer writes it, and it covers any code.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import msgspec
+from msgspec import Struct
 
 from fairlead.config import files, json_files
 from fairlead.config.home import Home
 from fairlead.config.settings import DefaultTrust
 from fairlead.config.settings_files import remark
+from fairlead.core.lenient import one_line
 from fairlead.errors import ConfigError
 
 
@@ -42,7 +50,7 @@ class TrustDecider:
         self._approve = approve
         self._default: DefaultTrust = default
         self._warn = warn
-        self._decided: dict[Path, bool] = {}
+        self._decided: dict[Path, _Decided] = {}
         #: Decisions that are being made.
         self._pending: dict[Path, asyncio.Future[bool]] = {}
         #: The answer without a decision. A trust.json that cannot be read may say that a project is never trusted.
@@ -53,28 +61,34 @@ class TrustDecider:
     def known(self, cwd: Path) -> bool:
         """Return whether the project is trusted, as far as is known without asking."""
         real = real_folder(cwd)
-        return self._decided[real] if real in self._decided else bool(self._said(real))
+        return self._decided[real].trusted if real in self._decided else bool(self._said(real))
 
     async def decide(self, cwd: Path) -> bool:
         """Return whether the project is trusted; ask extensions and the user if need be. If it is not, warn what that means."""
         real = real_folder(cwd)
         if real in self._decided:
-            return self._decided[real]
+            return self._decided[real].trusted
         if real not in self._pending:  # the user is asked once
             self._pending[real] = asyncio.ensure_future(self._decide(real))
         return await asyncio.shield(self._pending[real])
 
     def reconsider(self) -> None:
-        """Find out again about projects that were not trusted."""
-        self._decided = {folder: trusted for folder, trusted in self._decided.items() if trusted}
+        """Find out again about projects that were not trusted, or that have other code now."""
+        self._decided = {
+            folder: decided
+            for folder, decided in self._decided.items()
+            if decided.trusted and (self._approve or decided.code == self._code(folder))
+        }
 
     async def _decide(self, real: Path) -> bool:
         try:
-            trusted = self._decided[real] = await self._find_out(real)
+            code = None if self._approve else self._code(real)
+            trusted = await self._find_out(real)
+            self._decided[real] = _Decided(trusted, code)
         finally:
             del self._pending[real]
         if not trusted and self._approve is None and self._default != "never":
-            (self._warn if self._home.peer is None else remark)([not_trusted(real)])
+            (self._warn if self._home.peer is None else remark)([not_trusted(self._home, real)])
         return trusted
 
     async def _find_out(self, real: Path) -> bool:
@@ -103,14 +117,72 @@ class TrustDecider:
             self._warn([f"{error} No project is trusted by it."])
             return None
 
+    def _code(self, real: Path) -> dict[str, str] | None:
+        try:
+            return code_of(self._home, real)
+        except ConfigError:
+            return None
 
-def not_trusted(folder: Path) -> str:
-    return f"The project {folder} is not trusted: its extensions and servers are not run. {how_to_trust(folder)}"
+
+class _Decided(Struct, frozen=True):
+    """Whether a project is trusted, and the code that it had then."""
+
+    trusted: bool
+    code: dict[str, str] | None
+
+
+def not_trusted(home: Home, folder: Path) -> str:
+    """Return the remark about a project that is not trusted: what is left out, and how to trust it."""
+    changed = what_changed(home, folder)
+    why = f" {changed}" if changed else ""
+    return f"The project {shown(folder)} is not trusted: its extensions and servers are not run.{why} {how_to_trust(folder)}"
 
 
 def how_to_trust(folder: Path) -> str:
     """Tell the user how to trust the project in a directory."""
-    return f"To trust it, run `fairlead trust {real_folder(folder)}`, or pass --approve for one run."
+    return f"To trust it, run `fairlead trust {shown(real_folder(folder))}`, or pass --approve for one run."
+
+
+def what_changed(home: Home, folder: Path) -> str:
+    """Return a sentence about why a yes in trust.json does not cover a project; empty if there is no such yes, or it does."""
+    try:
+        found = find_decision(home, folder)
+    except ConfigError:
+        return ""
+    if found is None or found.trusted is not True or found.covers:
+        return ""
+    if found.problem is not None:
+        return found.problem
+    names = ", ".join(shown(name) for name in found.changed[:_NAMED])
+    more = f" and {len(found.changed) - _NAMED} more" if len(found.changed) > _NAMED else ""
+    since = "was trusted before fairlead kept a record of its code" if found.is_old else "has other code than when it was trusted"
+    return f"It {since}: {names}{more}."
+
+
+def trust_question(home: Home, folder: Path) -> str:
+    """Return the question whether to trust a project: what would run, with which rights, what a yes covers and for how long."""
+    from fairlead.config.project_code import project_code
+
+    real = real_folder(folder)
+    parts = list(dict.fromkeys(f"{os.path.relpath(code.path, real)} ({code.kind})" for code in project_code(home, real)))
+    listed = ", ".join(map(shown, parts[:_NAMED])) + (f" and {len(parts) - _NAMED} more" if len(parts) > _NAMED else "")
+    changed = what_changed(home, real)
+    before = f"{changed} " if changed else ""
+    return (
+        f"{before}{shown(real)} has code of its own, which runs with all your permissions: "
+        f"{listed or 'extensions or MCP servers'}. {SCOPE} Trust it?"
+    )
+
+
+#: What a yes covers.
+SCOPE = (
+    "Trust covers this folder and all folders in it, from now on. "
+    "fairlead asks again when the code that they would run has changed."
+)
+#: The same under the name of a peer, whose file has no place for a record of code.
+PEER_SCOPE = "Trust covers this folder and all folders in it, from now on, whatever code they have."
+#: How many files a remark or a question names.
+_NAMED = 10
 
 
 def is_own_folder(home: Home, folder: Path) -> bool:
@@ -122,45 +194,156 @@ def trust_path(home: Home) -> Path:
     return home.root / "trust.json"
 
 
+class SavedDecision(Struct, frozen=True):
+    """What trust.json says of a project.
+
+    `folder` is the one that was decided about: the project, or one above it. For a yes, `code` is what the project has now, and
+    `changed` are the names of what is new in it, has changed or is gone. `problem` says why that cannot be found out.
+    """
+
+    folder: Path
+    trusted: bool
+    changed: Sequence[str] = ()
+    problem: str | None = None
+    #: Whether the yes was given before the code was recorded.
+    is_old: bool = False
+
+    @property
+    def covers(self) -> bool:
+        """Whether the decision holds for the project as it is now. A no always does."""
+        return not self.trusted or (not self.changed and self.problem is None)
+
+
 def saved_decision(home: Home, folder: Path) -> bool | None:
-    """Return what trust.json says of a folder, or of the nearest one above it; None: nothing.
+    """Return what trust.json says of a folder, or of the nearest one above it; None: nothing, or not of the code it has now.
 
     Raises ConfigError if the file cannot be understood.
     """
+    found = find_decision(home, folder)
+    return found.trusted if found is not None and found.covers else None
+
+
+def find_decision(home: Home, folder: Path) -> SavedDecision | None:
+    """Return what trust.json says of a folder, or of the nearest one above it. Raises ConfigError as `saved_decision` does."""
     if home.isolated:
         return None
-    decisions = all_decisions(home)
+    entries = _entries(home)
     real = real_folder(folder)
-    return next((decisions[str(each)] for each in (real, *real.parents) if str(each) in decisions), None)
+    decided = next((each for each in (real, *real.parents) if str(each) in entries), None)
+    if decided is None:
+        return None
+    entry = entries[str(decided)]
+    if entry is False:
+        return SavedDecision(decided, False)
+    if decided != real and not files.is_owned(real, decided):
+        problem = f"It belongs to another user than {shown(decided)}, which is trusted."
+        return SavedDecision(decided, True, problem=problem)
+    if home.peer is not None and entry is True:
+        return SavedDecision(decided, True)
+    recorded = {} if entry is True else entry.code.get(str(real), {})
+    try:
+        now = code_of(home, real)
+    except ConfigError as error:
+        return SavedDecision(decided, True, problem=str(error))
+    changed = sorted(name for name in now.keys() | recorded.keys() if now.get(name) != recorded.get(name))
+    # What was taken away runs no more.
+    return SavedDecision(decided, True, [name for name in changed if name in now], is_old=entry is True)
+
+
+def code_of(home: Home, folder: Path) -> dict[str, str]:
+    """Return a hash for each part of the code that a project has now. Raises ConfigError if there is too much of it."""
+    from fairlead.config.project_code import fingerprints, project_code
+
+    real = real_folder(folder)
+    return fingerprints(project_code(home, real), real)
+
+
+class _Trusted(Struct, frozen=True):
+    """A yes: the hashes of the code that a folder, and projects in it, had at the time, by the path of the project."""
+
+    code: dict[str, dict[str, str]]
 
 
 def all_decisions(home: Home) -> dict[str, bool]:
     """Everything that trust.json says, by folder. Raises ConfigError if the file cannot be understood."""
+    return {folder: entry is not False for folder, entry in _entries(home).items()}
+
+
+def _entries(home: Home) -> dict[str, _Trusted | bool]:
     path = trust_path(home)
     data = files.read_if_present(path)
     decisions = json_files.parse_object(path, data) if data is not None else {}
-    for folder, trusted in decisions.items():
-        if trusted is not None and not isinstance(trusted, bool):
-            raise ConfigError(f"{path}: {folder}: expected true or false, found {json_files.found(trusted)}.")
-    return {folder: trusted for folder, trusted in decisions.items() if trusted is not None}
+    entries: dict[str, _Trusted | bool] = {}
+    for folder, entry in decisions.items():
+        if entry is None:
+            continue
+        if not isinstance(entry, bool):
+            try:
+                entry = msgspec.convert(entry, _Trusted)
+            except msgspec.ValidationError as error:
+                found = json_files.found(entry)
+                problem = f"expected true or false, found {found}" if found != "an object" else error
+                raise ConfigError(f"{path}: {folder}: {problem}.") from None
+        entries[folder] = entry
+    return entries
 
 
-def save_decision(home: Home, folder: Path, trusted: bool | None) -> None:
-    """Write a decision down; None takes an earlier one away. Raises ConfigError if the file cannot be changed."""
+def save_decision(home: Home, folder: Path, trusted: bool | None, code: dict[str, str] | None = None) -> None:
+    """Write a decision down; None takes an earlier one away. Raises ConfigError if the file cannot be changed.
+
+    A yes is kept with the code of the folder and of the projects in it. `code` is what the user was shown of the folder's own,
+    if it may have changed since.
+    """
     home.refuse_if_shared("Decisions about projects")
     if home.isolated:
         raise ConfigError("Decisions about projects are not saved in an isolated run.")
-    name = str(real_folder(folder))
+    real = real_folder(folder)
+    entry: Any = trusted
+    if trusted and home.peer is None:
+        entry = {"code": _recorded(home, real, code)}
 
     def change(decisions: dict[str, Any]) -> None:
         if trusted is None:
-            decisions.pop(name, None)
+            decisions.pop(str(real), None)
         else:
-            decisions[name] = trusted
+            decisions[str(real)] = entry
 
     json_files.update_object(trust_path(home), change)
+
+
+def _recorded(home: Home, real: Path, code: dict[str, str] | None) -> dict[str, dict[str, str]]:
+    from fairlead.config.project_code import projects_in
+
+    recorded: dict[str, dict[str, str]] = {}
+    for project in projects_in(home, real):
+        if code is not None and project == real:
+            recorded[str(project)] = code
+            continue
+        try:
+            recorded[str(project)] = code_of(home, project)
+        except ConfigError:
+            if project == real:
+                raise
+    return {project: found for project, found in recorded.items() if found}
+
+
+@contextmanager
+def keeping_trust(home: Home, folder: Path) -> Generator[None]:
+    """Let the user change the code of a project during the block. A project that was trusted stays so."""
+    try:
+        found = None if home.isolated else find_decision(home, folder)
+    except ConfigError:
+        found = None
+    yield
+    if found is not None and found.trusted and found.covers and saved_decision(home, folder) is None:
+        save_decision(home, folder, True)
 
 
 def real_folder(folder: Path) -> Path:
     """Return the folder without links in its path: a decision about it holds however it is reached."""
     return Path(os.path.realpath(folder))
+
+
+def shown(path: Path | str) -> str:
+    """Return a path for a line of text, with escapes for what would control a terminal or end the line."""
+    return one_line(str(path))

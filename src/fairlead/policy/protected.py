@@ -13,16 +13,18 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from fairlead.config.home import Home, user_folder
+from fairlead.config.home import MCP_FILE, Home, user_folder
 from fairlead.config.open_files import Identity, has_several, identity_of
 from fairlead.errors import ToolError
 from fairlead.policy.patterns import PathPattern, WildcardPattern
-from fairlead.policy.repositories import GIT, looks_like_repository
+from fairlead.policy.repositories import EFFECTIVE, GIT, TooMany, find_effective, looks_like_repository
 
 if TYPE_CHECKING:
     from fairlead.policy.hard_links import HardLinks
 
 _WILD = frozenset("*?")
+#: The maximum number of files and folders to search before a file is written in a sandbox.
+_MOST_FILES = 1_000_000
 #: The maximum number of hard links to protected files that a sandbox hides. Hiding each one costs time.
 _MOST_HIDDEN = 200
 #: Files with keys, and with what the user trusts.
@@ -48,8 +50,11 @@ _OTHER_HOMES: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 
 def read_only_in_sandbox(home: Home) -> tuple[str, ...]:
-    """Return the names of what programs outside the sandbox run, or read as configuration, in the working directory."""
-    return (*home.project_names, ".mcp.json", GIT)
+    """Return the names that commands cannot take in the working directory, because programs outside run what has them there.
+
+    Others, and those in folders below, are renamed when a command ends: see `repositories.EFFECTIVE`.
+    """
+    return (*home.project_names, MCP_FILE, GIT)
 
 
 class Masks(Struct):
@@ -88,7 +93,9 @@ class Protected:
         listed: the user's paths and patterns. A leading `!` lifts the protection.
         cwd: returns the working directory.
         home: the user's home folder.
-        read_only: in a sandbox, the names that nothing writes in the working directory. Nothing is written outside it either.
+        read_only: in a sandbox, the names that nothing writes in the working directory or in a folder in it. Nothing is written
+            outside it either.
+        code: in a sandbox, returns the files and folders in the working directory that run outside of it.
     """
 
     def __init__(
@@ -99,6 +106,7 @@ class Protected:
         cwd: Callable[[], Path],
         home: Path,
         read_only: Sequence[str] | None = None,
+        code: Callable[[], Sequence[Path]] = tuple,
     ) -> None:
         self._keys = list(keys)
         self._key_paths = [(str(key), key) for key in keys]
@@ -107,7 +115,8 @@ class Protected:
         self._lifted = [text[1:] for text in listed if text.startswith("!")]
         self._cwd = cwd
         self._home = home
-        self._read_only = read_only
+        self._effective = None if read_only is None else frozenset((*read_only, *EFFECTIVE))
+        self._code = code
         self._patterns: dict[tuple[str, str], list[PathPattern]] = {}
         #: Tool calls check from several threads. Only one of them should scan the folders.
         self._looking = threading.Lock()
@@ -140,14 +149,25 @@ class Protected:
     def check_writing(self, path: Path, found: os.stat_result | None) -> None:
         """Check that a tool may write a file. `found` is None if the file does not exist. Raises ToolError if not."""
         self._check(path, found, "write")
-        if self._read_only is None:
+        if self._effective is None:
             return
         cwd = _real(self._cwd())
         if not path.is_relative_to(cwd):
             raise ToolError(f"The sandbox does not allow writing {path}: it is outside the working directory {cwd}.")
         names = path.relative_to(cwd).parts
-        if not names or names[0].casefold() in self._read_only or _is_of_repository(cwd, names):
+        named = not names or any(name.casefold() in self._effective for name in names) or _is_of_repository(cwd, names)
+        if named or self._runs_outside(cwd, path):
             raise ToolError(f"The sandbox does not allow writing {path}: its content takes effect outside the sandbox.")
+
+    def _runs_outside(self, cwd: Path, path: Path) -> bool:
+        """Return whether a file runs outside the sandbox although its name does not say so: as named code, or through a link."""
+        if any(path == each or each in path.parents for each in self._code()):
+            return True
+        try:
+            found = find_effective(cwd, _MOST_FILES)
+        except (OSError, TooMany):
+            return True
+        return any(each.path == path or each.path in path.parents for each in found)
 
     def masks(self) -> Masks:
         """Return what a sandbox must hide, of what exists now. Raises ToolError if hard links to it cannot be found.

@@ -1,8 +1,11 @@
-"""Finds git repositories below a folder, and disables those that a sandboxed command created.
+"""Finds what takes effect outside the sandbox below a folder, and disables what a sandboxed command created of it.
 
 Git runs commands that the configuration of a repository names, even for `git status`. So a command in the sandbox could escape
 by creating a repository that the user's git reads later. Git treats a folder as a repository if it contains `.git`, or if the
 folder itself looks like one: it contains `HEAD`, and `refs` or a `commondir` that points to them.
+
+Agents that start in a folder run the extensions and MCP servers that its `.fairlead`, its `.mcp.json` and the folders of other
+agents name. `EFFECTIVE` lists these names. Everything here calls what has such a name, and a repository, effective.
 """
 
 from __future__ import annotations
@@ -17,34 +20,35 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from fairlead.config.home import AGENT_FOLDERS, MCP_FILE
 from fairlead.config.open_files import LIST, PASS, open_below
 
 GIT = ".git"
 HEAD = "HEAD"
 #: Next to `HEAD`, each of these makes a folder look like a repository. `objects` may be elsewhere (GIT_OBJECT_DIRECTORY).
 LOOKS = ("refs", "commondir")
-#: The suffix that `take_away` adds to `.git` and `HEAD`.
+#: The names that take effect outside the sandbox in every folder.
+EFFECTIVE = (GIT, MCP_FILE, *AGENT_FOLDERS)
+#: The suffix that `take_away` adds to names.
 TAKEN = "-from-sandbox"
 #: Git and most other programs cannot use longer paths.
 _LONGEST_PATH = 4096
 #: Which nested folders stay open during a walk: the outermost 48, then every 32nd. The others are reopened from the nearest.
 _HELD, _HELD_EVERY = 48, 32
 
-#: Device and inode number of a file or folder. For a `.git` that is a symbolic link: its path and its target.
+#: Device and inode number of a file or folder. For a symbolic link: its path, its target, and what that leads to.
 Identity: TypeAlias = tuple[int, int] | str
 
 
-class Repository(Struct, frozen=True):
-    """A git repository: a `.git`, or a folder that looks like a repository because of its `HEAD`."""
+class Effective(Struct, frozen=True):
+    """A file or folder that takes effect outside the sandbox.
 
-    #: The `.git`, or the folder.
+    `mark` is what `identity` identifies: the same path, or the `HEAD` of a folder that looks like a repository.
+    """
+
     path: Path
     identity: Identity
-
-    @property
-    def mark(self) -> Path:
-        """The file or folder that `identity` identifies."""
-        return self.path if self.path.name == GIT else self.path / HEAD
+    mark: Path
 
 
 class TooMany(Exception):
@@ -58,8 +62,10 @@ class Check(Struct):
     failed: list[Path] = []
 
 
-def find_repositories(root: Path, most: int) -> list[Repository]:
-    """Return the repositories below a folder, except those inside other repositories.
+def find_effective(root: Path, most: int) -> list[Effective]:
+    """Return what takes effect outside below a folder, except what is inside of such a folder.
+
+    What a link of such a name leads to in the folder is included.
 
     Args:
         root: the folder, as a real path.
@@ -69,17 +75,17 @@ def find_repositories(root: Path, most: int) -> list[Repository]:
         OSError: `root` cannot be listed.
         TooMany: there are more than `most` files and folders.
     """
-    found: list[Repository] = []
-    deque(_walk(root, most, lambda folder: _note(folder, found)), maxlen=0)
+    found: list[Effective] = []
+    deque(_walk(root, most, lambda folder: _note(folder, root, found)), maxlen=0)
     return found
 
 
 def take_away(root: Path, known: set[Identity]) -> Check:
-    """Disable the repositories below a folder by renaming their `.git` or `HEAD`. An empty `.git` folder stays.
+    """Disable what takes effect outside below a folder by renaming it, or the `HEAD` of a repository. Empty folders stay.
 
     Args:
         root: the folder, as a real path.
-        known: the repositories to leave alone.
+        known: what to leave alone.
 
     Returns:
         What was renamed, and what could not be renamed or listed.
@@ -111,7 +117,7 @@ def looks_like_repository(has: Callable[[str], bool]) -> bool:
 class _OpenFolder:
     """An open folder, and the names of the folders in it that the walk has not entered yet.
 
-    `git` identifies its `.git`, and `head` its `HEAD` if the folder looks like a repository. Each may be None.
+    `effective` identifies what takes effect outside by its name, and `head` the `HEAD` if the folder looks like a repository.
     """
 
     def __init__(self, file: int, path: str, mode: int | None) -> None:
@@ -129,7 +135,8 @@ class _OpenFolder:
         self.size = len(names)
         # File systems differ in which names they treat as equal, so look these two up if they may exist.
         is_plain = all(map(str.isascii, names))
-        self.git = self._git() if GIT in names or not is_plain else None
+        present = (name for name in EFFECTIVE if name in names or not is_plain)
+        self.effective = {name: found for name in present if (found := self._identity_of_any(name)) is not None}
         self.head = self.identity(HEAD) if HEAD.lower() in names or not is_plain else None
         if self.head is not None and not looks_like_repository(lambda name: self.identity(name) is not None):
             self.head = None
@@ -142,10 +149,18 @@ class _OpenFolder:
             return None
         return found.st_dev, found.st_ino
 
-    def _git(self) -> Identity | None:
-        with suppress(OSError):
-            return f"{self.path}\0{os.readlink(GIT, dir_fd=self.file)}"
-        return self.identity(GIT)
+    def _identity_of_any(self, name: str) -> Identity | None:
+        """Return the identity of an entry, which may be a link. Another link, or another target, has another identity."""
+        try:
+            target = os.readlink(name, dir_fd=self.file)
+        except OSError:
+            return self.identity(name)
+        real = os.path.realpath(f"{self.path}/{name}")
+        try:
+            found = os.stat(real)  # noqa: PTH116
+        except OSError:
+            return f"{self.path}/{name}\0{target}\0{real}"
+        return f"{self.path}/{name}\0{target}\0{real}\0{found.st_dev}:{found.st_ino}"
 
     def is_empty(self, name: str) -> bool:
         """Return whether an entry is an empty folder."""
@@ -272,23 +287,35 @@ def _make_readable(outer: int, names: Sequence[str]) -> int:
     return mode
 
 
-def _note(folder: _OpenFolder, found: list[Repository]) -> None:
+def _note(folder: _OpenFolder, root: Path, found: list[Effective]) -> None:
     path = Path(folder.path)
-    if folder.git is not None:
-        found.append(Repository(path / GIT, folder.git))
-        _leave_out_git(folder)
+    for name, identity in folder.effective.items():
+        found.append(Effective(path / name, identity, path / name))
+        _leave_out(folder, name)
+        if isinstance(identity, str) and (target := effective_at(path / name, root)) is not None:
+            found.append(target)
     if folder.head is not None:
-        found.append(Repository(path, folder.head))
+        found.append(Effective(path, folder.head, path / HEAD))
         folder.folders.clear()
 
 
+def effective_at(path: Path, root: Path) -> Effective | None:
+    """Return what a path leads to, if it is below `root`, which is a real path. Links are followed."""
+    real = Path(os.path.realpath(path))
+    try:
+        status = real.lstat()
+    except OSError:
+        return None
+    return Effective(real, (status.st_dev, status.st_ino), real) if root in real.parents else None
+
+
 def _clear(folder: _OpenFolder, known: set[Identity], check: Check) -> None:
-    if folder.git is not None:
-        was_folder = _leave_out_git(folder)
-        if folder.git not in known and not folder.is_empty(GIT):
-            new = _taken(folder, GIT, check)
+    for name, identity in folder.effective.items():
+        was_folder = _leave_out(folder, name)
+        if identity not in known and not folder.is_empty(name):
+            new = _taken(folder, name, check)
             if new is not None and was_folder:
-                folder.folders.append(new)  # it looks like a repository itself
+                folder.folders.append(new)  # it may look like a repository itself, or contain one
     if folder.head is None:
         return
     if folder.head in known:
@@ -307,12 +334,12 @@ def _taken(folder: _OpenFolder, name: str, check: Check) -> str | None:
     return new
 
 
-def _leave_out_git(folder: _OpenFolder) -> bool:
-    """Skip `.git`, even if the folder lists it in another spelling. Returns whether it is a folder."""
+def _leave_out(folder: _OpenFolder, effective: str) -> bool:
+    """Skip a name, even if the folder lists it in another spelling. Returns whether it is a folder."""
     before = len(folder.folders)
-    same = folder.identity(GIT)
+    same = folder.identity(effective)
     folder.folders = [
-        name for name in folder.folders if name.lower() != GIT and (name.isascii() or folder.identity(name) != same)
+        name for name in folder.folders if name.lower() != effective and (name.isascii() or folder.identity(name) != same)
     ]
     return len(folder.folders) < before
 

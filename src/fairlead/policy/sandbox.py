@@ -21,10 +21,12 @@ from fairlead.errors import ConfigError, ToolError
 from fairlead.policy.protected import Masks
 from fairlead.policy.repositories import (
     GIT,
+    HEAD,
+    Effective,
     Identity,
-    Repository,
     TooMany,
-    find_repositories,
+    effective_at,
+    find_effective,
     looks_like_repository,
     move_aside,
     take_away,
@@ -37,10 +39,10 @@ _WITHOUT = ("DBUS_SESSION_BUS_ADDRESS", "DBUS_SYSTEM_BUS_ADDRESS", "SSH_AUTH_SOC
 #: What must not be a symbolic link in the working directory, beside what is read-only in it: a command could change its target,
 #: which takes effect outside.
 _NO_LINKS = tuple(f"{GIT}/{name}" for name in ("hooks", "config", "config.worktree", "commondir"))
-#: The maximum number of files and folders to search for repositories before a command starts.
+#: The maximum number of files and folders to search for what takes effect outside before a command starts.
 _MOST_FILES = 1_000_000
-#: The maximum number of repositories to mount read-only. Each mount costs time.
-_MOST_REPOSITORIES = 200
+#: The maximum number of files and folders to mount read-only. Each mount costs time.
+_MOST_READ_ONLY = 200
 #: How many paths a remark lists.
 _NAMED = 10
 #: How many seconds the sandbox may take to start.
@@ -62,6 +64,8 @@ class Bubblewrap:
         masks: returns what to hide. Called for each command.
         own: the folders with fairlead's user configuration. Commands see only the skills in them.
         read_only: the names of what commands cannot change in the working directory.
+        code: returns the files and folders in the working directory that run outside, which may not exist. Called for each
+            command. Commands cannot change them, and those that a command makes are renamed when it ends.
 
     Raises:
         ConfigError: commands cannot be sandboxed here.
@@ -76,6 +80,7 @@ class Bubblewrap:
         masks: Callable[[], Masks],
         own: Sequence[Path],
         read_only: Sequence[str],
+        code: Callable[[], Sequence[Path]] = tuple,
     ) -> None:
         if not sys.platform.startswith("linux"):
             raise ConfigError("The sandbox needs bubblewrap, which runs only on Linux. Start without a sandbox.")
@@ -87,6 +92,7 @@ class Bubblewrap:
         self._masks = masks
         self._own = own
         self._read_only = read_only
+        self._code = code
         self._kept_empty = [self._cwd / name for name in read_only if _is_free(self._cwd / name)]
         #: Commands that were started and not yet checked at their end.
         self._entered: set[_Entered] = set()
@@ -139,33 +145,36 @@ class Bubblewrap:
         """Prepare the sandbox for a command that may write. Raises ToolError if that fails."""
         with self._entering:
             running = list(self._entered)
-            found = self._repositories()
+            code = self._code()
+            found = self._effective(code)
             masks = self._masks()
             kept = [self._cwd / name for name in self._read_only if not _is_free(self._cwd / name)]
             try:
-                entered = _Entered(self, cwd, found, kept, running, masks)
+                entered = _Entered(self, cwd, found, kept, running, masks, code)
             except OSError as error:
                 raise ToolError(f"The command was not run: the sandbox could not be set up: {error.strerror}.") from error
             self._entered.add(entered)
             return entered
 
-    def _repositories(self) -> list[Repository]:
-        """Return the repositories in the working directory. Raises ToolError if there are too many or the search fails."""
+    def _effective(self, code: Sequence[Path]) -> list[Effective]:
+        """Return what takes effect outside in the working directory. Raises ToolError if it cannot all be found."""
         try:
-            found = find_repositories(self._cwd, _MOST_FILES)
+            found = find_effective(self._cwd, _MOST_FILES)
         except TooMany:
             raise ToolError(
                 f"The command was not run: the working directory contains more than {_MOST_FILES:,} files, too many to search"
-                " for git repositories. Start in a smaller folder, or without a sandbox."
+                " for git repositories and code of agents. Start in a smaller folder, or without a sandbox."
             ) from None
         except FileNotFoundError:
             raise ToolError(f"The working directory {self._cwd} does not exist, so no command can run in it.") from None
         except OSError as error:
             raise ToolError(f"The command was not run: {self._cwd} cannot be searched: {error.strerror}.") from error
-        if len(found) > _MOST_REPOSITORIES:
+        known = {each.path for each in found}
+        found += [each for path in code if (each := effective_at(path, self._cwd)) and each.path not in known]
+        if len(found) > _MOST_READ_ONLY:
             raise ToolError(
-                f"The command was not run: the working directory contains {len(found)} git repositories, and the sandbox can"
-                f" protect at most {_MOST_REPOSITORIES}. Start in a smaller folder, or without a sandbox."
+                f"The command was not run: the working directory contains {len(found)} git repositories and files of agents,"
+                f" and the sandbox can protect at most {_MOST_READ_ONLY}. Start in a smaller folder, or without a sandbox."
             )
         return found
 
@@ -180,26 +189,35 @@ class Bubblewrap:
 
     def words(self, command: Sequence[str], cwd: Path, entered: _Entered, info: int) -> list[str]:
         """Return the command line that runs a command in the sandbox that `enter` prepared."""
-        mounts = self._writable(entered.repositories, entered.masks, entered.in_place)
+        mounts = self._writable(entered.effective, entered.masks, entered.in_place)
         return self._words(command, cwd, mounts, ["--info-fd", str(info)])
 
     def take_away(self, entered: _Entered) -> list[str]:
         """Disable what a command created that would take effect outside. Returns remarks about it for the model."""
         try:
+            # A program outside may have deleted or replaced a mounted file, which removes the mount.
+            changed = [name for name in self._read_only if name != GIT and self._is_another(name, entered)]
+            aside = {name: move_aside(self._cwd, name) for name in changed}
             check = take_away(self._cwd, entered.known)
             # A link in the working directory may lead there, and outside it is an ordinary folder.
             temporary = take_away(self._temporary_files(), set())
-            # A program outside may have deleted or replaced a mounted file, which removes the mount.
-            changed = [name for name in self._read_only if self._is_another(name, entered)]
-            aside = {name: move_aside(self._cwd, name) for name in changed}
+            for path in entered.changed_code():
+                aside[str(path.relative_to(self._cwd))] = move_aside(path.parent, path.name)
         except OSError as error:
-            return [f"{self._cwd} could not be searched for git repositories: {error.strerror}. Do not use git there."]
+            problem = f"could not be searched for git repositories and code of agents: {error.strerror}"
+            return [f"{self._cwd} {problem}. Do not use git or fairlead there."]
         remarks: list[str] = []
-        if renamed := [f"{self._name(old)} is now {self._name(new)}" for old, new in check.renamed + temporary.renamed]:
-            where = "the working directory" if check.renamed else "/tmp"
+        where = "the working directory" if check.renamed else "/tmp"
+        renamed = check.renamed + temporary.renamed
+        if repositories := [self._moved(*each) for each in renamed if each[0].name in (GIT, HEAD)]:
             remarks.append(
                 f"Commands in the sandbox cannot make git repositories in {where}, because git outside the sandbox would run"
-                f" the commands that they configure. Renamed: {_listed(renamed)}."
+                f" the commands that they configure. Renamed: {_listed(repositories)}."
+            )
+        if others := [self._moved(*each) for each in renamed if each[0].name not in (GIT, HEAD)]:
+            remarks.append(
+                f"Commands in the sandbox cannot make folders and files in {where} in which agents find extensions and servers,"
+                f" because agents outside the sandbox would run them. Renamed: {_listed(others)}."
             )
         moved = [f"{name} is now {self._name(new)}" for name, new in aside.items() if new is not None]
         if moved:
@@ -215,6 +233,9 @@ class Bubblewrap:
         except OSError:
             return False
         return (now.st_dev, now.st_ino) not in entered.known and not _is_free(self._cwd / name)
+
+    def _moved(self, old: Path, new: Path) -> str:
+        return f"{self._name(old)} is now {self._name(new)}"
 
     def left(self, entered: _Entered) -> None:
         """Forget a command that has ended and was checked."""
@@ -252,7 +273,7 @@ class Bubblewrap:
         folder.mkdir(exist_ok=True)
         return folder
 
-    def _writable(self, repositories: Sequence[Path], masks: Masks, in_place: Sequence[Path]) -> list[str]:
+    def _writable(self, effective: Sequence[Path], masks: Masks, in_place: Sequence[Path]) -> list[str]:
         """Return the mounts that make the working directory writable, except for what takes effect outside.
 
         The folders `in_place` are mounted too, because commands cannot rename a mounted folder.
@@ -268,8 +289,8 @@ class Bubblewrap:
                 empty = self._scratch() / "empty"
                 empty.mkdir(exist_ok=True)
                 words += ["--ro-bind", str(empty), str(path)]
-        for path in repositories:
-            if path != self._cwd / GIT:
+        for path in effective:
+            if path.parent != self._cwd or path.name not in self._read_only:
                 words += ["--ro-bind", str(path), str(path)]
         return words + self._hidden(masks)
 
@@ -303,22 +324,27 @@ class _Entered:
         self,
         sandbox: Bubblewrap,
         cwd: Path,
-        found: Sequence[Repository],
+        found: Sequence[Effective],
         kept: Sequence[Path],
         running: Sequence[_Entered],
         masks: Masks,
+        code: Sequence[Path],
     ) -> None:
         before = [each for each in found if all(each.identity in other.known for other in running)]
         #: What existed before the command and takes effect outside.
         self.known: set[Identity] = {each.identity for each in before if isinstance(each.identity, str)}
         self.masks = masks
         #: What is mounted read-only.
-        self.repositories = [each.path for each in before if isinstance(each.identity, tuple)]
+        self.effective = [each.path for each in before if isinstance(each.identity, tuple)]
         #: The folders that commands cannot rename, so that they cannot replace what is protected inside.
-        wanted = sandbox.folders_to([*self.repositories, *masks.folders, *masks.files])
+        wanted = sandbox.folders_to([*self.effective, *masks.folders, *masks.files])
         self.in_place = [folder for folder in wanted if all(folder in other.in_place for other in running)]
         self._sandbox = sandbox
         self._cwd = cwd
+        #: What runs outside, and what each path led to before this command and all that already ran.
+        self.code = {path: _led_to(path) for path in code}
+        for other in running:
+            self.code |= {path: before for path, before in other.code.items() if path in self.code}
         #: Descriptors of everything in `known`. While they are open, the inode number of a deleted file is not reused.
         self._held: list[int] = []
         try:
@@ -330,6 +356,11 @@ class _Entered:
             raise
         self._dying: int | None = None
         self._checking = threading.Lock()
+
+    def changed_code(self) -> list[Path]:
+        """Return what runs outside and was made, or led elsewhere, since the command started."""
+        now = {path: _led_to(path) for path in self.code}
+        return [path for path, before in self.code.items() if now[path] is not None and now[path] != before]
 
     def wrapped(self, command: Sequence[str], info: int) -> list[str]:
         return self._sandbox.words(command, self._cwd, self, info)
@@ -398,3 +429,15 @@ def _is_free(path: Path) -> bool:
         return not path.is_symlink()
     except OSError:
         return False
+
+
+def _led_to(path: Path) -> tuple[str, int, int] | None:
+    """Return what a path leads to; None if there is nothing, or an empty folder."""
+    if _is_free(path):
+        return None
+    real = os.path.realpath(path)
+    try:
+        found = os.stat(real)  # noqa: PTH116
+    except OSError:
+        return real, 0, 0
+    return real, found.st_dev, found.st_ino

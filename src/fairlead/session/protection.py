@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,19 +19,37 @@ if TYPE_CHECKING:
     from fairlead.session.approvals import Approvals, Asker
 
 
-def protection(home: Home, settings: Settings, workspace: Workspace) -> Protected:
-    """The guard of a workspace's files."""
+def protection(home: Home, settings: Settings, workspace: Workspace, servers: Sequence[Path] = ()) -> Protected:
+    """The guard of a workspace's files. `servers` are the files of MCP servers that the user names."""
     return Protected(
         key_files(home, workspace.env),
         settings.protected_paths,
         cwd=lambda: workspace.cwd,
         home=user_folder(workspace.env),
         read_only=None if workspace.sandbox is None else read_only_in_sandbox(home),
+        code=_code(home, settings, workspace, servers),
     )
 
 
-def sandbox(home: Home, settings: Settings, workspace: Workspace, scratch: Callable[[], Path]) -> Bubblewrap:
-    """The sandbox for a workspace's commands. Raises ConfigError if it is not possible on this machine."""
+def _code(home: Home, settings: Settings, workspace: Workspace, servers: Sequence[Path]) -> Callable[[], Sequence[Path]]:
+    """Return what lists the files in a workspace that run outside the sandbox."""
+
+    def find() -> Sequence[Path]:
+        from fairlead.config.project_code import outside_code
+
+        env = workspace.env if workspace.agent_env is None else workspace.agent_env
+        return outside_code(home, settings, workspace.cwd, env, servers)
+
+    return find
+
+
+def sandbox(
+    home: Home, settings: Settings, workspace: Workspace, scratch: Callable[[], Path], servers: Sequence[Path] = ()
+) -> Bubblewrap:
+    """The sandbox for a workspace's commands. Raises ConfigError if it is not possible on this machine.
+
+    `servers` are the files of MCP servers that the user names.
+    """
     if not home.isolated:
         # A directory that does not exist yet cannot be hidden from a command that is running when it is created.
         try:
@@ -46,6 +64,7 @@ def sandbox(home: Home, settings: Settings, workspace: Workspace, scratch: Calla
         masks=protection(home, settings, workspace).masks,
         own=own,
         read_only=read_only_in_sandbox(home),
+        code=_code(home, settings, workspace, servers),
     )
     made.prove()
     return made

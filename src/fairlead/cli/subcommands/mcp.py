@@ -11,11 +11,11 @@ from pathlib import Path
 from fairlead.cli.advice import nearest
 from fairlead.cli.console import complain, say
 from fairlead.cli.subcommands.table import command_named
-from fairlead.cli.subcommands.trust import decision
 from fairlead.config.home import Home, working_directory
 from fairlead.config.process import run_in_thread
 from fairlead.config.programs import current_folder, search_path
-from fairlead.config.trust import real_folder
+from fairlead.config.trust import not_trusted, real_folder, saved_decision
+from fairlead.core.lenient import one_line
 from fairlead.core.secrets import learn_url, learn_variables, redacted
 from fairlead.errors import ConfigError, LoginFailed
 from fairlead.extend.mcp.config import ServerConfig, load_servers
@@ -44,14 +44,14 @@ def mcp(words: Sequence[str], program: Program) -> int:
 def _servers(home: Home) -> list[ServerConfig]:
     """Return the servers of the user, and those of the project if it is trusted."""
     folder = real_folder(working_directory())
-    is_trusted = decision(home, folder)[1]
+    is_trusted = bool(saved_decision(home, folder))
     found = [each for each in home.mcp_files(folder) if each[0] == "user" or is_trusted]
     problems: list[str] = []
     servers = load_servers(config_files(found, (), home.boundary(folder)), os.environ, problems)
     for problem in problems:
-        complain(f"Warning: {problem}")
+        complain(one_line(f"Warning: {problem}"))
     if not is_trusted and any(path.exists() for level, path in home.mcp_files(folder) if level == "project"):
-        complain(f"Note: the servers of {folder} are left out, because it is not trusted. To trust it: fairlead trust")
+        complain(f"Note: {not_trusted(home, folder)}")
     return servers
 
 
@@ -76,10 +76,10 @@ def _named(name: str, url: str | None, home: Home) -> ServerConfig:
 def _list(servers: Sequence[ServerConfig], sign_ins: SignIns) -> int:
     if not servers:
         say("No MCP servers are configured. docs/mcp.md says how to add one.")
-    width = max((len(server.name) for server in servers), default=0)
+    width = max((len(one_line(server.name)) for server in servers), default=0)
     for server in servers:
         is_signed_in = bool(server.url) and (sign_ins.of(server) or {}).get("tokens") is not None
-        say(f"{server.name:{width}}  {_shown(server)}{'  (signed in)' if is_signed_in else ''}")
+        say(f"{one_line(server.name):{width}}  {_shown(server)}{'  (signed in)' if is_signed_in else ''}")
     return 0
 
 
@@ -87,7 +87,7 @@ def _shown(server: ServerConfig) -> str:
     """Return the address or the command of a server, without the secrets in it."""
     learn_variables((*os.environ.items(), *server.env.items()))
     learn_url(server.url)
-    return redacted(server.url or " ".join(server.command))
+    return one_line(redacted(server.url or " ".join(server.command)))
 
 
 def _log_out(name: str, sign_ins: SignIns) -> int:

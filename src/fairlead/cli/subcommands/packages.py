@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from fairlead.cli.console import complain, say
 from fairlead.cli.subcommands.table import command_named
-from fairlead.cli.subcommands.trust import decision
 from fairlead.config.home import Home, working_directory
 from fairlead.config.packages import parse_source
-from fairlead.config.trust import real_folder
+from fairlead.config.trust import keeping_trust, real_folder, saved_decision
+from fairlead.core.lenient import one_line
 from fairlead.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -27,18 +28,21 @@ def install(words: Sequence[str], program: Program) -> int:
     """Install a package and list it in the settings. Raises UsageError or ConfigError."""
     scripts, words = _scripts_flag(words)
     source, local = _source_and_scope(words, "install")
-    folder = _manager(program, local=local, scripts=scripts).install(source, working_directory())
-    say(f"Installed {_shown(source)} in {folder}")
+    with _keeping_trust(program):
+        folder = _manager(program, local=local, scripts=scripts).install(source, working_directory())
+    say(one_line(f"Installed {_shown(source)} in {folder}"))
     return 0
 
 
 def remove(words: Sequence[str], program: Program) -> int:
     """Delete a package and take it off the settings. Raises UsageError or ConfigError."""
     source, local = _source_and_scope(words, "remove")
-    if not _manager(program, local=local).remove(source):
+    with _keeping_trust(program):
+        removed = _manager(program, local=local).remove(source)
+    if not removed:
         complain(f"{_shown(source)} is not installed. `fairlead list` shows what is.")
         return 1
-    say(f"Removed {_shown(source)}")
+    say(one_line(f"Removed {_shown(source)}"))
     return 0
 
 
@@ -60,8 +64,10 @@ def update(words: Sequence[str], program: Program) -> int:
             complain("Note: the packages of this project are left out, because it is not trusted. To trust it: fairlead trust")
             left_out = True
             continue
-        for source in manager.update(wanted):
-            say(f"{'Left as it is: ' if source.kind == 'local' else 'Updated '}{source.shown}")
+        with _keeping_trust(program):
+            updated = manager.update(wanted)
+        for source in updated:
+            say(f"{'Left as it is: ' if source.kind == 'local' else 'Updated '}{one_line(source.shown)}")
             found.append(source)
     if wanted is not None and not found:
         raise ConfigError(f"{_shown(wanted)} is not installed. `fairlead list` shows what is.")
@@ -81,7 +87,8 @@ def list_packages(words: Sequence[str], program: Program) -> int:
             any_listed = True
             say(f"{manager.scope.capitalize()} packages:")
         for package in packages:
-            say(f"  {package.source.shown}\n    {package.path.resolve() if package.path else 'not installed'}")
+            where = one_line(str(package.path.resolve())) if package.path else "not installed"
+            say(f"  {one_line(package.source.shown)}\n    {where}")
     if not any_listed:
         say("No packages are installed.")
     return 0
@@ -93,8 +100,13 @@ def _managers(program: Program, *, scripts: bool = False) -> list[PackageManager
     return managers[:1] if managers[1].folder.resolve() == managers[0].folder.resolve() else managers
 
 
+def _keeping_trust(program: Program) -> AbstractContextManager[None]:
+    """Return a block in which the user changes the packages of a project that may be trusted."""
+    return keeping_trust(Home.find(os.environ, peer=program.home), real_folder(working_directory()))
+
+
 def _project_is_trusted(program: Program) -> bool:
-    return decision(Home.find(os.environ, peer=program.home), real_folder(working_directory()))[1]
+    return bool(saved_decision(Home.find(os.environ, peer=program.home), real_folder(working_directory())))
 
 
 def _manager(program: Program, *, local: bool, scripts: bool = False) -> PackageManager:

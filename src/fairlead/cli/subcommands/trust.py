@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from fairlead.cli.advice import nearest
-from fairlead.cli.console import say
+from fairlead.cli.console import say, say_exact
 from fairlead.cli.subcommands.table import command_named
 from fairlead.config.home import Home, expand_user, working_directory
-from fairlead.config.trust import all_decisions, how_to_trust, real_folder, save_decision, trust_path
+from fairlead.config.trust import (
+    PEER_SCOPE,
+    SCOPE,
+    all_decisions,
+    find_decision,
+    how_to_trust,
+    real_folder,
+    save_decision,
+    shown,
+    trust_path,
+    what_changed,
+)
 from fairlead.errors import ConfigError
 from fairlead.wire.dialects import Program
 
@@ -33,20 +44,25 @@ def trust(words: Sequence[str], program: Program) -> int:
         if not decisions:
             say("There is no decision about any project yet. `fairlead trust` trusts the one here.")
         for decided, trusted in sorted(decisions.items()):
-            say(f"{'trusted' if trusted else 'never  '}  {decided}")
+            say_exact(f"{'trusted' if trusted else 'never  '}  {decided.replace(chr(10), chr(92) + 'n')}")
         return 0
     folder = real_folder(expand_user(paths[0]) if paths else working_directory())
     if action == "remove":
         save_decision(home, folder, None)
-        say(f"There is no decision about {folder} any more.")
+        say(f"There is no decision about {shown(folder)} any more.")
         return 0
     if not os.path.isdir(folder):
-        raise ConfigError(f"{folder} is not a directory.{nearest(words[0], _ACTIONS) if words else ''}")
+        raise ConfigError(f"{shown(folder)} is not a directory.{nearest(words[0], _ACTIONS) if words else ''}")
     if action == "show":
         _show(home, folder)
-        return 0
-    save_decision(home, folder, not options.has("never"))
-    say(f"{folder} and the folders in it are {'never ' if options.has('never') else ''}trusted.")
+    elif options.has("never"):
+        save_decision(home, folder, False)
+        say(f"{shown(folder)} and the folders in it are never trusted.")
+    else:
+        save_decision(home, folder, True)
+        say(f"{shown(folder)} and the folders in it are trusted.")
+        say(SCOPE if home.peer is None else PEER_SCOPE)
+        _list_code(home, folder)
     return 0
 
 
@@ -56,26 +72,29 @@ def _split(words: list[str]) -> tuple[str, list[str]]:
 
 
 def _show(home: Home, folder: Path) -> None:
-    decided, trusted = decision(home, folder)
-    if decided is None:
-        say(f"{folder}: not decided. {how_to_trust(folder)}")
+    found = find_decision(home, folder)
+    if found is None:
+        say(f"{shown(folder)}: not decided. {how_to_trust(folder)}")
     else:
-        where = "" if decided == folder else f" because {decided} is"
-        say(f"{folder}: {'trusted' if trusted else 'never trusted'}{where}, by {trust_path(home)}")
-    for path in what_needs_trust(home, folder):
-        say(f"  {path.relative_to(folder)}")
+        where = "" if found.folder == folder else f" because {shown(found.folder)} is"
+        by = f"by {shown(trust_path(home))}"
+        if found.covers:
+            say(f"{shown(folder)}: {'trusted' if found.trusted else 'never trusted'}{where}, {by}")
+        else:
+            say(f"{shown(folder)}: not trusted any more{where}, {by}. {what_changed(home, folder)} {how_to_trust(folder)}")
+    _list_code(home, folder, () if found is None else found.changed)
 
 
-def decision(home: Home, folder: Path) -> tuple[Path | None, bool]:
-    """Return the folder whose decision holds for a project, and the decision. Raises ConfigError."""
-    decisions = all_decisions(home)
-    decided = next((each for each in (folder, *folder.parents) if str(each) in decisions), None)
-    return decided, decided is not None and decisions[str(decided)]
+def _list_code(home: Home, folder: Path, changed: Sequence[str] = ()) -> None:
+    """Print what the project would run, and what needs trust besides."""
+    for name in what_needs_trust(home, folder):
+        say(f"  {shown(name)}{'  (changed)' if name in changed else ''}")
 
 
-def what_needs_trust(home: Home, folder: Path) -> Iterator[Path]:
-    """Yield what the project has that only works if it is trusted."""
-    for own in home.project_folders(folder):
-        yield from (path for name in ("extensions", "settings.json", "mcp.json") if os.path.exists(path := own / name))
-    if os.path.exists(folder / ".mcp.json"):
-        yield folder / ".mcp.json"
+def what_needs_trust(home: Home, folder: Path) -> list[str]:
+    """Return the names of what the project has that only works if it is trusted."""
+    from fairlead.config.project_code import project_code
+
+    settings = (path for level, path in home.settings_files(folder) if level == "project" and os.path.exists(path))
+    paths = (*(code.path for code in project_code(home, folder)), *settings)
+    return list(dict.fromkeys(os.path.relpath(path, folder) for path in paths))

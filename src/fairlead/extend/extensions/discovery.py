@@ -250,20 +250,31 @@ async def ask_user_for_trust(ui: Ui, home: Home, project: Path, warn: Callable[[
 
     Returns True, and saves the decision, if the user agrees. Returns None if they do not agree or cannot be asked.
     """
+    from fairlead.config.trust import code_of, trust_question
+
     if not ui.available or home.is_shared:  # the project's code would run with the keys of the other users
         return None
-    question = f"{project} has its own extensions or MCP servers. They run with all your permissions. Trust it from now on?"
-    if not await ui.confirm("Trust this project?", question, timeout=TRUST_TIMEOUT):
+    try:
+        code = code_of(home, project)
+    except ConfigError as error:
+        warn([str(error)])
         return None
-    save_trust(home, project, True, warn)
+    if not await ui.confirm("Trust this project?", trust_question(home, project), timeout=TRUST_TIMEOUT):
+        return None
+    save_trust(home, project, True, warn, code)
     return True
 
 
-def save_trust(home: Home, project: Path, trusted: bool, warn: Callable[[Sequence[str]], None]) -> None:
-    """Save a decision about a project. If that fails, warn that it is valid for this run only."""
+def save_trust(
+    home: Home, project: Path, trusted: bool, warn: Callable[[Sequence[str]], None], code: dict[str, str] | None = None
+) -> None:
+    """Save a decision about a project, and the code that the user was shown.
+
+    If that fails, warn that the decision is valid for this run only.
+    """
     from fairlead.config.trust import save_decision
 
     try:
-        save_decision(home, project, trusted)
+        save_decision(home, project, trusted, code)
     except ConfigError as error:
         warn([f"{error} The decision about {project} is valid for this run only."])

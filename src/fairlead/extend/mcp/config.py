@@ -17,11 +17,10 @@ import msgspec
 from msgspec import Struct
 
 from fairlead.config import files, json_files
+from fairlead.config.named_code import expand_variables
 from fairlead.errors import ConfigError
 from fairlead.session.additions import Origin
 
-#: `${NAME}`, or `${NAME:-default}`.
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _LOOPBACK_URL = re.compile(r"http://(127\.0\.0\.1|localhost|\[::1\])(:\d+)?(/|$)", re.IGNORECASE)
 
 
@@ -189,7 +188,7 @@ def _server(name: str, written: Any, origin: Origin, env: Mapping[str, str]) -> 
     if values.get("enabled") is False:
         return None
     try:
-        entry = msgspec.convert(_expanded(values, env), _ServerEntry)
+        entry = msgspec.convert(expand_variables(values, env), _ServerEntry)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{error}.") from None
     kind = entry.type or ("http" if entry.url and not entry.command else "stdio")
@@ -225,24 +224,3 @@ def exposures(server: Any, tools: Any) -> dict[str, str]:
         if exposure not in _ALL_EXPOSURES:
             raise ConfigError(f'toolExposure "{tool}" must be one of {allowed}')
     return {**found, **({} if server is None else {"*": server})}
-
-
-def _expanded(value: Any, env: Mapping[str, str]) -> Any:
-    """Replace the variables in all strings of `value`. Raises ConfigError if one is not set and has no default."""
-    if isinstance(value, str):
-        return _VARIABLE.sub(lambda found: _value(found, env), value)
-    if isinstance(value, list):
-        return [_expanded(item, env) for item in cast("list[Any]", value)]
-    if isinstance(value, dict):
-        return {key: _expanded(item, env) for key, item in cast("dict[str, Any]", value).items()}
-    return value
-
-
-def _value(found: re.Match[str], env: Mapping[str, str]) -> str:
-    name, default = found[1], found[2]
-    value = env.get(name)
-    if default is not None:
-        return value or default  # as in a shell, an empty variable counts as not set
-    if value is None:
-        raise ConfigError(f"the environment has no variable {name}. Set it, or write ${{{name}:-default}}.")
-    return value

@@ -304,21 +304,22 @@ def _extras() -> Iterator[Finding]:
 
 
 def _project(home: Home) -> Iterator[Finding]:
-    from fairlead.cli.subcommands.trust import decision, what_needs_trust
-    from fairlead.config.trust import how_to_trust, real_folder
+    from fairlead.cli.subcommands.trust import what_needs_trust
+    from fairlead.config.trust import find_decision, how_to_trust, real_folder, shown, what_changed
 
     folder = real_folder(working_directory())
     try:
-        decided, trusted = decision(home, folder)
+        found = find_decision(home, folder)
     except ConfigError as error:
         yield Finding("Project", "trust", "warn", str(error), f"repair or delete {home.root / 'trust.json'}")
         return
-    needs = ", ".join(str(path.relative_to(folder)) for path in what_needs_trust(home, folder))
+    needs = ", ".join(shown(name) for name in what_needs_trust(home, folder))
     if not needs:
-        yield Finding("Project", "trust", "ok", f"{folder} has nothing that needs trust")
-    elif decided is None:
-        yield Finding(
-            "Project", "trust", "warn", f"{folder} is not trusted, so these do not count: {needs}", how_to_trust(folder)
-        )
+        yield Finding("Project", "trust", "ok", f"{shown(folder)} has nothing that needs trust")
+    elif found is None or not found.covers:
+        changed = f". {what_changed(home, folder)}".rstrip(". ") if found is not None else ""
+        text = f"{shown(folder)} is not trusted, so these do not count: {needs}{changed}"
+        yield Finding("Project", "trust", "warn", text, how_to_trust(folder))
     else:
-        yield Finding("Project", "trust", "ok", f"{folder} is {'trusted' if trusted else 'never trusted'}; it has {needs}")
+        how = "trusted" if found.trusted else "never trusted"
+        yield Finding("Project", "trust", "ok", f"{shown(folder)} is {how}; it has {needs}")

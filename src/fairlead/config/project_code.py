@@ -1,0 +1,267 @@
+"""What a project runs outside the sandbox once it is trusted: its extensions, its MCP servers, and the code that these name.
+
+One list serves the record that is kept with the decision to trust, the question to the user, `fairlead trust show`, and the
+sandbox, in which all of it is read-only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+from msgspec import Struct
+
+from fairlead.config import files, json_files
+from fairlead.config.home import MCP_FILE, Home
+from fairlead.config.named_code import Command, expand_variables, files_named_by, shell_command
+from fairlead.config.settings import Settings
+from fairlead.errors import ConfigError
+
+#: The keys of a settings file that name code.
+_NAMING = ("extensions", "packages")
+#: The most files and folders, and the most bytes, of a project's code. More cannot be compared, so it is not trusted.
+_MOST_ENTRIES = 20_000
+_MOST_BYTES = 256 * 1024 * 1024
+#: How many servers of one file are looked at.
+_MOST_SERVERS = 200
+#: The most files and folders in which projects are looked for, below a folder that is trusted.
+_MOST_BELOW = 100_000
+
+
+class Code(Struct, frozen=True):
+    """A file or folder that runs, or that says what runs. `contents` is what of it counts; None: all."""
+
+    path: Path
+    kind: str
+    contents: bytes | None = None
+
+
+def project_code(home: Home, cwd: Path, env: Mapping[str, str] | None = None) -> list[Code]:
+    """Return what exists of a project's code. `env` has the variables that its files may use; None: those of this process."""
+    if home.isolated:
+        return []
+    env = os.environ if env is None else env
+    root = Path(os.path.realpath(cwd))
+    own = os.path.realpath(home.root)
+    folders = [folder for folder in home.project_folders(cwd) if os.path.realpath(folder) != own]
+    found: dict[Path, Code] = {}
+    for folder in folders:
+        _add(found, Code(folder / "extensions", "extensions"))
+    for level, path in home.settings_files(cwd):
+        if level == "project" and (named := _naming(home, path, cwd)) is not None:
+            _add(found, Code(path, "settings that name extensions", named))
+            for name in ("npm", "git"):
+                _add(found, Code(path.parent / name, "packages"))
+    for path in _extensions(home, cwd):
+        _add(found, Code(path, "extensions"))
+    for level, path in home.mcp_files(cwd):
+        if level == "project" and os.path.isfile(path):
+            _add(found, Code(path, "MCP servers"))
+            for command in _servers(path, cwd, env, home.boundary(cwd)):
+                for each in files_named_by(command, root):
+                    _add(found, Code(each, "code of MCP servers"))
+    return list(found.values())
+
+
+def _add(found: dict[Path, Code], code: Code) -> None:
+    is_inner = any(outer in found and found[outer].contents is None for outer in code.path.parents)
+    if os.path.lexists(code.path) and not is_inner:
+        found.setdefault(code.path, code)
+
+
+def outside_code(home: Home, settings: Settings, cwd: Path, env: Mapping[str, str], more: Sequence[Path] = ()) -> list[Path]:
+    """Return what of a folder runs outside the sandbox, whether or not it exists: a project's code, and what the user's own
+    configuration names there. `more` are the user's other files of MCP servers. The paths are absolute."""
+    root = Path(os.path.realpath(cwd))
+    found = dict.fromkeys((*(code.path for code in project_code(home, cwd, env)), *_extensions(home, cwd)))
+    commands = [command for level, path in home.mcp_files(cwd) for command in _servers(path, cwd, env, _within(home, level, cwd))]
+    commands += [command for path in more for command in _servers(path, cwd, env, None)]
+    commands += [shell_command(text, root) for text in _key_commands(home)]
+    if settings.shell_command_prefix:
+        commands.append(shell_command(settings.shell_command_prefix, root))
+    if settings.shell_path:
+        commands.append(Command((settings.shell_path,), root))
+    for command in commands:
+        found |= dict.fromkeys(files_named_by(command, root))
+    user = home.user or Path.home()
+    for name in settings.extensions:
+        path = Path(os.path.normpath(user / name[2:] if name.startswith("~/") else root / name))
+        found |= {each: None for each in (path, Path(os.path.realpath(path))) if each != root and each.is_relative_to(root)}
+    return list(found)
+
+
+def _within(home: Home, level: str, cwd: Path) -> Path | None:
+    return home.boundary(cwd) if level == "project" else None
+
+
+def _naming(home: Home, path: Path, cwd: Path) -> bytes | None:
+    """Return what a settings file of a project says about code; None if it names none."""
+    try:
+        data = files.read_bytes(path, within=home.boundary(cwd), largest=files.LARGEST_PROJECT_FILE)
+        if data is None:
+            return None
+        if path.suffix == ".json":
+            values = json_files.parse_object(path, data)
+        else:
+            from fairlead.config import yaml_files
+
+            values = yaml_files.parse_object(path, data)
+    except ConfigError:  # it is reported when the settings are loaded, and names nothing
+        return None
+    named = {key: values[key] for key in _NAMING if values.get(key)}
+    return msgspec.json.encode(named, order="sorted") if named else None
+
+
+def _extensions(home: Home, cwd: Path) -> list[Path]:
+    from fairlead.config.packages import listed_packages
+    from fairlead.config.restrictions import project_extensions
+
+    root = Path(os.path.realpath(cwd))
+    listed = [package.path for package in listed_packages(home, cwd)]
+    paths = [Path(os.path.normpath(cwd / path)) for path in (*project_extensions(home, cwd, []), *listed)]
+    return [path for path in paths if path not in (cwd, root) and (path.is_relative_to(cwd) or path.is_relative_to(root))]
+
+
+def _servers(path: Path, cwd: Path, env: Mapping[str, str], within: Path | None) -> Iterator[Command]:
+    """Yield the commands of the MCP servers in a file, also of those that are disabled."""
+    try:
+        data = files.read_bytes(path, within=within)
+        servers = json_files.parse_object(path, data or b"").get("mcpServers")
+    except ConfigError:  # it is reported when the servers are started, and names none
+        return
+    described = list(cast("dict[str, Any]", servers).values()) if isinstance(servers, dict) else []
+    for server in described[:_MOST_SERVERS]:
+        if not isinstance(server, dict):
+            continue
+        try:
+            entry = expand_variables(cast("dict[str, Any]", server), env)
+        except ConfigError:
+            entry = cast("dict[str, Any]", server)
+        words = [entry.get("command"), *(entry["args"] if isinstance(entry.get("args"), list) else ())]
+        variables = cast("dict[str, Any]", entry["env"] if isinstance(entry.get("env"), dict) else {})
+        folder = entry.get("cwd")
+        yield Command(
+            [word for word in words if isinstance(word, str)],
+            Path(os.path.realpath(cwd / folder if isinstance(folder, str) and "\0" not in folder else cwd)),
+            {name: value for name, value in variables.items() if isinstance(value, str)},
+        )
+
+
+def _key_commands(home: Home) -> Iterator[str]:
+    """Yield the commands that print keys: the values that begin with `!` in the user's lists of models and keys."""
+    for path in (*home.models_files(), *home.auth_files()):
+        try:
+            data = files.read_bytes(path) or b""
+            if b"!" not in data:
+                continue
+            if path.suffix == ".json":
+                values = json_files.parse_object(path, data)
+            else:
+                from fairlead.config import yaml_files
+
+                values = yaml_files.parse_object(path, data)
+        except ConfigError:
+            continue
+        yield from (text[1:] for text in _texts(values) if text.startswith("!"))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        inner = cast("dict[Any, Any]", value).values() if isinstance(value, dict) else cast("list[Any]", value)
+        for each in inner:
+            yield from _texts(each)
+
+
+def fingerprints(code: Sequence[Code], cwd: Path) -> dict[str, str]:
+    """Return a hash for each part of a project's code, by its name in the project.
+
+    Raises ConfigError if there is too much to look at.
+    """
+    room = _Room()
+    try:
+        return {os.path.relpath(each.path, cwd): _hashed(each, room) for each in code}
+    except RecursionError:
+        raise ConfigError(f"{cwd}: the code of the project is in folders that are nested too deeply.") from None
+
+
+class _Room:
+    """What may still be looked at."""
+
+    def __init__(self) -> None:
+        self.entries = _MOST_ENTRIES
+        self.bytes = _MOST_BYTES
+
+    def take(self, path: Path, entries: int, size: int) -> None:
+        self.entries -= entries
+        self.bytes -= size
+        if self.entries < 0 or self.bytes < 0:
+            raise ConfigError(
+                f"{path}: the code of the project is more than {_MOST_ENTRIES:,} files or {_MOST_BYTES >> 20} MiB, so fairlead "
+                "cannot tell whether it has changed."
+            )
+
+
+def _hashed(code: Code, room: _Room) -> str:
+    digest = hashlib.sha256()
+    if code.contents is not None:
+        digest.update(code.contents)
+    else:
+        _hash_into(digest.update, code.path, room, set())
+    return digest.hexdigest()
+
+
+def _hash_into(update: Callable[[bytes], None], path: Path, room: _Room, seen: set[tuple[int, int]]) -> None:
+    """Add a file, or a folder with all that it contains or links to, to a hash. `.git` holds no code that is loaded."""
+    room.take(path, 1, 0)
+    try:
+        found = path.stat()
+        if stat.S_ISDIR(found.st_mode):
+            names = [] if (found.st_dev, found.st_ino) in seen else sorted(os.listdir(path))  # noqa: PTH208
+            seen.add((found.st_dev, found.st_ino))
+            update(b"folder %d\0" % len(names))
+            for name in names:
+                update(os.fsencode(name) + b"\0")
+                if name != ".git":
+                    _hash_into(update, path / name, room, seen)
+        elif stat.S_ISREG(found.st_mode):
+            room.take(path, 0, found.st_size)
+            handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+            with os.fdopen(handle, "rb") as file:
+                contents = hashlib.file_digest(file, "sha256").digest()
+            update(b"file %d " % bool(found.st_mode & 0o111) + contents)
+        else:
+            update(b"other %d" % stat.S_IFMT(found.st_mode))
+    except OSError as error:
+        update(b"error %d" % (error.errno or 0))
+
+
+def projects_in(home: Home, folder: Path) -> list[Path]:
+    """Return a folder and those below it that have a project's configuration, as far as a search of limited length finds them.
+
+    Links are not followed.
+    """
+    names = {*home.project_names, MCP_FILE}
+    found = [folder]
+    pending, room = [folder], _MOST_BELOW
+    while pending and room > 0:
+        where = pending.pop()
+        try:
+            with os.scandir(where) as entries:
+                for entry in entries:
+                    room -= 1
+                    if room < 0:
+                        break
+                    if entry.name in names and where != folder:
+                        found.append(where)
+                    if entry.is_dir(follow_symlinks=False) and entry.name not in (*names, ".git"):
+                        pending.append(Path(entry.path))
+        except OSError:
+            continue
+    return list(dict.fromkeys(found))
