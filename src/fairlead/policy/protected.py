@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,26 +28,16 @@ _WILD = frozenset("*?")
 _MOST_FILES = 1_000_000
 #: The maximum number of hard links to protected files that a sandbox hides. Hiding each one costs time.
 _MOST_HIDDEN = 200
-#: Files with keys, and with what the user trusts.
-_KEY_FILES = ("auth.json", "mcp-sign-ins.json", "trust.json", "serve.token")
-#: Files with keys in the home of another program, which that program and fairlead read.
-_PEER_KEY_FILES = (
-    "auth.json",
-    "mcp-sign-ins.json",
-    "trust.json",
-    "serve.token",
-    "models.json",
-    "models.yml",
-    "models.yaml",
-    "agent.db",
-    "agent.db-wal",
-)
-#: The homes of other programs in the user's directory, and the files with keys in them.
-_OTHER_HOMES: tuple[tuple[str, tuple[str, ...]], ...] = (
-    (".pi", ("auth.json", "trust.json")),
-    (".omp", ("auth.json", "agent.db", "agent.db-wal")),
-    (".xcsh", ("auth.json", "agent.db", "agent.db-wal")),
-)
+#: Files with keys, and with what the user trusts. Others whose names begin like that are backups, locks or temporary files.
+_KEY_FILES = ("auth.json", "mcp-sign-ins.json", "trust.json", "serve.token", "models.json", "mcp.json")
+#: Those in the home of another program, which that program and fairlead read.
+_PEER_KEY_FILES = (*_KEY_FILES, "models.yml", "models.yaml", "agent.db", "agent.db-wal")
+#: The homes of other programs in the user's directory.
+_OTHER_HOMES = (".pi", ".omp", ".xcsh")
+#: How many names in a home, or profiles of another program, are looked at.
+_MOST_NAMES = 10_000
+#: What editors and programs put before the name of a backup or a temporary file.
+_BEFORE_NAMES = ".#~_"
 
 
 def read_only_in_sandbox(home: Home) -> tuple[str, ...]:
@@ -77,12 +68,22 @@ def key_files(home: Home, env: Mapping[str, str]) -> list[Path]:
     user = user_folder(env)
     names: dict[Path, tuple[str, ...]] = {home.root: _KEY_FILES if home.peer is None else _PEER_KEY_FILES}
     names.setdefault(user / ".fairlead", _KEY_FILES)
-    others = [(user / folder / "agent", files) for folder, files in _OTHER_HOMES]
+    for program in _OTHER_HOMES:
+        names.setdefault(user / program / "agent", _PEER_KEY_FILES)
+        for profile in _names_in(user / program / "profiles"):
+            names.setdefault(user / program / "profiles" / profile / "agent", _PEER_KEY_FILES)
     if named := env.get("PI_CODING_AGENT_DIR"):
-        others.append((user / named[2:] if named.startswith("~/") else Path(named).absolute(), ("auth.json",)))
-    for folder, files in others:
-        names.setdefault(folder, files)
+        names.setdefault(user / named[2:] if named.startswith("~/") else Path(named).absolute(), _PEER_KEY_FILES)
     return [folder / name for folder, files in names.items() for name in files]
+
+
+def _names_in(folder: Path) -> list[str]:
+    """Return the names in a home or a folder of profiles, in which there are usually few."""
+    try:
+        with os.scandir(folder) as entries:
+            return [entry.name for entry in islice(entries, _MOST_NAMES)]
+    except OSError:
+        return []
 
 
 class Protected:
@@ -110,7 +111,11 @@ class Protected:
     ) -> None:
         self._keys = list(keys)
         self._key_paths = [(str(key), key) for key in keys]
-        self._folded_keys = frozenset(map(_folded, keys))
+        #: The names of the key files, by their folders, with and without links in the path.
+        self._key_names: dict[str, set[str]] = {}
+        for key in keys:
+            for folder in {_folded(key.parent), _folded(_real(key.parent))}:
+                self._key_names.setdefault(folder, set()).add(key.name.casefold())
         self._listed = [text for text in listed if not text.startswith("!")]
         self._lifted = [text[1:] for text in listed if text.startswith("!")]
         self._cwd = cwd
@@ -135,8 +140,7 @@ class Protected:
         # The key files are looked up once, now that the files are open.
         keys = {identity for text, _ in self._key_paths if (identity := _identity_at(text)) is not None}
         return [
-            (path.casefold() not in self._folded_keys and identity_of(found) not in keys) or self._is_readable(path, found)
-            for path, found in files
+            (not self._is_key(path) and identity_of(found) not in keys) or self._is_readable(path, found) for path, found in files
         ]
 
     def _is_readable(self, path: str, found: os.stat_result) -> bool:
@@ -177,7 +181,9 @@ class Protected:
         lifted = [key for key in self._keys if self._matches(self._lifted, key)]
         seen = {_real(key.parent) for key in lifted}
         folders = dict.fromkeys(_real(key.parent) for key in self._keys if _real(key.parent) not in seen)
-        found = dict.fromkeys(_real(path) for path in (*(key for key in self._keys if key not in lifted), *self._found()))
+        beside = [folder / name for folder in seen for name in _names_in(folder) if self._is_key(f"{folder}/{name}")]
+        kept = [key for key in self._keys if key not in lifted]
+        found = dict.fromkeys(_real(path) for path in (*kept, *beside, *self._found()))
         found = [path for path in found if not self._matches(self._lifted, path) and not folders.keys() & set(path.parents)]
         hidden = [path for path in (*folders, *found) if path.is_dir()]
         files = [path for path in found if path.exists() and not path.is_dir()]
@@ -236,7 +242,13 @@ class Protected:
 
     def _is_named(self, path: Path) -> bool:
         """Return the same without following links."""
-        return (_folded(path) in self._folded_keys or self._matches(self._listed, path)) and not self._matches(self._lifted, path)
+        return (self._is_key(str(path)) or self._matches(self._listed, path)) and not self._matches(self._lifted, path)
+
+    def _is_key(self, path: str) -> bool:
+        """Return whether a path is that of a key file, or of a backup or temporary file beside it."""
+        folder, _, name = path.casefold().rpartition("/")
+        names = self._key_names.get(folder)
+        return names is not None and name.lstrip(_BEFORE_NAMES).startswith(tuple(names))
 
     def _by_other_names(self, path: Path, found: os.stat_result) -> bool | None:
         """Return whether another name of a file is protected. None if not all of its names were found."""
