@@ -49,7 +49,7 @@ def test_a_project_makes_them_stricter(tmp_path: Path) -> None:
     settings, warnings = loaded(tmp_path, {"protectedPaths": [".env"]}, project)
     assert warnings == []
     assert settings.approvals.mode == "deny" and settings.approvals.rules == [ApprovalRule("ask", "bash", only_stricter=True)]
-    assert settings.protected_paths == [".env", "secrets"] and settings.sandbox == "workspace"
+    assert settings.protected_paths == [".env", f"{tmp_path}/work/**/secrets"] and settings.sandbox == "workspace"
 
 
 def test_a_project_does_not_make_them_looser(tmp_path: Path) -> None:

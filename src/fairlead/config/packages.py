@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast
 
@@ -30,6 +32,8 @@ _GIT = re.compile(
 )
 #: All that a package can bring: the keys of its manifest, and the folders that count without one.
 _RESOURCES = ("extensions", "skills", "prompts", "themes")
+#: The most files and folders that are looked at for a pattern in a manifest.
+_MOST_ENTRIES = 10_000
 #: The keys of a `package.json` that hold a manifest.
 MANIFEST_KEYS = ("pi", "omp", "xcsh")
 
@@ -226,6 +230,47 @@ def manifest_paths(folder: Path, patterns: Sequence[str]) -> list[Path]:
 
 def _matching(folder: Path, pattern: str) -> list[Path]:
     plain = os.path.normpath(pattern).lstrip("/")
+    parts = plain.split("/")
+    if ".." in parts:  # a package has nothing outside of its folder
+        return []
     if any(char in plain for char in "*?["):
-        return sorted(folder.glob(plain))
+        return sorted(_globbed(folder, parts))
     return [folder / plain] if os.path.lexists(folder / plain) else []
+
+
+def _globbed(folder: Path, parts: Sequence[str]) -> set[Path]:
+    """Return what a pattern matches in a package, as far as a search of limited length finds it. Links are not followed.
+
+    A project that is not trusted may have the package, and its pattern must not make fairlead search for ever.
+    """
+    found: set[Path] = set()
+    room = _MOST_ENTRIES
+    seen: set[tuple[Path, int]] = set()
+    pending = [(folder, 0)]
+    while pending and room > 0:
+        where, at = pending.pop()
+        if (where, at) in seen:
+            continue
+        seen.add((where, at))
+        if parts[at] == "**":
+            if at + 1 == len(parts):
+                found.add(where)
+            else:
+                pending.append((where, at + 1))
+        try:
+            with os.scandir(where) as entries:
+                inside = list(islice(entries, room))
+        except OSError:
+            continue
+        room -= len(inside) + 1
+        for entry in inside:
+            is_folder = entry.is_dir(follow_symlinks=False)
+            if parts[at] == "**":
+                if is_folder:
+                    pending.append((Path(entry.path), at))
+            elif fnmatchcase(entry.name, parts[at]):
+                if at + 1 == len(parts):
+                    found.add(Path(entry.path))
+                elif is_folder:
+                    pending.append((Path(entry.path), at + 1))
+    return found

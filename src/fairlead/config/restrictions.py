@@ -7,6 +7,8 @@ often from a stranger. And what cannot be understood in them is read as the stri
 from __future__ import annotations
 
 import os
+import re
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, cast
 
@@ -135,6 +137,12 @@ def _leads_into(name: str, folder: Path, within: Path) -> bool:
         return False
 
 
+#: How many protected paths and rules a project can have, and how long and ambiguous a pattern of it can be. All of them are
+#: compared with every file or command.
+_MOST_PATTERNS = 100
+_MOST_RULES = 200
+_LONGEST_PATTERN = 500
+_MOST_WILDCARDS = 10
 _STRICTNESS = ("auto", "write", "ask", "deny")
 _ACTIONS = ("allow", "ask", "deny")
 _SANDBOXES = ("off", "workspace")
@@ -143,16 +151,17 @@ _ASKED = 'Until that is corrected, everything is asked for that changes somethin
 
 
 def restricted(
-    values: dict[str, Any], before: dict[str, Any], path: Path, warnings: list[str], *, of_project: bool
+    values: dict[str, Any], before: dict[str, Any], path: Path, warnings: list[str], *, project: Path | None
 ) -> dict[str, Any]:
     """Return the restrictions after one more file, and remove its keys from `values`.
 
-    `before` holds the settings from other files so far. Mistakes in the file `path` become `warnings`.
+    `before` holds the settings from other files so far. Mistakes in the file `path` become `warnings`. `project` is the directory
+    of the project that the file belongs to, or None if it is the user's own.
     """
     given = {key: values.pop(key) for key in GUARDING if values.get(key) is not None}
     if not given:
         return {}
-    reading = _Reading(path, warnings, of_project)
+    reading = _Reading(path, warnings, project)
     changed: dict[str, Any] = {}
     approvals = cast("dict[str, Any]", before.get("approvals", {}))
     if "protectedPaths" in given:
@@ -211,12 +220,13 @@ def stricter(one: str, other: str) -> str:
 class _Reading:
     """Reads the restrictions of one file."""
 
-    def __init__(self, path: Path, warnings: list[str], of_project: bool) -> None:
+    def __init__(self, path: Path, warnings: list[str], project: Path | None) -> None:
         #: Something that may have been meant to forbid could not be understood.
         self.doubtful = False
         self._path = path
         self._warnings = warnings
-        self._of_project = of_project
+        self._project = project
+        self._of_project = project is not None
 
     def approvals(self, value: Any, before: dict[str, Any]) -> dict[str, Any]:
         if not isinstance(value, dict):
@@ -247,14 +257,38 @@ class _Reading:
             self._doubt("protectedPaths", "a list of strings", value)
             return []
         paths: list[str] = []
-        for index, each in enumerate(cast("list[Any]", value)):
+        given = cast("list[Any]", value)
+        for index, each in enumerate(given[:_MOST_PATTERNS] if self._of_project else given):
             if not isinstance(each, str) or not each.removeprefix("!"):
                 self._doubt(f"protectedPaths[{index}]", "the path of a file, or a pattern", each)
             elif self._of_project and each.startswith("!"):
                 self._only_stricter(f"protectedPaths[{index}]")
+            elif self._project is not None:
+                paths += self._inside(each, f"protectedPaths[{index}]", self._project)
             else:
                 paths.append(each)
+        if self._of_project and len(given) > _MOST_PATTERNS:
+            self._doubt_text(f"protectedPaths: a project can have at most {_MOST_PATTERNS} of them, found {len(given)}.")
         return paths
+
+    def _inside(self, pattern: str, name: str, project: Path) -> list[str]:
+        """Return a pattern of a project as an absolute one for the project alone; none if it is about files elsewhere.
+
+        A stranger's repository must not make fairlead search the whole disk.
+        """
+        if _is_costly(pattern):
+            self._doubt_text(f"{name}: the pattern is too long, or has more than {_MOST_WILDCARDS} wildcards.")
+            return []
+        parts = Path(pattern).parts
+        fixed = list(takewhile(lambda part: not set("*?") & set(part), parts))
+        try:
+            leads_out = not Path(os.path.realpath(project.joinpath(*fixed))).is_relative_to(os.path.realpath(project))
+        except ValueError:  # a null character
+            leads_out = True
+        if pattern.startswith("~") or ".." in parts or leads_out:
+            self._warnings.append(f"{self._path}: {name}: {pattern} is ignored: it is outside the project {project}.")
+            return []
+        return [str(project / pattern) if "/" in pattern.rstrip("/") else str(project / "**" / pattern)]
 
     def sandbox(self, value: Any, before: str) -> str:
         if value not in _SANDBOXES:
@@ -271,9 +305,15 @@ class _Reading:
             self._doubt("approvals.rules", "a list of rules", value)
             return []
         rules: list[dict[str, Any]] = []
-        for index, each in enumerate(cast("list[Any]", value)):
+        given = cast("list[Any]", value)
+        if self._of_project and len(given) > _MOST_RULES:
+            problem = f": a project can have at most {_MOST_RULES}, found {len(given)}."
+            return [self._doubtful_rule("approvals.rules", problem, None)]
+        for index, each in enumerate(given):
             name = f"approvals.rules[{index}]"
             problem = _wrong_with(each)
+            if problem is None and self._of_project and _is_costly(each.get("pattern", "")):
+                problem = f".pattern: it is too long, or has more than {_MOST_WILDCARDS} wildcards."
             if problem is not None:
                 rules.append(self._doubtful_rule(name, problem, each))
             elif self._of_project and each["action"] == "allow":
@@ -325,6 +365,10 @@ def _wrong_with(rule: Any) -> str | None:
         if key in fields and (not isinstance(fields[key], str) or not fields[key]):
             return f".{key}: expected a text that is not empty, found {found(fields[key])}."
     return None
+
+
+def _is_costly(pattern: str) -> bool:
+    return len(pattern) > _LONGEST_PATTERN or len(re.findall(r"\*+", pattern)) > _MOST_WILDCARDS
 
 
 def _one_of(values: tuple[str, ...]) -> str:

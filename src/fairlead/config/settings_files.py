@@ -72,7 +72,7 @@ def load_settings(home: Home, cwd: Path, *, approve: bool | None = None) -> tupl
             if any(key in values for key in GUARDING):
                 from fairlead.config.restrictions import restricted
 
-                merged = merged | restricted(values, merged, path, warnings, of_project=within is not None)
+                merged = merged | restricted(values, merged, path, warnings, project=None if within is None else cwd)
             values = usable(values, path, warnings, home)
             merged = _merge(merged, {**values, **{key: [*merged.get(key, ()), *values[key]] for key in PATHS if key in values}})
         except ConfigError as error:

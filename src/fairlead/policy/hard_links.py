@@ -9,8 +9,9 @@ from pathlib import Path
 
 from fairlead.config.open_files import LIST, Identity, has_several, identity_of
 
-#: The maximum number of files and folders that a scan looks at.
+#: The maximum number of files and folders that a scan looks at, and how many seconds it may take.
 _MOST = 300_000
+_PATIENCE = 20.0
 #: How many seconds a scan stays valid. A file that gets a new link in that time has a later time of change.
 _FRESH = 5.0
 
@@ -20,20 +21,21 @@ class HardLinks:
 
     Args:
         folders: where to scan, at any depth.
-        most: stop after this many files and folders.
+        most: stop after this many files and folders, or when the scan has taken too long.
     """
 
     def __init__(self, folders: Iterable[Path], most: int = _MOST) -> None:
         #: Whether everything was scanned.
         self.complete = True
         self._began = time.time()
-        self._until = time.monotonic() + _FRESH
+        self._deadline = time.monotonic() + _PATIENCE
         self._room = most
         self._seen: set[Identity] = set()
         #: The inner keys are a folder's identity and a name in it, because several paths may lead to the same folder.
         self._names: dict[Identity, dict[tuple[Identity, str], Path]] = {}
         for folder in folders:
             self._add(folder)
+        self._until = time.monotonic() + _FRESH
 
     def is_fresh(self, found: os.stat_result | None = None) -> bool:
         """Return whether the scan is still valid, and valid for a file that was just opened."""
@@ -59,7 +61,7 @@ class HardLinks:
     def _add(self, folder: Path) -> None:
         pending = [folder]
         while pending:
-            if self._room < 0:
+            if self._room < 0 or time.monotonic() > self._deadline:
                 self.complete = False
                 return
             path = pending.pop()

@@ -90,7 +90,8 @@ def _steps(pattern: str, paths: bool) -> list[_Step]:
     at = 0
     while at < len(pattern):
         if paths and pattern.startswith("**/", at) and (at == 0 or pattern[at - 1] == "/"):
-            steps += (_FOLDERS, _FOLDER)
+            if steps[-1:] != [_FOLDER]:  # several in a row mean the same
+                steps += (_FOLDERS, _FOLDER)
             at += 3
         elif paths and pattern.startswith("**", at):
             steps.append(_ALL)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -24,6 +25,11 @@ if TYPE_CHECKING:
     from fairlead.policy.hard_links import HardLinks
 
 _WILD = frozenset("*?")
+#: The maximum number of files and folders to search for what patterns match, and how many seconds that may take.
+_MOST_SEARCHED = 300_000
+_PATIENCE = 20.0
+#: How many patterns an error names.
+_NAMED = 3
 #: The maximum number of files and folders to search before a file is written in a sandbox.
 _MOST_FILES = 1_000_000
 #: The maximum number of hard links to protected files that a sandbox hides. Hiding each one costs time.
@@ -299,23 +305,35 @@ class Protected:
         return self._home / text[2:] if text.startswith("~/") else self._cwd() / text
 
     def _found(self) -> Iterator[Path]:
-        """Yield what exists of the user's list. Patterns without a slash are searched for in the working directory."""
+        """Yield what exists of the user's list. Patterns without a slash are searched for in the working directory.
+
+        Raises ToolError if the search takes too long.
+        """
+        wanted: dict[Path, list[str]] = {}
         for text in self._listed:
             if "/" not in text:
-                yield from self._below(self._cwd(), text)
+                wanted.setdefault(self._cwd(), []).append(text)
                 continue
             path = self._absolute(text)
             wild = next((at for at, part in enumerate(path.parts) if _WILD & set(part)), None)
             if wild is None or path.parts[wild:] == ("**",):
                 yield path if wild is None else path.parent
             else:
-                yield from self._below(Path(*path.parts[:wild]), text)
+                wanted.setdefault(Path(*path.parts[:wild]), []).append(text)
+        search = _Search(time.monotonic() + _PATIENCE)
+        for folder, texts in wanted.items():
+            yield from self._below(folder, texts, search)
 
-    def _below(self, folder: Path, text: str) -> Iterator[Path]:
-        """Yield what a pattern matches below a folder. Symbolic links are not followed, because they may form cycles."""
-        fits = self._fits(text)
+    def _below(self, folder: Path, texts: Sequence[str], search: _Search) -> Iterator[Path]:
+        """Yield what patterns match below a folder. Symbolic links are not followed, because they may form cycles."""
+        names = {text.casefold() for text in texts if not _WILD & set(text) and "/" not in text}
+        fits = [self._fits(text) for text in texts if text.casefold() not in names]
         for where, folders, files in os.walk(folder):
-            fitting = [name for name in (*folders, *files) if fits(where, name)]
+            fitting: set[str] = set()
+            for name in (*folders, *files):
+                search.count(folder, texts)
+                if name.casefold() in names or any(each(where, name) for each in fits):
+                    fitting.add(name)
             yield from (Path(where, name) for name in fitting)
             folders[:] = [name for name in folders if name not in fitting]
 
@@ -324,8 +342,8 @@ class Protected:
         if "/" in text:
             patterns = self._pattern(text)
             return lambda where, name: any(each.matches(os.path.join(where, name)) for each in patterns)  # noqa: PTH118
-        fits = WildcardPattern(text, fold=True).fits if _WILD & set(text) else text.casefold().__eq__
-        return lambda where, name: fits(name.casefold())
+        pattern = WildcardPattern(text, fold=True)
+        return lambda where, name: pattern.fits(name.casefold())
 
     def _doubt(self, path: Path, action: str) -> ToolError:
         return ToolError(
@@ -339,6 +357,23 @@ class Protected:
             f"{path} is a protected file. Tools cannot {action} it. Continue without it. "
             f'(To allow it, the user can add "!{path}" to protectedPaths in the settings.)'
         )
+
+
+class _Search:
+    """What may still be searched for the files that patterns match."""
+
+    def __init__(self, until: float) -> None:
+        self._left = _MOST_SEARCHED
+        self._until = until
+
+    def count(self, folder: Path, texts: Sequence[str]) -> None:
+        """Count one more file or folder. Raises ToolError if that is one too many, or the search takes too long."""
+        self._left -= 1
+        if self._left < 0 or time.monotonic() > self._until:
+            raise ToolError(
+                f"Commands cannot run in the sandbox: {folder} has too many files to find all that protectedPaths protects with"
+                f" {', '.join(texts[:_NAMED])}. Use narrower patterns, start in a smaller folder, or start without a sandbox."
+            )
 
 
 def _is_of_repository(cwd: Path, names: Sequence[str]) -> bool:
