@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from fairlead.config.files import Budget
+from fairlead.config.files import Budget, is_owned
 from fairlead.config.home import Home
 from fairlead.config.process import run_in_thread
 from fairlead.core.lenient import scrub_text
@@ -51,7 +51,7 @@ class ContextReader:
     def context_files(self, home: Path, cwd: Path) -> list[ContextFile]:
         """Read the context file of the home, then those of all directories from the root to `cwd`."""
         folders = dict.fromkeys([home, *reversed(cwd.parents), cwd])
-        found = (self._context_file(folder, is_home=folder == home) for folder in folders)
+        found = (self._context_file(folder, cwd, is_home=folder == home) for folder in folders)
         return [file for file in found if file is not None and file.text]
 
     def prompt_file(self, name: str, home: Home, cwd: Path) -> str | None:
@@ -62,9 +62,12 @@ class ContextReader:
                 return text
         return self._text(home.root / name, None)
 
-    def _context_file(self, folder: Path, *, is_home: bool) -> ContextFile | None:
+    def _context_file(self, folder: Path, cwd: Path, *, is_home: bool) -> ContextFile | None:
         for name in CONTEXT_NAMES:
             path = folder / name
+            if not is_home and os.path.lexists(path) and not is_owned(folder, cwd):
+                self._problems.append(f"{path}: not read: {folder} belongs to another user than you and {cwd}.")
+                return None
             text = self._text(path, None if is_home else folder)
             if text is not None:
                 return ContextFile(path, text)

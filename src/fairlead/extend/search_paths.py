@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from fairlead.config.files import Budget, Check, is_inside
+from fairlead.config.files import Budget, Check, is_inside, is_owned
 from fairlead.config.home import PROJECT_FOLDER, Home, Level, project_boundary
 from fairlead.errors import ConfigError
 from fairlead.session.additions import Origin
@@ -85,7 +85,8 @@ class SearchPaths(Struct, frozen=True, kw_only=True):
             return
         yield from self._of_project("skills", cwd)
         for folder in _up_to_repository_root(cwd):
-            if folder != self.user:
+            # The owner of a folder above can put any text there.
+            if folder != self.user and is_owned(folder, cwd):
                 yield from (_folder(folder / name, "skills", "project", folder) for name in SHARED_FOLDERS)
         yield from self._listed("skills", self.settings_skills, cwd)
         yield _folder(self.home.root, "skills", "user")
