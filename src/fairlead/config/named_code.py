@@ -90,7 +90,7 @@ def _value(found: re.Match[str], env: Mapping[str, str]) -> str:
 def files_named_by(command: Command, root: Path) -> list[Path]:
     """Return the paths below `root` that a command line names as code. They need not exist.
 
-    `root` itself and what is outside it are left out, and so are files with data and folders that are no code.
+    `root` itself and what is outside it are left out, and so are files with data and folders without code.
     """
     found: dict[Path, None] = {}
     for path in _named(command):
@@ -156,7 +156,7 @@ def _split(text: str, cwd: Path) -> list[str]:
 
 
 def _argument(word: str) -> str:
-    """Return what may be a path in a word: the value in `--name=value` and `NAME=value`, else the word."""
+    """Return what may be a path: the value in `--name=value` and `NAME=value`, else the word."""
     name, equals, value = word.partition("=")
     return value if equals and "/" not in name else word
 

@@ -231,7 +231,7 @@ def manifest_paths(folder: Path, patterns: Sequence[str]) -> list[Path]:
 def _matching(folder: Path, pattern: str) -> list[Path]:
     plain = os.path.normpath(pattern).lstrip("/")
     parts = plain.split("/")
-    if ".." in parts:  # a package has nothing outside of its folder
+    if ".." in parts:  # a package has nothing outside its folder
         return []
     if any(char in plain for char in "*?["):
         return sorted(_globbed(folder, parts))
@@ -241,7 +241,7 @@ def _matching(folder: Path, pattern: str) -> list[Path]:
 def _globbed(folder: Path, parts: Sequence[str]) -> set[Path]:
     """Return what a pattern matches in a package, as far as a search of limited length finds it. Links are not followed.
 
-    A project that is not trusted may have the package, and its pattern must not make fairlead search for ever.
+    A project that is not trusted may have the package, and its pattern must not make fairlead search the whole disk.
     """
     found: set[Path] = set()
     room = _MOST_ENTRIES

@@ -245,8 +245,8 @@ class Settings(_Group, frozen=True):
     todo: TodoSettings = TodoSettings()
     ask: AskSettings = AskSettings()
     approvals: ApprovalSettings = ApprovalSettings()
-    #: Files that the file tools leave alone, beside those with fairlead's and pi's keys: paths and patterns. `!path` lifts
-    #: the protection.
+    #: Files that the file tools leave alone, beside those that hold keys: paths and patterns. `!path` lifts the protection.
+    #: Those of a project hold in the project alone.
     protected_paths: list[str] = []
     #: `workspace`: commands run in a sandbox in which they can change the working directory alone, and have no network.
     sandbox: SandboxMode = "off"

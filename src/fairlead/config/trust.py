@@ -169,7 +169,7 @@ def trust_question(home: Home, folder: Path) -> str:
     changed = what_changed(home, real)
     before = f"{changed} " if changed else ""
     return (
-        f"{before}{shown(real)} has code of its own, which runs with all your permissions: "
+        f"{before}{shown(real)} has its own code, which runs with all your permissions: "
         f"{listed or 'extensions or MCP servers'}. {SCOPE} Trust it?"
     )
 
@@ -291,7 +291,7 @@ def _entries(home: Home) -> dict[str, _Trusted | bool]:
 def save_decision(home: Home, folder: Path, trusted: bool | None, code: dict[str, str] | None = None) -> None:
     """Write a decision down; None takes an earlier one away. Raises ConfigError if the file cannot be changed.
 
-    A yes is kept with the code of the folder and of the projects in it. `code` is what the user was shown of the folder's own,
+    A yes is kept with the code of the folder and of the projects in it. `code` is what the user was shown of the folder,
     if it may have changed since.
     """
     home.refuse_if_shared("Decisions about projects")

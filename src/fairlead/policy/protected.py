@@ -102,7 +102,7 @@ class Protected:
         home: the user's home folder.
         read_only: in a sandbox, the names that nothing writes in the working directory or in a folder in it. Nothing is written
             outside it either.
-        code: in a sandbox, returns the files and folders in the working directory that run outside of it.
+        code: in a sandbox, returns the files and folders in the working directory that run outside it.
     """
 
     def __init__(

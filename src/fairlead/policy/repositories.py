@@ -63,7 +63,7 @@ class Check(Struct):
 
 
 def find_effective(root: Path, most: int) -> list[Effective]:
-    """Return what takes effect outside below a folder, except what is inside of such a folder.
+    """Return what takes effect outside below a folder, except what is inside such a folder.
 
     What a link of such a name leads to in the folder is included.
 
