@@ -24,7 +24,7 @@ from fairlead.session.subagents.agents import load_agents
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 
 #: A user who is neither this one nor root.
-STRANGER = 12345
+STRANGER = 12345 if os.geteuid() not in (12345, 12346) else 23456
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to another user; the checks have tests without")
 
 
@@ -153,7 +153,7 @@ def test_a_file_may_belong_to_the_user_root_or_the_owner_of_the_project(tmp_path
     path = put(tmp_path, "AGENTS.md")
     for owner in (os.geteuid(), 0, tmp_path.stat().st_uid):
         CHECK(owned_by(path, owner), path, tmp_path)
-    for owner in (STRANGER, 65534):
+    for owner in (STRANGER, STRANGER + 1):
         with pytest.raises(ConfigError, match="it belongs to another user"):
             CHECK(owned_by(path, owner), path, tmp_path)
 
