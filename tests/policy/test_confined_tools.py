@@ -107,7 +107,7 @@ def test_a_sandbox_looks_for_what_to_hide_when_it_is_entered_and_not_when_the_co
     sandbox = Bubblewrap("/bin/true", place.cwd, scratch=lambda: tmp_path, masks=masks, own=[], read_only=[])
     confined = sandbox.enter(place.cwd)
     assert searches == 1
-    confined.wrapped(["true"], 3)
+    confined.wrapped(["true"], 3, 4)
     confined.check("", ended=True)
     assert searches == 1
 

@@ -31,6 +31,7 @@ from fairlead.policy.repositories import (
     move_aside,
     take_away,
 )
+from fairlead.policy.system_calls import filter_program
 
 #: Folders with sockets and other channels to programs outside.
 _PRIVATE = ("/run", "/var/run", "/var/tmp")
@@ -45,6 +46,10 @@ _MOST_FILES = 1_000_000
 _MOST_READ_ONLY = 200
 #: How many paths a remark lists.
 _NAMED = 10
+#: Ends well if system calls are filtered (2: by a program) for a command in the sandbox.
+_CHECK = """while read -r name value; do [ "$name $value" != 'Seccomp: 2' ] || exit 0; done </proc/self/status
+echo 'its filter of system calls has no effect' >&2
+exit 1"""
 #: How many seconds the sandbox may take to start.
 _PATIENCE = 10.0
 #: How many seconds a killed command may take to end.
@@ -88,6 +93,7 @@ class Bubblewrap:
             raise ConfigError(f"The sandbox needs bubblewrap (the program bwrap), which was not found. {_HOW_TO_GET_IT}")
         self._program = os.path.realpath(program)
         self._cwd = Path(os.path.realpath(cwd))
+        self._calls = filter_program()
         self._scratch = scratch
         self._masks = masks
         self._own = own
@@ -117,14 +123,19 @@ class Bubblewrap:
         """Check that the sandbox works by running an empty command in it. Raises ConfigError if it does not work."""
         try:
             mounts = self._writable([], self._masks(), [])
-            tried = subprocess.run(
-                self._words(["/bin/sh", "-c", ":"], self._cwd, mounts, ["--assert-userns-disabled"]),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                timeout=_PATIENCE,
-                check=False,
-            )
+            calls = self.open_filter()
+            try:
+                tried = subprocess.run(
+                    self._words(["/bin/sh", "-c", _CHECK], self._cwd, mounts, calls, ["--assert-userns-disabled"]),
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.PIPE,
+                    pass_fds=(calls,),
+                    timeout=_PATIENCE,
+                    check=False,
+                )
+            finally:
+                os.close(calls)
             problem = tried.stderr.decode("utf-8", "replace").strip() or f"it exited with code {tried.returncode}"
             if tried.returncode == 0:
                 return
@@ -134,12 +145,25 @@ class Bubblewrap:
             problem = str(error)
         raise ConfigError(
             f"bubblewrap ({self._program}) does not work here: {problem.rstrip('.')}. The system may forbid user namespaces,"
-            " or bubblewrap may be older than version 0.8. Allow them, install a newer one, or start without a sandbox."
+            " its kernel may lack seccomp, or bubblewrap may be older than version 0.8. Allow namespaces, install a newer one, or"
+            " start without a sandbox."
         )
 
-    def wrapped(self, command: Sequence[str], cwd: Path) -> list[str]:
+    def wrapped(self, command: Sequence[str], cwd: Path, calls: int) -> list[str]:
         """Return the command line that runs a command in a sandbox where everything is read-only."""
-        return self._words(command, cwd, ["--ro-bind", str(self._cwd), str(self._cwd), *self._hidden(self._masks())])
+        return self._words(command, cwd, ["--ro-bind", str(self._cwd), str(self._cwd), *self._hidden(self._masks())], calls)
+
+    def open_filter(self) -> int:
+        """Return a pipe with the filter of system calls, for one command. Raises OSError."""
+        read_end, write_end = os.pipe()
+        try:
+            os.write(write_end, self._calls)  # a pipe holds at least 4096 bytes
+        except BaseException:
+            os.close(read_end)
+            raise
+        finally:
+            os.close(write_end)
+        return read_end
 
     def enter(self, cwd: Path) -> _Entered:
         """Prepare the sandbox for a command that may write. Raises ToolError if that fails."""
@@ -187,10 +211,10 @@ class Bubblewrap:
             with contextlib.suppress(OSError):
                 path.rmdir()
 
-    def words(self, command: Sequence[str], cwd: Path, entered: _Entered, info: int) -> list[str]:
+    def words(self, command: Sequence[str], cwd: Path, entered: _Entered, info: int, calls: int) -> list[str]:
         """Return the command line that runs a command in the sandbox that `enter` prepared."""
         mounts = self._writable(entered.effective, entered.masks, entered.in_place)
-        return self._words(command, cwd, mounts, ["--info-fd", str(info)])
+        return self._words(command, cwd, mounts, calls, ["--info-fd", str(info)])
 
     def take_away(self, entered: _Entered) -> list[str]:
         """Disable what a command created that would take effect outside. Returns remarks about it for the model."""
@@ -247,7 +271,7 @@ class Bubblewrap:
             return str(path.relative_to(self._cwd))
         return f"/tmp/{path.relative_to(self._temporary_files())}"
 
-    def _words(self, command: Sequence[str], cwd: Path, mounts: Sequence[str], more: Sequence[str] = ()) -> list[str]:
+    def _words(self, command: Sequence[str], cwd: Path, mounts: Sequence[str], calls: int, more: Sequence[str] = ()) -> list[str]:
         words = [self._program, "--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session"]
         # /proc/sys belongs to the kernel, not to a namespace, and root may write to it even without capabilities.
         words += ["--cap-drop", "ALL", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--remount-ro", "/proc"]
@@ -260,7 +284,7 @@ class Bubblewrap:
         for name in _WITHOUT:
             words += ["--unsetenv", name]
         words += ["--setenv", "TMPDIR", "/tmp", "--chdir", str(cwd)]
-        return [*words, *more, "--", *command]
+        return [*words, "--seccomp", str(calls), *more, "--", *command]
 
     def _temporary(self) -> list[str]:
         """Return the mounts of the private /tmp, and of the folder with the logs of earlier commands."""
@@ -362,8 +386,8 @@ class _Entered:
         now = {path: _led_to(path) for path in self.code}
         return [path for path, before in self.code.items() if now[path] is not None and now[path] != before]
 
-    def wrapped(self, command: Sequence[str], info: int) -> list[str]:
-        return self._sandbox.words(command, self._cwd, self, info)
+    def wrapped(self, command: Sequence[str], info: int, calls: int) -> list[str]:
+        return self._sandbox.words(command, self._cwd, self, info, calls)
 
     def ending(self, process: int) -> None:
         with contextlib.suppress(OSError):  # the process has ended

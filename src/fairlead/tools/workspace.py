@@ -72,8 +72,12 @@ def readable(guard: Guard | None) -> Check | None:
 class Sandbox(Protocol):
     """Restricts what commands can see and change."""
 
-    def wrapped(self, command: Sequence[str], cwd: Path) -> list[str]:
-        """Return the command that runs `command` in the sandbox, where it can only read."""
+    def wrapped(self, command: Sequence[str], cwd: Path, calls: int) -> list[str]:
+        """Return the command that runs `command` in the sandbox, where it can only read. `calls` is from `open_filter`."""
+        ...
+
+    def open_filter(self) -> int:
+        """Open the filter of system calls for one command, which inherits the descriptor. The caller closes it."""
         ...
 
     def enter(self, cwd: Path) -> Confined:
@@ -87,9 +91,9 @@ class Sandbox(Protocol):
 class Confined(Protocol):
     """A command that is about to run in a sandbox, runs, or has ended."""
 
-    def wrapped(self, command: Sequence[str], info: int) -> list[str]:
+    def wrapped(self, command: Sequence[str], info: int, calls: int) -> list[str]:
         """Return the command that runs `command` in the sandbox. It writes a JSON object to the file descriptor `info`, in
-        which `child-pid` is the number of the process group of the command."""
+        which `child-pid` is the number of the process group of the command. `calls` is from `Sandbox.open_filter`."""
         ...
 
     def ending(self, process: int) -> None:
@@ -103,6 +107,32 @@ class Confined(Protocol):
         end of its output. Returns remarks for the caller. This takes time, so call it off the event loop.
         """
         ...
+
+
+class Confinement:
+    """One program that is about to run in the sandbox, where it can only read; without a sandbox, it runs as it is.
+
+    It is a context manager: when the block ends, the program has been started.
+    """
+
+    def __init__(self, sandbox: Sandbox | None, cwd: Path) -> None:
+        self._sandbox = sandbox
+        self._cwd = cwd
+        #: The descriptors that the program must inherit.
+        self.files: tuple[int, ...] = ()
+
+    def __enter__(self) -> Confinement:
+        if self._sandbox is not None:
+            self.files = (self._sandbox.open_filter(),)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for file in self.files:
+            os.close(file)
+
+    def words(self, command: Sequence[str]) -> list[str]:
+        """Return the command line to start. This may look through many files, so it should not run on the event loop."""
+        return list(command) if self._sandbox is None else self._sandbox.wrapped(command, self._cwd, *self.files)
 
 
 class Workspace(Struct):
@@ -183,12 +213,9 @@ class Workspace(Struct):
 
         return list_files(self.cwd, most, seconds)
 
-    def confined(self, command: Sequence[str], cwd: Path | None = None) -> list[str]:
-        """Return the command that runs `command` in the sandbox, where it can only read; without a sandbox, `command` itself.
-
-        This may look through many files, so it should not run on the event loop.
-        """
-        return list(command) if self.sandbox is None else self.sandbox.wrapped(command, cwd or self.cwd)
+    def confinement(self, cwd: Path | None = None) -> Confinement:
+        """Return what confines a program that only reads, such as a search."""
+        return Confinement(self.sandbox, cwd or self.cwd)
 
     def find_shell(self) -> str:
         """Return the shell to run commands with. Raises ToolError if there is none."""

@@ -108,8 +108,8 @@ def _searcher(workspace: Workspace) -> Searcher:
     beside = Path(sys.executable).with_name("rg")
     program = workspace.which("rg") or (str(beside) if os.access(beside, os.X_OK) else None)
     if program is None or not Ripgrep.is_usable():
-        return PythonSearcher(workspace.confined)
-    return Ripgrep(program, workspace.env, workspace.confined)
+        return PythonSearcher(workspace.confinement)
+    return Ripgrep(program, workspace.env, workspace.confinement)
 
 
 class _ReadGuard:

@@ -238,12 +238,13 @@ class RipgrepWalk:
         command = [self._ripgrep.program, "--hidden", "--no-ignore", *options]
         if self._root == Path("/"):
             command += _NEVER_AT_ROOT
-        with _open_file(rules) as file:
+        with _open_file(rules) as file, self._workspace.confinement(self._root) as confinement:
             passed = [file.fileno()] if file is not None else []
             command += [f"--ignore-file={OPEN_FILES}/{number}" for number in passed]
+            passed += confinement.files
             command += ["--", "."]
             if self._workspace.sandbox is not None:
-                command = await asyncio.to_thread(self._workspace.confined, command, self._root)
+                command = await asyncio.to_thread(confinement.words, command)
             async with search_process(
                 command, self._cancel, env=self._ripgrep.env, deadline=deadline, pass_fds=passed, cwd=self._root
             ) as process:

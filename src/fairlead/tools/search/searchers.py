@@ -21,12 +21,13 @@ from fairlead.config.open_files import READ, opened_folder
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import ToolError
 from fairlead.tools.search.processes import ReportedLine, SearchProcess, search_process
+from fairlead.tools.workspace import Confinement
 
 #: What ripgrep has said of files before, by their names.
 Reported: TypeAlias = Mapping[tuple[str, ...], Sequence[ReportedLine]]
 NOTHING: Reported = {}
-#: Wraps a command so that it cannot read protected files. It may look through many files, so it is called in a thread.
-KeepIn: TypeAlias = Callable[[Sequence[str]], list[str]]
+#: Returns what keeps a program away from protected files.
+Confine: TypeAlias = Callable[[], Confinement]
 
 #: Seconds that Python's `re` may take; with some patterns it would never end.
 PYTHON_DEADLINE = 20.0
@@ -103,12 +104,12 @@ class Searcher(Protocol):
 class Ripgrep:
     """Searches with ripgrep. It gets open files: a name may become a link, which ripgrep would follow."""
 
-    def __init__(self, program: str, env: Mapping[str, str], keep_in: KeepIn = list) -> None:
+    def __init__(self, program: str, env: Mapping[str, str], confine: Confine) -> None:
         import resource
 
         self.program = program
         self.env = env
-        self._keep_in = keep_in
+        self._confine = confine
         # Other work of this process needs open files too, such as searches at the same time.
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self.batch = 400 if limit == resource.RLIM_INFINITY else max(16, min(400, limit // 8))
@@ -140,14 +141,16 @@ class Ripgrep:
 
     async def _search(self, wanted: Wanted, opened: _OpenedFiles, cancel: CancelToken) -> AsyncGenerator[list[SearchMatch], None]:
         command = [self.program, "--threads=1", *ripgrep_report(wanted), "--", *opened.by_path]
-        command = await asyncio.to_thread(self._keep_in, command)
-        async with search_process(command, cancel, env=self.env, pass_fds=opened.numbers) as child:
-            async with aclosing(child.report()) as files:
-                async for file in files:
-                    index, names, status = opened.by_path[os.fsdecode(file.path)]
-                    found = SearchMatch(names, _shown(file.lines), status)
-                    yield [*opened.confirmed_before(index), found]
-            await check_ripgrep(child, cancel)
+        with self._confine() as confinement:
+            command = await asyncio.to_thread(confinement.words, command)
+            passed = [*opened.numbers, *confinement.files]
+            async with search_process(command, cancel, env=self.env, pass_fds=passed) as child:
+                async with aclosing(child.report()) as files:
+                    async for file in files:
+                        index, names, status = opened.by_path[os.fsdecode(file.path)]
+                        found = SearchMatch(names, _shown(file.lines), status)
+                        yield [*opened.confirmed_before(index), found]
+                await check_ripgrep(child, cancel)
 
 
 def ripgrep_report(wanted: Wanted) -> list[str]:
@@ -179,8 +182,8 @@ async def check_ripgrep(process: SearchProcess, cancel: CancelToken) -> None:
 class PythonSearcher:
     batch = 20_000
 
-    def __init__(self, keep_in: KeepIn = list) -> None:
-        self._keep_in = keep_in
+    def __init__(self, confine: Confine) -> None:
+        self._confine = confine
 
     async def search(
         self, wanted: Wanted, folder: Path, files: Sequence[tuple[str, ...]], cancel: CancelToken, reported: Reported = NOTHING
@@ -192,20 +195,22 @@ class PythonSearcher:
             SearchRequest(wanted, os.fsencode(folder), [[os.fsencode(name) for name in names] for names in files])
         )
         decode = msgspec.json.Decoder(Found).decode
-        command = await asyncio.to_thread(self._keep_in, command)
-        async with search_process(command, cancel, stdin=request, deadline=PYTHON_DEADLINE) as child:
-            async for raw in child.lines():
-                found = decode(raw)
-                if found.error is not None:
-                    raise ToolError(f"The pattern cannot be used. {found.error}")
-                yield [SearchMatch(files[found.index], found.lines, os.stat_result(found.file))]
-            if child.late:
-                raise ToolError(
-                    f"The search was stopped after {PYTHON_DEADLINE:g} seconds."
-                    " Use a simpler pattern, a narrower path, or install ripgrep."
-                )
-            if await child.process.wait() != 0 and not cancel.fired:
-                raise ToolError(f"The search failed: {await child.problem()}")
+        with self._confine() as confinement:
+            command = await asyncio.to_thread(confinement.words, command)
+            searching = search_process(command, cancel, stdin=request, deadline=PYTHON_DEADLINE, pass_fds=confinement.files)
+            async with searching as child:
+                async for raw in child.lines():
+                    found = decode(raw)
+                    if found.error is not None:
+                        raise ToolError(f"The pattern cannot be used. {found.error}")
+                    yield [SearchMatch(files[found.index], found.lines, os.stat_result(found.file))]
+                if child.late:
+                    raise ToolError(
+                        f"The search was stopped after {PYTHON_DEADLINE:g} seconds."
+                        " Use a simpler pattern, a narrower path, or install ripgrep."
+                    )
+                if await child.process.wait() != 0 and not cancel.fired:
+                    raise ToolError(f"The search failed: {await child.problem()}")
 
 
 class _OpenedFiles:

@@ -185,12 +185,13 @@ def _start(
         # Most shells would take it for options. fish takes `--` for the command, but a space means nothing to any of them.
         command = f" {command}"
     words = [shell, "-c", command]
-    read_end = write_end = info = info_write = -1
+    read_end = write_end = info = info_write = calls = -1
     try:
         read_end, write_end = os.pipe()
-        if confined is not None:
+        if confined is not None and workspace.sandbox is not None:
             info, info_write = os.pipe()
-            words = confined.wrapped(words, info_write)
+            calls = workspace.sandbox.open_filter()
+            words = confined.wrapped(words, info_write, calls)
         child_guard.prepare()
         process = subprocess.Popen(
             words,
@@ -200,7 +201,7 @@ def _start(
             cwd=workspace.cwd,
             env=workspace.env,
             start_new_session=True,
-            pass_fds=() if info_write < 0 else (info_write,),
+            pass_fds=() if info_write < 0 else (info_write, calls),
         )
         child_guard.add(process.pid)
     except BaseException as error:
@@ -209,7 +210,7 @@ def _start(
             raise ToolError(_why_not_started(workspace, shell, command, error)) from error
         raise
     finally:
-        close_files(write_end, info_write)
+        close_files(write_end, info_write, calls)
     os.set_blocking(read_end, False)
     return process, read_end, None if info < 0 else info
 
