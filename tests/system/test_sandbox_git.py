@@ -329,9 +329,7 @@ def test_there_are_none_for_a_user_without_privileges_either(root: Path) -> None
         calls = sandbox.open_filter()
         words = sandbox.wrapped(["sh", "-c", f"echo began; {command}"], root / "work", calls)
         somebody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
-        done = subprocess.run(
-            [*somebody, *words], capture_output=True, text=True, check=False, timeout=30, pass_fds=(calls,)
-        )
+        done = subprocess.run([*somebody, *words], capture_output=True, text=True, check=False, timeout=30, pass_fds=(calls,))
         os.close(calls)
         assert (done.stdout, bool(done.returncode)) == ("began\n", True), done
 

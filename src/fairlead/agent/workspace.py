@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairlead.agent.options import AgentOptions
-from fairlead.config.home import Home
+from fairlead.config.home import Home, expand_user
 from fairlead.config.scratch import Scratch
 from fairlead.config.settings import Settings
 from fairlead.errors import BadOption
@@ -71,7 +72,9 @@ def make_workspace(
     if (options.sandbox or settings.sandbox) == "workspace":
         from fairlead.session.protection import sandbox
 
-        workspace.sandbox = made = sandbox(home, settings, workspace, scratch.path, servers)
+        # Those that are packages (npm:NAME) are kept elsewhere.
+        named = [path for path in (cwd / expand_user(each) for each in options.extensions) if os.path.lexists(path)]
+        workspace.sandbox = made = sandbox(home, settings, workspace, scratch.path, servers, named)
 
     def guard() -> Guard:
         from fairlead.session.protection import protection

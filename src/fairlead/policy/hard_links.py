@@ -7,6 +7,8 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from msgspec import Struct
+
 from fairlead.config.open_files import LIST, Identity, has_several, identity_of
 
 #: The maximum number of files and folders that a scan looks at, and how many seconds it may take.
@@ -93,3 +95,57 @@ class HardLinks:
                     found = entry.stat(follow_symlinks=False)
                     if has_several(found):
                         self._names.setdefault(identity_of(found), {})[where, entry.name] = path / entry.name
+
+
+class LinkedFiles:
+    """The files with several hard links below a folder. Asked again, it looks only into the folders that have changed."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = str(root)
+        self._folders: dict[str, _Folder] = {}
+
+    def find(self) -> dict[Identity, tuple[int, list[str]]]:
+        """Return the files: the number of links that each has, and its paths below the folder. Links are not followed."""
+        found: dict[Identity, tuple[int, list[str]]] = {}
+        folders: dict[str, _Folder] = {}
+        pending = [self._root]
+        while pending:
+            path = pending.pop()
+            try:
+                folder = self._look(path)
+            except OSError:  # it was deleted, or belongs to another user
+                continue
+            folders[path] = folder
+            pending += [f"{path}/{name}" for name in folder.folders]
+            for name, identity, links in folder.files:
+                found.setdefault(identity, (links, []))[1].append(f"{path}/{name}")
+        self._folders = folders
+        return found
+
+    def _look(self, path: str) -> _Folder:
+        status = os.stat(path, follow_symlinks=False)  # noqa: PTH116 (for every folder of the tree)
+        change = (*identity_of(status), status.st_ctime_ns)
+        known = self._folders.get(path)
+        if known is not None and known.change == change and known.is_settled:
+            return known
+        folders: list[str] = []
+        files: list[tuple[str, Identity, int]] = []
+        now = time.time()
+        with os.scandir(path) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.name)
+                elif entry.is_file(follow_symlinks=False) and has_several(found := entry.stat(follow_symlinks=False)):
+                    files.append((entry.name, identity_of(found), found.st_nlink))
+        # A change just after the look may get the same time, because the kernel's clock has steps of some milliseconds.
+        return _Folder(change, status.st_ctime < now - 1, folders, files)
+
+
+class _Folder(Struct, frozen=True):
+    """What was in a folder: the names of the folders in it, and its files with several links."""
+
+    change: tuple[int, int, int]
+    #: Whether the folder would have another time of change if something were added to it after the look.
+    is_settled: bool
+    folders: list[str]
+    files: list[tuple[str, Identity, int]]

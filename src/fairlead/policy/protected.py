@@ -103,6 +103,7 @@ class Protected:
         read_only: in a sandbox, the names that nothing writes in the working directory or in a folder in it. Nothing is written
             outside it either.
         code: in a sandbox, returns the files and folders in the working directory that run outside it.
+        installed: in a sandbox, returns from where fairlead runs, for a file that belongs to that.
     """
 
     def __init__(
@@ -114,6 +115,7 @@ class Protected:
         home: Path,
         read_only: Sequence[str] | None = None,
         code: Callable[[], Sequence[Path]] = tuple,
+        installed: Callable[[Path, os.stat_result | None], Path | None] = lambda path, found: None,
     ) -> None:
         self._keys = list(keys)
         self._key_paths = [(str(key), key) for key in keys]
@@ -128,6 +130,7 @@ class Protected:
         self._home = home
         self._effective = None if read_only is None else frozenset((*read_only, *EFFECTIVE))
         self._code = code
+        self._installed = installed
         self._patterns: dict[tuple[str, str], list[PathPattern]] = {}
         #: Tool calls check from several threads. Only one of them should scan the folders.
         self._looking = threading.Lock()
@@ -168,6 +171,8 @@ class Protected:
         named = not names or any(name.casefold() in self._effective for name in names) or _is_of_repository(cwd, names)
         if named or self._runs_outside(cwd, path):
             raise ToolError(f"The sandbox does not allow writing {path}: its content takes effect outside the sandbox.")
+        if (part := self._installed(path, found)) is not None:
+            raise ToolError(f"The sandbox does not allow writing {path}: fairlead itself runs from {part}, outside the sandbox.")
 
     def _runs_outside(self, cwd: Path, path: Path) -> bool:
         """Return whether a file runs outside the sandbox although its name does not say so: as named code, or through a link."""

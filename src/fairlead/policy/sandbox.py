@@ -18,6 +18,7 @@ from pathlib import Path
 import msgspec
 
 from fairlead.errors import ConfigError, ToolError
+from fairlead.policy.installation import Installation
 from fairlead.policy.protected import Masks
 from fairlead.policy.repositories import (
     GIT,
@@ -71,6 +72,8 @@ class Bubblewrap:
         read_only: the names of what commands cannot change in the working directory.
         code: returns the files and folders in the working directory that run outside, which may not exist. Called for each
             command. Commands cannot change them, and those that a command makes are renamed when it ends.
+        named: extensions that the user named, which commands cannot change either.
+        programs: programs that run outside the sandbox.
 
     Raises:
         ConfigError: commands cannot be sandboxed here.
@@ -86,6 +89,8 @@ class Bubblewrap:
         own: Sequence[Path],
         read_only: Sequence[str],
         code: Callable[[], Sequence[Path]] = tuple,
+        named: Sequence[Path] = (),
+        programs: Sequence[str] = (),
     ) -> None:
         if not sys.platform.startswith("linux"):
             raise ConfigError("The sandbox needs bubblewrap, which runs only on Linux. Start without a sandbox.")
@@ -118,11 +123,13 @@ class Bubblewrap:
                 raise ConfigError(f"{text} Replace it with its target, or start without a sandbox.")
         if Path(self._program).is_relative_to(self._cwd):
             raise ConfigError(f"{self._program} is in the working directory, where commands could change it. {_HOW_TO_GET_IT}")
+        self._installation = Installation(self._cwd, named, [self._program, *programs])
+        self._installation.paths()
 
     def prove(self) -> None:
         """Check that the sandbox works by running an empty command in it. Raises ConfigError if it does not work."""
         try:
-            mounts = self._writable([], self._masks(), [])
+            mounts = self._writable([], self._masks(), [], [])
             calls = self.open_filter()
             try:
                 tried = subprocess.run(
@@ -172,13 +179,37 @@ class Bubblewrap:
             code = self._code()
             found = self._effective(code)
             masks = self._masks()
+            installed = self._installed()
             kept = [self._cwd / name for name in self._read_only if not _is_free(self._cwd / name)]
             try:
-                entered = _Entered(self, cwd, found, kept, running, masks, code)
+                entered = _Entered(self, cwd, found, kept, running, masks, code, installed)
             except OSError as error:
                 raise ToolError(f"The command was not run: the sandbox could not be set up: {error.strerror}.") from error
             self._entered.add(entered)
             return entered
+
+    def _installed(self) -> list[Path]:
+        """Return what is read-only because fairlead runs from it. Raises ToolError if that cannot be protected any more.
+
+        In place of what does not exist, this returns the first folder on the way to it that a command could make.
+        """
+        try:
+            paths = self._installation.paths()
+            paths = [*paths, *self._installation.names(paths)]
+        except ConfigError as error:
+            raise ToolError(f"The command was not run. {error}") from error
+        missing = [path for path in paths if _is_free(path)]
+        steps = [[*reversed([each for each in path.parents if each.is_relative_to(self._cwd)]), path][1:] for path in missing]
+        blocked = list(dict.fromkeys(next(filter(_is_free, each)) for each in steps))
+        self._kept_empty += [path for path in blocked if path not in self._kept_empty]
+        return [*(path for path in paths if path not in missing), *blocked]
+
+    def part_of_installation(self, path: Path, found: os.stat_result | None) -> Path | None:
+        """Return from where fairlead runs, if a file belongs to that. Raises ToolError if that cannot be told."""
+        try:
+            return self._installation.part_at(path, found)
+        except ConfigError as error:
+            raise ToolError(str(error)) from error
 
     def _effective(self, code: Sequence[Path]) -> list[Effective]:
         """Return what takes effect outside in the working directory. Raises ToolError if it cannot all be found."""
@@ -213,7 +244,7 @@ class Bubblewrap:
 
     def words(self, command: Sequence[str], cwd: Path, entered: _Entered, info: int, calls: int) -> list[str]:
         """Return the command line that runs a command in the sandbox that `enter` prepared."""
-        mounts = self._writable(entered.effective, entered.masks, entered.in_place)
+        mounts = self._writable(entered.effective, entered.masks, entered.in_place, entered.installed)
         return self._words(command, cwd, mounts, calls, ["--info-fd", str(info)])
 
     def take_away(self, entered: _Entered) -> list[str]:
@@ -243,10 +274,10 @@ class Bubblewrap:
                 f"Commands in the sandbox cannot make folders and files in {where} in which agents find extensions and servers,"
                 f" because agents outside the sandbox would run them. Renamed: {_listed(others)}."
             )
-        moved = [f"{name} is now {self._name(new)}" for name, new in aside.items() if new is not None]
+        moved = [f"{name} is now {self.name(new)}" for name, new in aside.items() if new is not None]
         if moved:
             remarks.append(f"Renamed, because it was made or replaced while the command ran: {_listed(moved)}.")
-        failed = [self._name(path) for path in check.failed + temporary.failed]
+        failed = [self.name(path) for path in check.failed + temporary.failed]
         if failed := failed + [name for name, new in aside.items() if new is None]:
             remarks.append(f"These could not be checked or renamed; do not use git or fairlead there: {_listed(failed)}.")
         return remarks
@@ -259,13 +290,13 @@ class Bubblewrap:
         return (now.st_dev, now.st_ino) not in entered.known and not _is_free(self._cwd / name)
 
     def _moved(self, old: Path, new: Path) -> str:
-        return f"{self._name(old)} is now {self._name(new)}"
+        return f"{self.name(old)} is now {self.name(new)}"
 
     def left(self, entered: _Entered) -> None:
         """Forget a command that has ended and was checked."""
         self._entered.discard(entered)
 
-    def _name(self, path: Path) -> str:
+    def name(self, path: Path) -> str:
         """Return a path in the working directory or the private /tmp as commands see it."""
         if path.is_relative_to(self._cwd):
             return str(path.relative_to(self._cwd))
@@ -297,7 +328,9 @@ class Bubblewrap:
         folder.mkdir(exist_ok=True)
         return folder
 
-    def _writable(self, effective: Sequence[Path], masks: Masks, in_place: Sequence[Path]) -> list[str]:
+    def _writable(
+        self, effective: Sequence[Path], masks: Masks, in_place: Sequence[Path], installed: Sequence[Path]
+    ) -> list[str]:
         """Return the mounts that make the working directory writable, except for what takes effect outside.
 
         The folders `in_place` are mounted too, because commands cannot rename a mounted folder.
@@ -306,7 +339,7 @@ class Bubblewrap:
         # These come before the read-only mounts: a mount shows a folder as it is outside and would cover the mounts below it.
         for path in in_place:
             words += ["--bind", str(path), str(path)]
-        for path in (self._cwd / name for name in self._read_only):
+        for path in (*(self._cwd / name for name in self._read_only), *installed):
             if path.exists() and not path.is_symlink():
                 words += ["--ro-bind", str(path), str(path)]
             else:  # an empty folder takes the name, so that commands cannot use it
@@ -353,6 +386,7 @@ class _Entered:
         running: Sequence[_Entered],
         masks: Masks,
         code: Sequence[Path],
+        installed: Sequence[Path],
     ) -> None:
         before = [each for each in found if all(each.identity in other.known for other in running)]
         #: What existed before the command and takes effect outside.
@@ -360,8 +394,9 @@ class _Entered:
         self.masks = masks
         #: What is mounted read-only.
         self.effective = [each.path for each in before if isinstance(each.identity, tuple)]
+        self.installed = installed
         #: The folders that commands cannot rename, so that they cannot replace what is protected inside.
-        wanted = sandbox.folders_to([*self.effective, *masks.folders, *masks.files])
+        wanted = sandbox.folders_to([*self.effective, *masks.folders, *masks.files, *installed])
         self.in_place = [folder for folder in wanted if all(folder in other.in_place for other in running)]
         self._sandbox = sandbox
         self._cwd = cwd
@@ -405,6 +440,9 @@ class _Entered:
                 f"{GIT} is read-only here: commands that change the repository, such as git add and git commit, must be run"
                 " outside the sandbox."
             )
+        if "Read-only file system" in said or "Device or resource busy" in said:
+            parts = [path for path in map(self._sandbox.name, self.installed) if any(f"{path}{end}" in said for end in "/':")]
+            remarks += [f"{_listed(parts)} is read-only here, because fairlead itself runs from there."] if parts else []
         return [f"[Sandbox: {remark}]" for remark in remarks]
 
     def _hold(self, path: Path, running: Sequence[_Entered]) -> None:

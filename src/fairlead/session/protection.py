@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from fairlead.config.home import Home, user_folder
 from fairlead.config.private_files import make_folders
+from fairlead.config.programs import find_program
 from fairlead.config.settings import ApprovalMode, Settings
 from fairlead.errors import ConfigError
 from fairlead.policy.protected import Protected, key_files, read_only_in_sandbox
@@ -17,6 +18,9 @@ from fairlead.tools.workspace import Workspace
 
 if TYPE_CHECKING:
     from fairlead.session.approvals import Approvals, Asker
+
+#: Programs that run extensions, outside the sandbox.
+_PROGRAMS = ("node", "npm")
 
 
 def protection(home: Home, settings: Settings, workspace: Workspace, servers: Sequence[Path] = ()) -> Protected:
@@ -28,6 +32,7 @@ def protection(home: Home, settings: Settings, workspace: Workspace, servers: Se
         home=user_folder(workspace.env),
         read_only=None if workspace.sandbox is None else read_only_in_sandbox(home),
         code=_code(home, settings, workspace, servers),
+        **({} if workspace.sandbox is None else {"installed": workspace.sandbox.part_of_installation}),
     )
 
 
@@ -44,11 +49,17 @@ def _code(home: Home, settings: Settings, workspace: Workspace, servers: Sequenc
 
 
 def sandbox(
-    home: Home, settings: Settings, workspace: Workspace, scratch: Callable[[], Path], servers: Sequence[Path] = ()
+    home: Home,
+    settings: Settings,
+    workspace: Workspace,
+    scratch: Callable[[], Path],
+    servers: Sequence[Path] = (),
+    named: Sequence[Path] = (),
 ) -> Bubblewrap:
     """The sandbox for a workspace's commands. Raises ConfigError if it is not possible on this machine.
 
-    `servers` are the files of MCP servers that the user names.
+    `servers` are the files of MCP servers that the user names. `named` are the extensions that the user named for this
+    run.
     """
     if not home.isolated:
         # A directory that does not exist yet cannot be hidden from a command that is running when it is created.
@@ -58,13 +69,15 @@ def sandbox(
             raise ConfigError(f"The directory {home.root} cannot be created: {error.strerror}.") from error
     own = [folder for folder in dict.fromkeys(path.parent for path in key_files(home, workspace.env)) if os.path.isdir(folder)]
     made = Bubblewrap(
-        workspace.which("bwrap"),
+        find_program("bwrap", workspace.env.get("PATH"), outside=[workspace.cwd]),
         workspace.cwd,
         scratch=scratch,
         masks=protection(home, settings, workspace).masks,
         own=own,
         read_only=read_only_in_sandbox(home),
         code=_code(home, settings, workspace, servers),
+        named=named,
+        programs=[program for name in _PROGRAMS if (program := workspace.which(name)) is not None],
     )
     made.prove()
     return made

@@ -76,6 +76,10 @@ class Sandbox(Protocol):
         """Return the command that runs `command` in the sandbox, where it can only read. `calls` is from `open_filter`."""
         ...
 
+    def part_of_installation(self, path: Path, found: os.stat_result | None) -> Path | None:
+        """Return from where fairlead itself runs, if a file belongs to that. Raises ToolError if that cannot be told."""
+        ...
+
     def open_filter(self) -> int:
         """Open the filter of system calls for one command, which inherits the descriptor. The caller closes it."""
         ...
