@@ -149,6 +149,11 @@ class Home(Struct, frozen=True):
         return self.root / "sessions"
 
     @property
+    def jobs_dir(self) -> Path:
+        """Where workers keep the repositories and worktrees of jobs."""
+        return self.root / "jobs"
+
+    @property
     def project_names(self) -> tuple[str, ...]:
         """The names of a project's folders with its own configuration; if two conflict, the later one wins."""
         return (PROJECT_FOLDER,) if self.peer is None else (self.peer.folder, PROJECT_FOLDER)

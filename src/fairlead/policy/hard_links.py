@@ -23,14 +23,16 @@ class HardLinks:
 
     Args:
         folders: where to scan, at any depth.
+        besides: a folder in them that is not scanned.
         most: stop after this many files and folders, or when the scan has taken too long.
     """
 
-    def __init__(self, folders: Iterable[Path], most: int = _MOST) -> None:
+    def __init__(self, folders: Iterable[Path], *, besides: Path | None = None, most: int = _MOST) -> None:
         #: Whether everything was scanned.
         self.complete = True
         self._began = time.time()
         self._deadline = time.monotonic() + _PATIENCE
+        self._besides = besides
         self._room = most
         self._seen: set[Identity] = set()
         #: The inner keys are a folder's identity and a name in it, because several paths may lead to the same folder.
@@ -90,7 +92,7 @@ class HardLinks:
                     self.complete = False
                     return
                 if entry.is_dir(follow_symlinks=False):
-                    pending.append(path / entry.name)
+                    pending += [inner for inner in (path / entry.name,) if inner != self._besides]
                 elif entry.is_file(follow_symlinks=False):
                     found = entry.stat(follow_symlinks=False)
                     if has_several(found):

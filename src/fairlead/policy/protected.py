@@ -103,6 +103,7 @@ class Protected:
         read_only: in a sandbox, the names that nothing writes in the working directory or in a folder in it. Nothing is written
             outside it either.
         code: in a sandbox, returns the files and folders in the working directory that run outside it.
+        jobs: where workers keep the files of jobs. It is in fairlead's home, but holds no keys.
         installed: in a sandbox, returns from where fairlead runs, for a file that belongs to that.
     """
 
@@ -115,6 +116,7 @@ class Protected:
         home: Path,
         read_only: Sequence[str] | None = None,
         code: Callable[[], Sequence[Path]] = tuple,
+        jobs: Path | None = None,
         installed: Callable[[Path, os.stat_result | None], Path | None] = lambda path, found: None,
     ) -> None:
         self._keys = list(keys)
@@ -130,6 +132,7 @@ class Protected:
         self._home = home
         self._effective = None if read_only is None else frozenset((*read_only, *EFFECTIVE))
         self._code = code
+        self._jobs = None if jobs is None else _real(jobs)
         self._installed = installed
         self._patterns: dict[tuple[str, str], list[PathPattern]] = {}
         #: Tool calls check from several threads. Only one of them should scan the folders.
@@ -195,7 +198,11 @@ class Protected:
         beside = [folder / name for folder in seen for name in _names_in(folder) if self._is_key(f"{folder}/{name}")]
         kept = [key for key in self._keys if key not in lifted]
         found = dict.fromkeys(_real(path) for path in (*kept, *beside, *self._found()))
-        found = [path for path in found if not self._matches(self._lifted, path) and not folders.keys() & set(path.parents)]
+        cwd = _real(self._cwd())
+        # A job works inside fairlead's home, and its directory is shown where the rest is hidden.
+        shown = cwd if folders.keys() & set(cwd.parents) else None
+        found = [path for path in found if not self._matches(self._lifted, path)]
+        found = [path for path in found if not folders.keys() & set(path.parents) or (shown and path.is_relative_to(shown))]
         hidden = [path for path in (*folders, *found) if path.is_dir()]
         files = [path for path in found if path.exists() and not path.is_dir()]
         return Masks(hidden, [*files, *self._other_names(hidden, files)])
@@ -204,7 +211,7 @@ class Protected:
         """Return the hard links to protected files in the working directory. Raises ToolError if they cannot all be found."""
         from fairlead.policy.hard_links import HardLinks
 
-        protected = HardLinks(folders)
+        protected = HardLinks(folders, besides=self._jobs)
         linked = {
             *protected.identities(),
             *((found.st_dev, found.st_ino) for found in map(os.lstat, files) if has_several(found)),

@@ -45,6 +45,8 @@ _NO_LINKS = tuple(f"{GIT}/{name}" for name in ("hooks", "config", "config.worktr
 _MOST_FILES = 1_000_000
 #: The maximum number of files and folders to mount read-only. Each mount costs time.
 _MOST_READ_ONLY = 200
+#: The maximum length of a `.git` that names another folder.
+_LONGEST_LINK = 8192
 #: How many paths a remark lists.
 _NAMED = 10
 #: Ends well if system calls are filtered (2: by a program) for a command in the sandbox.
@@ -72,6 +74,7 @@ class Bubblewrap:
         read_only: the names of what commands cannot change in the working directory.
         code: returns the files and folders in the working directory that run outside, which may not exist. Called for each
             command. Commands cannot change them, and those that a command makes are renamed when it ends.
+        jobs: where workers keep the files of jobs. It is in a folder that is hidden; the working directory may be inside.
         named: extensions that the user named, which commands cannot change either.
         programs: programs that run outside the sandbox.
 
@@ -89,6 +92,7 @@ class Bubblewrap:
         own: Sequence[Path],
         read_only: Sequence[str],
         code: Callable[[], Sequence[Path]] = tuple,
+        jobs: Path | None = None,
         named: Sequence[Path] = (),
         programs: Sequence[str] = (),
     ) -> None:
@@ -102,6 +106,7 @@ class Bubblewrap:
         self._scratch = scratch
         self._masks = masks
         self._own = own
+        self._jobs = None if jobs is None else Path(os.path.realpath(jobs))
         self._read_only = read_only
         self._code = code
         self._kept_empty = [self._cwd / name for name in read_only if _is_free(self._cwd / name)]
@@ -129,7 +134,9 @@ class Bubblewrap:
     def prove(self) -> None:
         """Check that the sandbox works by running an empty command in it. Raises ConfigError if it does not work."""
         try:
-            mounts = self._writable([], self._masks(), [], [])
+            masks = self._masks()
+            self._check_visible(masks)
+            mounts = self._writable([], masks, [], [])
             calls = self.open_filter()
             try:
                 tried = subprocess.run(
@@ -158,7 +165,9 @@ class Bubblewrap:
 
     def wrapped(self, command: Sequence[str], cwd: Path, calls: int) -> list[str]:
         """Return the command line that runs a command in a sandbox where everything is read-only."""
-        return self._words(command, cwd, ["--ro-bind", str(self._cwd), str(self._cwd), *self._hidden(self._masks())], calls)
+        masks = self._masks()
+        mounts = [*self._around(masks), "--ro-bind", str(self._cwd), str(self._cwd), *self._hidden(masks)]
+        return self._words(command, cwd, mounts, calls)
 
     def open_filter(self) -> int:
         """Return a pipe with the filter of system calls, for one command. Raises OSError."""
@@ -335,7 +344,7 @@ class Bubblewrap:
 
         The folders `in_place` are mounted too, because commands cannot rename a mounted folder.
         """
-        words = ["--bind", str(self._cwd), str(self._cwd)]
+        words = [*self._around(masks), "--bind", str(self._cwd), str(self._cwd)]
         # These come before the read-only mounts: a mount shows a folder as it is outside and would cover the mounts below it.
         for path in in_place:
             words += ["--bind", str(path), str(path)]
@@ -351,16 +360,46 @@ class Bubblewrap:
                 words += ["--ro-bind", str(path), str(path)]
         return words + self._hidden(masks)
 
-    def _hidden(self, masks: Masks) -> list[str]:
+    def _around(self, masks: Masks) -> list[str]:
+        """Return the mounts that hide folders outside the working directory, and show what commands need of them."""
         words: list[str] = []
         for folder in masks.folders:
-            words += ["--tmpfs", str(folder)]
+            words += ["--tmpfs", str(folder)] if not folder.is_relative_to(self._cwd) else []
+        for shown in (*(folder / "skills" for folder in self._own), *self._mirror()):
+            words += ["--ro-bind", str(shown), str(shown)] if os.path.isdir(shown) else []
+        return words
+
+    def _hidden(self, masks: Masks) -> list[str]:
+        """Return the mounts that hide files, and folders in the working directory."""
+        words: list[str] = []
+        for folder in masks.folders:
+            words += ["--tmpfs", str(folder)] if folder.is_relative_to(self._cwd) else []
         for file in masks.files:
             words += ["--ro-bind", "/dev/null", str(file)]
-        for folder in self._own:
-            skills = folder / "skills"
-            words += ["--ro-bind", str(skills), str(skills)] if os.path.isdir(skills) else []
         return words
+
+    def _mirror(self) -> list[Path]:
+        """Return the repository of a job, if the working directory is its worktree, so that git can read it."""
+        if self._jobs is None or not self._cwd.is_relative_to(self._jobs):
+            return []
+        try:
+            named = (self._cwd / GIT).read_bytes()[:_LONGEST_LINK].decode().removeprefix("gitdir: ").strip()
+        except (OSError, UnicodeDecodeError):
+            return []
+        mirrors = self._jobs / "mirrors"
+        real = Path(os.path.realpath(named))
+        return [mirrors / real.relative_to(mirrors).parts[0]] if mirrors in real.parents else []
+
+    def _check_visible(self, masks: Masks) -> None:
+        """Raise ConfigError if the working directory is in a folder that commands cannot see."""
+        if self._jobs is not None and self._cwd.is_relative_to(self._jobs):
+            return
+        for folder in masks.folders:
+            if self._cwd.is_relative_to(folder):
+                text = (
+                    f"The working directory {self._cwd} cannot be a sandbox: it is in {folder}, which commands cannot see because"
+                )
+                raise ConfigError(f"{text} it holds keys. Start in a project folder, or without a sandbox.")
 
     def folders_to(self, paths: Sequence[Path]) -> list[Path]:
         """Return the folders between the working directory and `paths`, the outer ones first."""

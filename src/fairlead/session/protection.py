@@ -30,6 +30,7 @@ def protection(home: Home, settings: Settings, workspace: Workspace, servers: Se
         settings.protected_paths,
         cwd=lambda: workspace.cwd,
         home=user_folder(workspace.env),
+        jobs=home.jobs_dir,
         read_only=None if workspace.sandbox is None else read_only_in_sandbox(home),
         code=_code(home, settings, workspace, servers),
         **({} if workspace.sandbox is None else {"installed": workspace.sandbox.part_of_installation}),
@@ -76,6 +77,7 @@ def sandbox(
         own=own,
         read_only=read_only_in_sandbox(home),
         code=_code(home, settings, workspace, servers),
+        jobs=home.jobs_dir,
         named=named,
         programs=[program for name in _PROGRAMS if (program := workspace.which(name)) is not None],
     )

@@ -83,7 +83,7 @@ def _data_folder(options: Options, program: Program) -> Path:
     given = options.text("data")
     if given is not None:
         return expand_user(given).absolute()
-    return Home.find(os.environ, isolated=False, peer=program.home).root / "jobs"
+    return Home.find(os.environ, isolated=False, peer=program.home).jobs_dir
 
 
 def _agent_options(options: Options, program: Program) -> dict[str, Any]:
