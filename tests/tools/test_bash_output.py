@@ -128,7 +128,7 @@ async def main():
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     counting.cancel()
     assert result.truncation.total_bytes == 200_000_000, result.truncation.total_bytes
-    assert Path(result.full_output_path).stat().st_size == 200_000_000
+    assert Path(result.full_output_path).stat().st_size < 40_000_000
     assert grown < 20_000, grown
     assert turns > 500, turns
 asyncio.run(main())

@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import os
 import select
+import stat
 import sys
 from collections.abc import Callable, Mapping
 from typing import ClassVar, TextIO
@@ -25,6 +26,8 @@ _PLAIN = "fairlead: %(message)s"
 _DETAILED = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 #: A pipe that select calls writable takes this many bytes without blocking (POSIX's smallest PIPE_BUF is 512).
 _PIPE_BUF = getattr(select, "PIPE_BUF", 512)
+#: How many bytes the file of `--log-file` may have before a new one is begun.
+_LONGEST_LOG_FILE = 64 * 1024 * 1024
 _USAGE = "expected debug, info, warning or error, or levels by package such as models=debug,wire=info"
 
 
@@ -173,7 +176,7 @@ def _file_handler(name: str) -> logging.Handler:
     try:
         # The log contains paths and model names, so only the owner may read a new file.
         descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
-        return _FileHandler(os.fdopen(descriptor, "a", encoding="utf-8", errors="replace"))
+        return _FileHandler(os.fdopen(descriptor, "a", encoding="utf-8", errors="replace"), name)
     except OSError as error:
         raise ConfigError(f"--log-file {name}: {error.strerror}.") from error
 
@@ -195,7 +198,31 @@ class _Formatter(logging.Formatter):
 
 class _FileHandler(logging.StreamHandler[TextIO]):
     """Writes to a file. Records that cannot be written are lost: `logging` would print a traceback of each to stderr, and
-    wait there for a host that does not read it."""
+    wait there for a host that does not read it.
+
+    A regular file that has become too large gets the suffix `.old`, in place of an earlier one, and a new file is begun.
+    """
+
+    def __init__(self, stream: TextIO, name: str) -> None:
+        super().__init__(stream)
+        self._name = os.path.realpath(name)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        super().emit(record)
+        try:
+            status = os.fstat(self.stream.fileno())
+            if status.st_size > _LONGEST_LOG_FILE and stat.S_ISREG(status.st_mode):
+                self._begin_again(status)
+        except (OSError, ValueError):  # it continues in the same file
+            return
+
+    def _begin_again(self, status: os.stat_result) -> None:
+        if os.path.samestat(status, os.lstat(self._name)):
+            os.replace(self._name, f"{self._name}.old")  # noqa: PTH105
+        descriptor = os.open(self._name, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        before = self.setStream(os.fdopen(descriptor, "a", encoding="utf-8", errors="replace"))
+        if before is not None:
+            before.close()
 
     def handleError(self, record: logging.LogRecord) -> None:
         pass

@@ -22,6 +22,8 @@ _LOCK = ".lock"
 _MOST_LOOKED_AT, _MOST_REMOVED = 20_000, 100
 
 
+#: How many bytes of files that a host knows of may be in a folder before a new one is added. The oldest ones are deleted.
+_MOST_KEPT = 224 * 1024 * 1024
 #: Threads ask for a folder too, and there must be only one of each `Scratch`.
 _making = threading.Lock()
 
@@ -51,8 +53,17 @@ class Scratch:
             return self._folder
 
     def keep(self, file: Path) -> None:
-        """Keep `file` after this process ends, because a host knows its path."""
-        self._named.append(file.resolve())
+        """Keep `file` after this process ends, because a host knows its path. If there are too many, delete the oldest."""
+        with _making:
+            sizes = [(each, each.stat().st_size if each.exists() else 0) for each in self._named]
+            total = sum(size for _, size in sizes)
+            for each, size in sizes:
+                if total <= _MOST_KEPT:
+                    break
+                total -= size
+                self._named.remove(each)
+                _delete(each)
+            self._named.append(file.resolve())
 
     def remove(self) -> None:
         """Delete the folder, except for files that were kept. What cannot be deleted stays."""

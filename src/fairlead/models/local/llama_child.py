@@ -34,6 +34,10 @@ def main() -> None:
     answers.write(json.dumps(answer) + "\n")
     answers.flush()
     if server is not None:
+        # The parent has read the log by now, and it would grow for as long as the server runs.
+        with open(os.devnull, "w") as nowhere:  # noqa: PTH123
+            os.dup2(nowhere.fileno(), 1)
+            os.dup2(nowhere.fileno(), 2)
         threading.Event().wait()
 
 

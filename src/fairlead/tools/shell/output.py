@@ -11,6 +11,10 @@ from typing import NamedTuple
 
 from fairlead.tools.truncate import MAX_BYTES, MAX_LINES, Truncation, format_size, tail
 
+#: A log keeps this much of the beginning of an output, and this much of its end.
+LOG_START, LOG_END = 28 * 1024 * 1024, 4 * 1024 * 1024
+#: How much of the end gives way to the mark, so that a log does not grow when it is put in order: the disk may be full.
+_MARK_ROOM = 160
 #: The tail is cut back when it grows past twice this; characters, so never fewer bytes than a result may show.
 _TAIL = 2 * MAX_BYTES
 
@@ -77,7 +81,7 @@ class CommandOutput:
         """Return the output, at most its last `most` bytes, and whether that leaves something out."""
         if self.log_path is not None:
             with contextlib.suppress(OSError), Path(self.log_path).open("rb") as log:
-                log.seek(max(0, self._total_bytes - most))
+                log.seek(max(0, log.seek(0, os.SEEK_END) - most))
                 return log.read().decode("utf-8", "replace"), self._total_bytes > most
         end = "".join(self._parts)
         return end, len(end) < self._total_characters
@@ -132,6 +136,11 @@ class CommandOutput:
 
 
 class _Log:
+    """The file with all of an output, or the beginning and the end of a huge one.
+
+    What comes after the beginning goes around in a ring, which `close` puts in order.
+    """
+
     def __init__(self, log_dir: Callable[[], Path], keep_log: Callable[[Path], None]) -> None:
         self.path: Path | None = None
         self._log_dir = log_dir
@@ -139,6 +148,8 @@ class _Log:
         self._pending: list[bytes] = []
         self._spilled = False
         self._file: int | None = None
+        #: How much was written, the part that is no longer there included.
+        self._total = 0
         #: Why it could not be made, or ends too early.
         self.problem: str | None = None
 
@@ -156,7 +167,7 @@ class _Log:
         pending, self._pending = b"".join(self._pending), []
         try:
             path = self._log_dir() / f"bash-{os.urandom(8).hex()}.log"
-            self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600)
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600)
         except OSError as error:
             self.problem = os.strerror(error.errno or 0)
             return
@@ -165,7 +176,16 @@ class _Log:
         self._write(pending)
 
     def close(self) -> None:
-        if self._file is not None:
+        if self._file is None:
+            return
+        try:
+            if self._total > LOG_START + LOG_END and self.problem is None:
+                self._put_in_order(self._file)
+            if not os.fstat(self._file).st_nlink and self.problem is None:
+                self.problem = "it was deleted, because the session has too many logs"
+        except OSError as error:
+            self.problem = os.strerror(error.errno or 0)
+        finally:
             os.close(self._file)
             self._file = None
 
@@ -174,6 +194,9 @@ class _Log:
             return f"The full output could not be saved: {self.problem}"
         if self.problem is not None:
             return f"Full output: {self.path} (incomplete: {self.problem})"
+        if self._total > LOG_START + LOG_END:
+            kept = f"{format_size(LOG_START)} and the last {format_size(LOG_END)}"
+            return f"Full output: {self.path} (only the first {kept} of {format_size(self._total)})"
         return f"Full output: {self.path}"
 
     def _write(self, data: bytes) -> None:
@@ -181,10 +204,30 @@ class _Log:
         view = memoryview(data)
         try:
             while view:  # a write near a size limit is short first, and fails when repeated
-                view = view[os.write(self._file, view) :]
+                place, room = self._total, LOG_START - self._total
+                if room <= 0:
+                    turn = (self._total - LOG_START) % LOG_END
+                    place, room = LOG_START + turn, LOG_END - turn
+                written = os.pwrite(self._file, view[:room], place)
+                self._total += written
+                view = view[written:]
         except OSError as error:
             self.problem = os.strerror(error.errno or 0)
             self.close()
+
+    def _put_in_order(self, file: int) -> None:
+        """Move the oldest part of the ring to its front, after a mark that says what is missing. Raises OSError."""
+        turn = (self._total - LOG_START) % LOG_END
+        end = bytearray(os.pread(file, LOG_END - turn, LOG_START + turn))
+        end += os.pread(file, turn, LOG_START)
+        missing = self._total - LOG_START - len(end) + _MARK_ROOM
+        mark = f"\n\n[... {missing} bytes are missing here: a log keeps the beginning and the end of an output ...]\n\n"
+        end[:_MARK_ROOM] = mark.encode()
+        size = LOG_START + len(end)
+        ordered = memoryview(end)
+        while ordered:
+            ordered = ordered[os.pwrite(file, ordered, size - len(ordered)) :]
+        os.ftruncate(file, size)
 
 
 class Cleaner:
