@@ -18,6 +18,7 @@ from msgspec import Struct
 from fairlead.config.home import MCP_FILE, Home, user_folder
 from fairlead.config.open_files import Identity, has_several, identity_of
 from fairlead.errors import ToolError
+from fairlead.policy.exposure import Fits, Watched
 from fairlead.policy.patterns import PathPattern, WildcardPattern
 from fairlead.policy.repositories import EFFECTIVE, GIT, TooMany, find_effective, looks_like_repository
 
@@ -59,6 +60,8 @@ class Masks(Struct):
 
     folders: list[Path]
     files: list[Path]
+    #: What must not appear while a command runs.
+    watched: Watched = Watched()
 
 
 def key_files(home: Home, env: Mapping[str, str]) -> list[Path]:
@@ -205,7 +208,26 @@ class Protected:
         found = [path for path in found if not folders.keys() & set(path.parents) or (shown and path.is_relative_to(shown))]
         hidden = [path for path in (*folders, *found) if path.is_dir()]
         files = [path for path in found if path.exists() and not path.is_dir()]
-        return Masks(hidden, [*files, *self._other_names(hidden, files)])
+        return Masks(hidden, [*files, *self._other_names(hidden, files)], self._watched([*hidden, *files]))
+
+    def _watched(self, hidden: Sequence[Path]) -> Watched:
+        """Return what must not appear while a command runs, beside what is `hidden` and must not be replaced."""
+        paths = [*hidden, *(key for key in self._keys if not self._matches(self._lifted, key))]
+        trees: list[tuple[Path, Fits]] = []
+        for text in self._listed:
+            path = self._absolute(text)
+            if "/" not in text:
+                trees.append((_real(self._cwd()), self._fits(text)))
+            elif not _WILD & set(text) or path.parts[-1] == "**":
+                paths.append(path.parent if path.parts[-1] == "**" else path)
+            else:
+                trees.append((_real(self._base(text)), self._fits(text)))
+        lifted = [path for path in paths if self._matches(self._lifted, path)]
+        kept = [path for path in dict.fromkeys(paths) if path not in lifted]
+        return Watched(kept, [(root, self._unless_lifted(fits)) for root, fits in trees])
+
+    def _unless_lifted(self, fits: Fits) -> Fits:
+        return lambda folder, name: fits(folder, name) and not self._matches(self._lifted, Path(folder, name))
 
     def _other_names(self, folders: Sequence[Path], files: Sequence[Path]) -> list[Path]:
         """Return the hard links to protected files in the working directory. Raises ToolError if they cannot all be found."""

@@ -7,6 +7,7 @@ They have no network, see no other processes and no sockets of the user's sessio
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import select
 import subprocess
@@ -18,6 +19,7 @@ from pathlib import Path
 import msgspec
 
 from fairlead.errors import ConfigError, ToolError
+from fairlead.policy.exposure import Exposure, Watched
 from fairlead.policy.installation import Installation
 from fairlead.policy.protected import Masks
 from fairlead.policy.repositories import (
@@ -193,7 +195,10 @@ class Bubblewrap:
             try:
                 entered = _Entered(self, cwd, found, kept, running, masks, code, installed)
             except OSError as error:
-                raise ToolError(f"The command was not run: the sandbox could not be set up: {error.strerror}.") from error
+                why = error.strerror
+                if error.errno in (errno.ENOSPC, errno.EMFILE):
+                    why = f"{why}. To watch protected files, raise fs.inotify.max_user_watches and max_user_instances (sysctl)"
+                raise ToolError(f"The command was not run: the sandbox could not be set up: {why}.") from error
             self._entered.add(entered)
             return entered
 
@@ -304,6 +309,11 @@ class Bubblewrap:
     def left(self, entered: _Entered) -> None:
         """Forget a command that has ended and was checked."""
         self._entered.discard(entered)
+
+    @property
+    def cwd(self) -> Path:
+        """The working directory, as a real path."""
+        return self._cwd
 
     def name(self, path: Path) -> str:
         """Return a path in the working directory or the private /tmp as commands see it."""
@@ -452,6 +462,14 @@ class _Entered:
         except OSError:
             self._release()
             raise
+        try:
+            # The user may install fairlead again meanwhile.
+            runs = [path for path in installed if not _is_free(path)]
+            watched = Watched([*masks.watched.paths, *runs], masks.watched.trees)
+            self._exposure = Exposure(sandbox.cwd, [*masks.folders, *masks.files, *runs], watched)
+        except OSError:
+            self._release()
+            raise
         self._dying: int | None = None
         self._checking = threading.Lock()
 
@@ -463,6 +481,16 @@ class _Entered:
     def wrapped(self, command: Sequence[str], info: int, calls: int) -> list[str]:
         return self._sandbox.words(command, self._cwd, self, info, calls)
 
+    @property
+    def is_exposed(self) -> bool:
+        return self._exposure.check()
+
+    def arm(self, kill: Callable[[], None]) -> None:
+        self._exposure.arm(kill)
+
+    def disarm(self) -> None:
+        self._exposure.disarm()
+
     def ending(self, process: int) -> None:
         with contextlib.suppress(OSError):  # the process has ended
             self._dying = os.pidfd_open(process)
@@ -471,7 +499,14 @@ class _Entered:
         with self._checking:
             self._wait()
             remarks = self._sandbox.take_away(self)
+            if self._exposure.exposed is not None:
+                remarks.append(
+                    f"The command was ended, because {self._exposure.exposed} is protected, and was made or replaced while the"
+                    " command ran. The output from that moment on is left out. Run the command again without that file, or do"
+                    " not make such files."
+                )
             if ended:
+                self._exposure.close()
                 self._release()
                 self._sandbox.left(self)
         if "Read-only file system" in said and GIT in said:

@@ -100,6 +100,19 @@ class Confined(Protocol):
         which `child-pid` is the number of the process group of the command. `calls` is from `Sandbox.open_filter`."""
         ...
 
+    @property
+    def is_exposed(self) -> bool:
+        """Whether the command could see a protected file, so that its output must not be used from now on."""
+        ...
+
+    def arm(self, kill: Callable[[], None]) -> None:
+        """Set what ends the command at once if a protected file appears. It may be called from another thread."""
+        ...
+
+    def disarm(self) -> None:
+        """The command has ended, or will be killed: do not call what `arm` has set any more."""
+        ...
+
     def ending(self, process: int) -> None:
         """Note that the command has ended or will be killed, with that number: its children may live for a moment."""
         ...

@@ -61,6 +61,8 @@ class RunningCommand:
         self._timers: list[asyncio.TimerHandle] = []
 
     def watch(self) -> None:
+        if self._confined is not None:
+            self._confined.arm(lambda: self._signal(signal.SIGKILL))
         assert self._pipe is not None
         self._loop.add_reader(self._pipe, self._read)
         try:
@@ -91,6 +93,8 @@ class RunningCommand:
             timer.cancel()
         self._close_pipe()
         self._close_exit_fd()
+        if self._confined is not None:
+            self._confined.disarm()
         if self._confined is not None and (group := self._group_inside()) is not None:
             self._confined.ending(group)
         if self.cancelled or self.timed_out or not self._exited:
@@ -135,6 +139,8 @@ class RunningCommand:
             if self._exited:
                 self._end()
             return False
+        if self._confined is not None and self._confined.is_exposed:
+            return True  # it may be from a protected file
         text = self._output.feed(data)
         if text and self._on_output is not None:
             self._on_output(text)
