@@ -20,6 +20,7 @@ from msgspec import Struct
 from fairlead.config.settings import ApprovalAction, ApprovalMode, ApprovalRule
 from fairlead.policy.patterns import ANY, CommandPattern, PathPattern, WildcardPattern
 from fairlead.policy.shell import PlainCommand, plain_commands, possible_commands
+from fairlead.policy.wildcards import covers_words, spelled_words
 
 #: The kinds of `Subject`.
 Kind: TypeAlias = Literal["command", "path", "uri", "arguments"]
@@ -138,9 +139,11 @@ def _covers(rule: ApprovalRule, command: PlainCommand | None) -> bool:
     if command is None:
         return False
     pattern = _command_pattern(rule.pattern)
-    if rule.action == "allow" and command.is_built_in and not pattern.is_literal:
+    if not pattern.fits(command.text):
         return False
-    return pattern.fits(command.text)
+    if rule.action != "allow" or pattern.is_literal:
+        return True
+    return not command.is_built_in and covers_words(command.words, spelled_words(rule.pattern))
 
 
 def _fits(rule: ApprovalRule, pattern: str, subject: Subject, around: PatternContext) -> bool:

@@ -15,7 +15,7 @@ from msgspec import Struct
 from fairlead.policy.patterns import ANY, WildcardPattern
 
 #: Programs that run a command given in their arguments.
-_RUNNERS = frozenset(
+RUNNERS = frozenset(
     """. ash bash builtin busybox bwrap caffeinate catchsegv choom chronic chroot chrt command cpulimit csh daemonize dash
     dbus-run-session direnv doas entr env eval exec expect faketime fakeroot find firejail fish flock gdb gosu hyperfine ionice
     jobs ksh linux32 linux64 logsave ltrace mksh mosh nice nix-shell nohup npx nsenter numactl parallel perf pipenv pkexec poetry
@@ -24,7 +24,7 @@ _RUNNERS = frozenset(
     torsocks toybox trap unbuffer unshare uv valgrind watch watchexec xargs xvfb-run zsh""".split()
 )
 #: The file names of the dynamic loader, which can run other programs.
-_LOADER = re.compile(r"ld[-.].*so.*")
+LOADER = re.compile(r"ld[-.].*so.*")
 #: Programs that read commands from standard input unless they get a script.
 _SHELLS = frozenset(("ash", "bash", "csh", "dash", "fish", "ksh", "mksh", "rbash", "sh", "tcsh", "zsh"))
 #: Programs that start a shell if they get no command, and how many arguments come before the command.
@@ -107,12 +107,12 @@ class SimpleCommand:
         if ANY in words[0] or {name, _name(words[built_in])} & _UNCERTAIN or _reads_commands(words):
             return [ANY]
         found = _spellings(words)
-        if name not in _RUNNERS and not _LOADER.fullmatch(name):
+        if name not in RUNNERS and not LOADER.fullmatch(name):
             return found
         if len(words) > _MOST_WORDS or _has_hidden_command(words):
             return [ANY]
         for rest in _rests(name, words):
-            if ANY in rest[0] or _reads_commands(rest) or (name in _ADD_WORDS and _name(rest[0]) in _RUNNERS):
+            if ANY in rest[0] or _reads_commands(rest) or (name in _ADD_WORDS and _name(rest[0]) in RUNNERS):
                 return [ANY]
             found += _spellings([*rest, ANY] if name in _ADD_WORDS else rest)
         texts = [word.text for word in self.words]
@@ -143,7 +143,7 @@ class SimpleCommand:
         evaluated = [*assigned, *(words if name in _EVALUATING else ())]
         if any("$(" in word or "`" in word for word in evaluated):
             return True
-        if any(map(_SPECIAL.match, [*evaluated, *(words if name in _RUNNERS else ())])):
+        if any(map(_SPECIAL.match, [*evaluated, *(words if name in RUNNERS else ())])):
             return True
         if name == "set":  # history expansion turns words into commands
             return any(re.match(r"[-+][A-Za-z]*H|hist", word) for word in words)

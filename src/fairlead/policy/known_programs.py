@@ -1,0 +1,257 @@
+"""Lists programs, and the words that a wildcard in an "allow" rule covers for them. See `fairlead.policy.wildcards`.
+
+No listed word makes the program write a file, run another program, or read instructions from a file. A program that is not listed
+here is one whose name says what it does (`cp`, `rm`), one that only reads whatever its options are (`ls`, `cat`), or one that
+fairlead does not know.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from fairlead.policy.known_git import GIT, INSIDE
+from fairlead.policy.runners import LOADER, RUNNERS
+from fairlead.policy.wildcards import Words
+
+#: Programs that run the program after their options. The rule must spell that program, and its own words are judged.
+PREFIXES = frozenset("bunx chronic command env ionice nice nohup npx setsid stdbuf time timeout uvx".split())
+#: Programs that do so after this subcommand.
+PREFIX_SUBCOMMANDS = {"bundle": "exec", **dict.fromkeys(("hatch", "pdm", "pipenv", "poetry", "rye", "uv"), "run")}
+#: Programs that run the code of a script or module. The rule must spell which.
+INTERPRETERS = frozenset(
+    """ash bash csh dash fish julia ksh lua luajit mksh node nodejs perl php pypy python rbash rscript ruby sh tclsh tcsh
+    ts-node zsh""".split()
+)
+#: Programs that run any command or code, or write any file, because of a word. A wildcard covers nothing of them.
+RUN_ANYTHING = (
+    RUNNERS
+    | frozenset(
+        """7z 7za 7zr ack ag ansible apt apt-get aptitude ar aria2c as at awk batch bc bpftrace brew bun c89 c99 capsh cmake
+        cobc coverage cpan cpio cprofile crontab csplit ctags dc dd debugfs deno dialog diff3 dnf dpkg ed efax emacs
+        enscript ex exiftool expect ffmpeg fpm ftp fzf gawk gem ghci gpg gradle hg install ip irb java javac jdb jj
+        journalctl jrunscript knife latex ld less lftp logrotate lualatex lynx m4 magick mail mawk micro more mount mutt
+        mvn mysql nano nasm nawk nc ncat netcat nmap nvim octave openssl osascript pacman patch pax pdb pdflatex pico
+        pip-run profile psql puppet pwsh rake rar redis-cli rpm rpmbuild rsync run-mailcap run-parts runpy scp sdiff
+        sftp snap split sqlite3 ssh-keygen ssh-keyscan sshfs svn systemctl tcpdump tee telnet terraform tex tftp timeit
+        top trace tsx ugrep unrar vagrant vi view vim vimdiff visudo w3m wall wget wish xdg-open xelatex yt-dlp yum
+        zgrep zip zypper""".split()
+    )
+) - (PREFIXES | INTERPRETERS | PREFIX_SUBCOMMANDS.keys() | {"find"})
+_COLOR = "color colour no-color"
+_FIND_TESTS = (
+    "amin anewer atime cmin cnewer ctime daystart depth empty executable false follow gid group ilname iname inum ipath iregex"
+    " iwholename links lname ls maxdepth mindepth mmin mount mtime name newer nogroup noleaf not nouser nowarn path perm print"
+    " print0 printf prune quit readable regex regextype samefile size true type uid used user warn wholename writable xdev xtype"
+).split()
+_RG_LONG = f"""
+    after-context auto-hybrid-regex before-context binary block-buffered byte-offset case-sensitive column context
+    context-separator count count-matches crlf encoding engine field-context-separator field-match-separator files
+    files-with-matches files-without-match fixed-strings follow glob glob-case-insensitive heading hidden iglob ignore-case
+    invert-match json line-buffered line-number line-regexp max-columns max-columns-preview max-count max-depth max-filesize mmap
+    multiline multiline-dotall no-config no-filename no-heading no-hidden no-ignore no-ignore-dot no-ignore-exclude
+    no-ignore-files no-ignore-global no-ignore-messages no-ignore-parent no-ignore-vcs no-line-number no-messages no-mmap
+    no-require-git no-unicode null null-data one-file-system only-matching passthru path-separator pcre2 pretty quiet regexp
+    replace smart-case sort sortr stats stop-on-nonmatch text threads trim type type-list type-not unrestricted version vimgrep
+    with-filename word-regexp {_COLOR}
+"""  # prose: verbatim
+_FD_LONG = f"""
+    absolute-path and base-directory case-sensitive changed-after changed-before changed-within changed-newer-than
+    changed-older-than exclude exact-depth extension fixed-strings follow full-path glob hidden ignore-case max-depth max-results
+    min-depth no-follow no-hidden no-ignore no-ignore-parent no-ignore-vcs no-require-git one-file-system owner path-separator
+    print0 prune quiet regex relative-path search-path show-errors size strip-cwd-prefix threads type unrestricted version
+    {_COLOR}
+"""
+_FD = Words(flags="0HIFLagipqsu1", valued="ESdejotc", long=_FD_LONG)
+_DIGEST = Words(flags="bctwz", long="binary check ignore-missing quiet status strict tag text warn zero")
+_TREE_LONG = """
+    charset device dirsfirst du filelimit filesfirst gitignore ignore-case inodes matchdirs metafirst noreport nolinks prune si
+    sort timefmt version
+"""
+#: Addresses and commands of sed that only print, or replace text in what is printed. No `w` and `e`, and no other files.
+_SED_PART = r"(?:[^/\\\n\[]|\\[^\n])*"
+_SED_ADDRESS = rf"(?:\d+|\$|/{_SED_PART}/)"
+_SED_SCRIPT = rf"(?:{_SED_ADDRESS}(?:,(?:\+?\d+|\$|/{_SED_PART}/))?!?)?(?:[pdq=]|s/{_SED_PART}/{_SED_PART}/[gpi0-9]*)"
+#: An address on the web, a header, or another word without a colon and without a file after `@`.
+_CURL_WORD = r"(?!@)(?:[^:]*|(?i:https?)://.*|[A-Za-z-]+: .*|[A-Za-z0-9.-]+:\d+(?:/[^:]*)?|\[[0-9A-Fa-f:]+\][^@]*)"
+_CURL_LONG = """
+    compressed connect-timeout fail fail-early fail-with-body get globoff head header http1.0 http1.1 http2 include insecure ipv4
+    ipv6 location max-redirs max-time no-progress-meter request retry retry-all-errors retry-connrefused retry-delay
+    retry-max-time show-error silent tlsv1.2 tlsv1.3 verbose
+"""
+_DOCKER = Words(
+    flags="aqsnflt",
+    long="all digests filter follow format human latest last no-stream no-trunc quiet since size tail timestamps tree type until",
+)
+_KUBECTL = Words(
+    flags="AwLpR",
+    valued="nolc",
+    long="""all-containers all-namespaces api-group containers container field-selector follow ignore-not-found label-columns
+        limit-bytes namespace namespaced no-headers output output-watch-events-only previous recursive selector
+        server-print show-events show-kind show-labels show-managed-fields since since-time sort-by tail timestamps
+        verbs watch watch-only""",
+)
+_GH = Words(
+    flags="Lacsrt",
+    long="""all app assignee author base branch comments commit draft event exclude-drafts exclude-pre-releases head jq json
+        label language limit log log-failed milestone name-only order patch search sort state template topic user
+        verbose visibility workflow""",
+)
+_GH_LISTS = Words(subcommands=dict.fromkeys(("checks", "diff", "list", "status", "view"), _GH))
+_CARGO = Words(
+    flags="hqrv",
+    long="""all all-features all-targets bench benches bin bins doc document-private-items example examples features frozen
+        keep-going lib locked message-format no-default-features no-deps no-fail-fast no-run offline package profile
+        quiet release test tests verbose workspace""",
+    valued="pjF",
+    free_after_dashes=True,
+)
+_NPM_READ = Words(flags="aglps", long="all depth global json long offline parseable production silent")
+_NPM_RUN = Words(
+    flags="s", long="if-present silent workspaces", operands=r"[A-Za-z0-9_@][A-Za-z0-9_:@./-]*", free_after_dashes=True
+)
+_NPM = Words(
+    subcommands=dict.fromkeys(("explain", "list", "ls", "outdated", "why"), _NPM_READ) | {"view": Words(long="json", most=1)},
+    when_spelled=dict.fromkeys(("run", "run-script", "t", "test"), _NPM_RUN),
+    before="--version -v --silent -s",
+)
+_PIP = Words(
+    subcommands={
+        "check": Words(),
+        "freeze": Words(flags="l", long="all exclude-editable local user"),
+        "list": Words(flags="eloqv", long="editable exclude format local not-required outdated quiet uptodate user verbose"),
+        "show": Words(flags="fqv", long="files quiet verbose"),
+    },
+    before="--version -V",
+)
+_GO = Words(
+    more=r"--?(?:v|race|short|count|run|skip|timeout|cover|bench|benchmem|json|failfast|parallel|p|tags|n|x|a|m|u|f|test|deps)(?:=.*)?",
+    operands=INSIDE,
+)
+
+_PROGRAMS: dict[str, Words] = {
+    "b2sum": _DIGEST,
+    "base64": Words(flags="dDi", valued="w", long="decode ignore-garbage wrap"),
+    "cargo": Words(
+        subcommands={
+            "metadata": Words(flags="qv", long="format-version locked no-deps offline quiet verbose"),
+            "tree": Words(
+                flags="deiq", long="all-features charset depth duplicates edges features format invert locked offline prefix"
+            ),
+            "version": Words(flags="v", long="verbose"),
+        },
+        when_spelled=dict.fromkeys(("b", "bench", "build", "c", "check", "clippy", "d", "doc", "r", "run", "t", "test"), _CARGO)
+        | {"fmt": Words(flags="qv", long="all check quiet verbose")},
+        before="--version -V",
+    ),
+    "curl": Words(flags="46GILSfgiksv#", valued="XmH", value="[^@].*|", long=_CURL_LONG, operands=_CURL_WORD),
+    "date": Words(flags="uR", valued="dIr", long="date iso-8601 reference rfc-3339 rfc-email universal utc", operands=r"\+.*"),
+    "diff": Words(
+        flags="BEHNTZabcdeipqrstuwy",
+        valued="CFIUWx",
+        long=f"""brief context exclude expand-tabs ignore-all-space ignore-blank-lines ignore-case ignore-file-name-case
+            ignore-matching-lines ignore-space-change ignore-tab-expansion ignore-trailing-space initial-tab label
+            left-column minimal new-file no-dereference no-ignore-file-name-case normal recursive report-identical-files
+            rcs show-c-function show-function-line side-by-side speed-large-files starting-file strip-trailing-cr
+            suppress-blank-empty suppress-common-lines tabsize text unidirectional-new-file unified width {_COLOR}""",
+    ),
+    "docker": Words(
+        subcommands=dict.fromkeys(
+            ("diff", "history", "images", "info", "inspect", "logs", "port", "ps", "stats", "top", "version"), _DOCKER
+        ),
+        before="--version -v",
+    ),
+    "fd": _FD,
+    "fdfind": _FD,
+    "file": Words(
+        flags="0EILNbhiknprsv",
+        long="brief dereference keep-going mime mime-encoding mime-type no-buffer no-dereference no-pad raw",
+    ),
+    "find": Words(more=rf"-(?:[EHLPXdsx]+|O[0-3]|newer[aBcm][aBcmt]|{'|'.join(_FIND_TESTS)}|[ao]|and|or)"),
+    "gh": Words(
+        subcommands=dict.fromkeys(("cache", "gist", "issue", "label", "pr", "release", "repo", "run", "workflow"), _GH_LISTS)
+        | {"search": Words(subcommands=dict.fromkeys(("code", "commits", "issues", "prs", "repos"), _GH))},
+        before="--version",
+    ),
+    "git": GIT,
+    "go": Words(
+        subcommands={"version": Words(flags="mv", most=0), "env": Words(operands="[A-Z0-9_]+"), "doc": Words()},
+        when_spelled=dict.fromkeys(("build", "fmt", "test", "vet", "list"), _GO),
+    ),
+    "hostname": Words(flags="AIadfisy", most=0),
+    "iconv": Words(flags="cl", valued="ft", long="from-code list to-code"),
+    "kubectl": Words(
+        subcommands=dict.fromkeys(("api-resources", "api-versions", "describe", "explain", "get", "logs", "version"), _KUBECTL)
+        | {"top": Words(subcommands=dict.fromkeys(("node", "nodes", "pod", "pods"), _KUBECTL))},
+    ),
+    "make": Words(
+        flags="Bikqsw",
+        valued="j",
+        value=r"\d*",
+        long="always-make ignore-errors keep-going no-print-directory question silent",
+        operands=r"(?!/)(?!(?:.*/)?\.\.(?:/|$))[A-Za-z0-9_./-]+",
+    ),
+    "man": Words(operands=r"[A-Za-z0-9][A-Za-z0-9_.+:-]*"),
+    "md5sum": _DIGEST,
+    "npm": _NPM,
+    "pip": _PIP,
+    "pnpm": _NPM,
+    "pytest": Words(
+        flags="hlqsvx",
+        valued="kmnr",
+        long="""capture collect-only co durations exitfirst failed-first ff full-trace last-failed lf maxfail new-first nf
+            no-header no-summary quiet setup-show showlocals stepwise sw tb verbose""",
+        operands=rf"(?!@){INSIDE}",
+    ),
+    "rg": Words(flags=".0FHILNPSUabchilnopqsuvwx", valued="ABCEMTdegjmrt", long=_RG_LONG),
+    "sed": Words(flags="Enruz", long="null-data quiet regexp-extended silent unbuffered", first=_SED_SCRIPT),
+    "shuf": Words(flags="erz", valued="in", long="echo head-count input-range repeat zero-terminated"),
+    "sort": Words(
+        flags="CMRVbcdfghimnrsuz",
+        valued="kt",
+        long="""buffer-size check debug dictionary-order field-separator general-numeric-sort human-numeric-sort ignore-case
+            ignore-leading-blanks ignore-nonprinting key merge month-sort numeric-sort parallel random-sort reverse sort
+            stable unique version-sort zero-terminated""",
+    ),
+    "tar": Words(
+        flags="JOajtvzf",
+        long="bzip2 exclude file gzip list lzma to-stdout verbose xz zstd",
+        value="[^:]*",
+        operands="[^:]*",
+        first_word="[JOajtvzf]+",
+    ),
+    "tree": Words(flags="ACDFJNQSUXacdfghilnpqrstuvx", valued="ILP", long=_TREE_LONG),
+    "uniq": Words(
+        flags="Dcdiuz",
+        valued="fsw",
+        value=r"\d*",
+        long="all-repeated check-chars count group ignore-case repeated skip-chars skip-fields unique zero-terminated",
+        most=1,
+    ),
+    "unzip": Words(flags="Zclpqtvz", needs="-Z -Z1 -c -l -p -t -v -z", more="-Z1"),
+    "xxd": Words(flags="abceipu", valued="lsgco", value=r"\d+", most=1),
+    "yarn": Words(when_spelled=_NPM.when_spelled, before="--version -v --silent -s"),
+    "yq": Words(flags="MNPCre", long="null-input prettyPrint unwrapScalar exit-status no-colors no-doc"),
+}
+#: What a wildcard covers, by the name of the program.
+PROGRAMS: Mapping[str, Words] = _PROGRAMS | {
+    **{f"sha{size}sum": _DIGEST for size in (1, 224, 256, 384, 512)},
+    "nerdctl": _PROGRAMS["docker"],
+    "oc": _PROGRAMS["kubectl"],
+    "podman": _PROGRAMS["docker"],
+}
+_KNOWN = PROGRAMS.keys() | PREFIX_SUBCOMMANDS.keys() | PREFIXES | INTERPRETERS | RUN_ANYTHING
+_VERSION = re.compile(r"[0-9][0-9.]*[a-z]?$")
+
+
+def program_name(program: str) -> str:
+    """Return the name by which the lists know a program: without folder, version, and the `g` of GNU programs elsewhere."""
+    name = program.rpartition("/")[2].lower().removesuffix(".exe")
+    plain = _VERSION.sub("", name).rstrip("-.")
+    names = (name, plain, name.removeprefix("g"), plain.removeprefix("g"))
+    return next((each for each in names if each in _KNOWN), name)
+
+
+def is_loader(name: str) -> bool:
+    """Return whether this is the dynamic loader, which runs the program that its arguments name."""
+    return LOADER.fullmatch(name) is not None

@@ -1,0 +1,172 @@
+"""Decides which words of a command a wildcard in an "allow" rule covers.
+
+Many programs that only read can also write files or run programs, with an option that few people know. So for a program that
+`fairlead.policy.known_programs` lists, a wildcard covers only the words that the list names. It names what is harmless, not what
+is dangerous: an option that is missing there, an abbreviation, and an option of a later version need a question.
+
+Every word that begins like an option must be a listed option, wherever it stands: after `--`, or where it may be the value of
+the option before it. So it does not matter how a program divides its words into options, values and operands.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+from msgspec import Struct
+
+
+class Words(Struct, frozen=True, kw_only=True):
+    """The words after the name of a program, or of a subcommand, that a wildcard covers.
+
+    A value that is a separate word counts as an operand.
+    """
+
+    #: Letters of options, each alone or with others in one word. They have no value, or the value is the next word.
+    flags: str = ""
+    #: Letters of options that may have a value in the same word.
+    valued: str = ""
+    #: What such a value may be, as a regular expression.
+    value: str = ".*"
+    #: Names of long options, separated by blanks. Each may have a value after `=`.
+    long: str = ""
+    #: A regular expression for options that the fields above cannot describe.
+    more: str | None = None
+    #: A regular expression for operands. By default any word is harmless.
+    operands: str = ".*"
+    #: A regular expression for the first operand.
+    first: str | None = None
+    #: A regular expression for the first word, if it is an operand.
+    first_word: str | None = None
+    #: The minimum and the maximum number of operands. With a maximum, every word after the first operand counts as one, because
+    #: not all systems look for options there.
+    least: int = 0
+    most: int | None = None
+    #: Options, separated by blanks. One of them must be there.
+    needs: str = ""
+    #: Whether the wildcard covers all words after `--`, because they go to code that runs anyway.
+    free_after_dashes: bool = False
+    #: Whether the rule itself must name the first operand, for a wildcard to cover any operand.
+    is_first_spelled: bool = False
+    #: The subcommands that only read, and what they cover.
+    subcommands: Mapping[str, Words] = {}
+    #: The subcommands that change something or run code of the project. The rule itself must name them.
+    when_spelled: Mapping[str, Words] = {}
+    #: Options before the subcommand, separated by blanks.
+    before: str = ""
+    #: Options before the subcommand that a rule may spell, and that have a value in the next word.
+    before_valued: str = ""
+
+
+def spelled_words(pattern: str) -> int:
+    """Return how many words of a command a pattern spells out: those before its first wildcard."""
+    words = pattern.split(" ")
+    return next((at for at, word in enumerate(words) if set(word) & set("*?")), len(words))
+
+
+def covers_words(words: Sequence[str], spelled: int) -> bool:
+    """Return whether a wildcard may cover the words of a command after the first `spelled` ones.
+
+    Args:
+        words: the command, exactly as the shell passes it.
+        spelled: how many words the rule itself names. The user has decided about these.
+    """
+    from fairlead.policy import known_programs as known
+
+    if spelled == 0 and ".." in words[0].split("/"):
+        return False  # `./scripts/*` is not about other folders
+    name = known.program_name(words[0])
+    rest, spelled = words[1:], max(0, spelled - 1)
+    if not rest:
+        return name not in known.INTERPRETERS and name not in known.RUN_ANYTHING
+    if spelled >= len(rest):
+        return True
+    if name in known.PREFIXES:
+        return _covers_inner(rest, spelled)
+    if name in known.PREFIX_SUBCOMMANDS:
+        return spelled > 0 and rest[0] == known.PREFIX_SUBCOMMANDS[name] and _covers_inner(rest[1:], spelled - 1)
+    if name in known.INTERPRETERS:
+        return _covers_arguments_of_code(rest, spelled)
+    if name in known.RUN_ANYTHING or known.is_loader(name):
+        return False
+    table = known.PROGRAMS.get(name)
+    return table is None or _covers(table, rest, spelled)
+
+
+def _covers_inner(words: Sequence[str], spelled: int) -> bool:
+    """Decide about `env`, `timeout` and the like: the rule must spell the program that they run, and it is judged in turn."""
+    programs = [at for at in range(spelled) if _may_be_program(words, at)]
+    return bool(programs) and all(covers_words(words[at:], spelled - at) for at in programs)
+
+
+def _may_be_program(words: Sequence[str], at: int) -> bool:
+    is_value = at > 0 and words[at - 1].startswith("-") and "=" not in words[at - 1]
+    return not is_value and re.fullmatch(r"-.*|[0-9.]+[smhd]?|[A-Za-z_][A-Za-z0-9_]*=.*", words[at], re.DOTALL) is None
+
+
+def _covers_arguments_of_code(words: Sequence[str], spelled: int) -> bool:
+    """Decide about an interpreter: the rule must spell the script or module, and the rest are its arguments."""
+    if spelled >= 2 and words[0] == "-m":
+        return covers_words(words[1:], spelled - 1)
+    return spelled >= 1 and not words[0].startswith(("-", "+"))
+
+
+def _covers(table: Words, words: Sequence[str], spelled: int) -> bool:
+    if not table.subcommands and not table.when_spelled:
+        return _covers_options(table, words, spelled)
+    at = 0
+    while at < len(words) and words[at].startswith("-"):
+        if at >= spelled:
+            if words[at] not in table.before.split():
+                return False
+        elif words[at] in table.before_valued.split():
+            at += 1
+        at += 1
+    if at >= len(words):
+        return True
+    inner = (table.when_spelled.get(words[at]) if at < spelled else None) or table.subcommands.get(words[at])
+    return inner is not None and _covers(inner, words[at + 1 :], max(0, spelled - at - 1))
+
+
+def _covers_options(table: Words, words: Sequence[str], spelled: int) -> bool:
+    operands = 0
+    for at, word in enumerate(words):
+        if word == "--" and table.free_after_dashes:
+            break
+        if _is_operand(word) or (operands and table.most is not None):
+            operands += 1
+            if at < spelled:
+                continue
+            if operands == 1 and (table.is_first_spelled or not _fits(table.first, word)):
+                return False
+            if at == 0 and not _fits(table.first_word, word):
+                return False
+            if not _fits(table.operands, word) or (table.most is not None and operands > table.most):
+                return False
+        elif at >= spelled and word != "--" and not _is_listed(table, word):
+            return False
+    return operands >= table.least and (not table.needs or any(word in words for word in table.needs.split()))
+
+
+def _is_operand(word: str) -> bool:
+    return word == "-" or not word.startswith("-")
+
+
+def _fits(pattern: str | None, word: str) -> bool:
+    return pattern is None or re.fullmatch(pattern, word, re.DOTALL) is not None
+
+
+def _is_listed(table: Words, word: str) -> bool:
+    if table.more is not None and _fits(table.more, word):
+        return True
+    if word.startswith("--"):
+        name, _, value = word[2:].partition("=")
+        return name in _names(table.long) and _fits(table.value, value)
+    rest = word[1:].lstrip(table.flags or "-")
+    return not rest or (rest[0] in table.valued and _fits(table.value, rest[1:]))
+
+
+@lru_cache(256)
+def _names(names: str) -> frozenset[str]:
+    return frozenset(names.split())
