@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from fairlead.config.settings import ApprovalAction, ApprovalMode, ApprovalRule
 from fairlead.policy.patterns import ANY, CommandPattern, PathPattern, WildcardPattern
+from fairlead.policy.powerful import takes_effect
 from fairlead.policy.shell import PlainCommand, plain_commands, possible_commands
 from fairlead.policy.wildcards import covers_words, spelled_words
 
@@ -29,8 +30,6 @@ _STRICTNESS: tuple[ApprovalAction, ...] = ("allow", "ask", "deny")
 _BY_MODE: dict[ApprovalMode, ApprovalAction] = {"auto": "allow", "write": "ask", "ask": "ask", "deny": "deny"}
 #: The tools that the mode `write` lets change files of the workspace.
 _WRITING_TOOLS = frozenset(("edit", "edit_file", "write", "write_file"))
-#: Folders whose files can make git or an agent run commands. The mode `write` asks about them.
-_POWERFUL_FOLDERS = frozenset((".git", ".fairlead", ".pi", ".omp", ".xcsh"))
 
 
 class Subject(Struct, frozen=True):
@@ -100,10 +99,11 @@ class Policy:
 
 def _is_inside(subject: Subject, around: PatternContext) -> bool:
     """Return whether a call acts on a file of the workspace that makes no other program run commands."""
-    path = PurePath(subject.text)
-    if subject.kind != "path" or any(part.lower() in _POWERFUL_FOLDERS for part in path.parts):
+    if subject.kind != "path":
         return False
-    return any(path.is_relative_to(folder) for folder in (around.cwd, *around.more))
+    path = PurePath(subject.text)
+    folders = [PurePath(folder) for folder in (around.cwd, *around.more) if path.is_relative_to(folder)]
+    return bool(folders) and not any(takes_effect(path, folder) for folder in folders)
 
 
 def _is_about(rule: ApprovalRule, tool: str) -> bool:

@@ -20,7 +20,7 @@ from fairlead.config.open_files import Identity, has_several, identity_of
 from fairlead.errors import ToolError
 from fairlead.policy.exposure import Fits, Watched
 from fairlead.policy.patterns import PathPattern, WildcardPattern
-from fairlead.policy.repositories import EFFECTIVE, GIT, TooMany, find_effective, looks_like_repository
+from fairlead.policy.repositories import EFFECTIVE, GIT, TooMany, find_effective, is_of_repository
 
 if TYPE_CHECKING:
     from fairlead.policy.hard_links import HardLinks
@@ -174,7 +174,7 @@ class Protected:
         if not path.is_relative_to(cwd):
             raise ToolError(f"The sandbox does not allow writing {path}: it is outside the working directory {cwd}.")
         names = path.relative_to(cwd).parts
-        named = not names or any(name.casefold() in self._effective for name in names) or _is_of_repository(cwd, names)
+        named = not names or any(name.casefold() in self._effective for name in names) or is_of_repository(cwd, names)
         if named or self._runs_outside(cwd, path):
             raise ToolError(f"The sandbox does not allow writing {path}: its content takes effect outside the sandbox.")
         if (part := self._installed(path, found)) is not None:
@@ -408,27 +408,6 @@ class _Search:
                 f"Commands cannot run in the sandbox: {folder} has too many files to find all that protectedPaths protects with"
                 f" {', '.join(texts[:_NAMED])}. Use narrower patterns, start in a smaller folder, or start without a sandbox."
             )
-
-
-def _is_of_repository(cwd: Path, names: Sequence[str]) -> bool:
-    """Return whether a file belongs to a git repository, or would turn a folder above it into one.
-
-    `names` are the parts of its path, starting from `cwd`.
-    """
-    folder = cwd
-    for name in names:
-        if name.casefold() == GIT:
-            return True
-        if looks_like_repository(
-            lambda other, folder=folder, name=name: name.casefold() == other.casefold() or _is_there(folder, other)
-        ):
-            return True
-        folder = folder / name
-    return False
-
-
-def _is_there(folder: Path, name: str) -> bool:
-    return os.path.lexists(folder / name)
 
 
 def _real(path: Path) -> Path:

@@ -15,7 +15,7 @@ import stat
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -112,6 +112,22 @@ def move_aside(folder: Path, name: str) -> Path | None:
 def looks_like_repository(has: Callable[[str], bool]) -> bool:
     """Return whether git may treat a folder as a repository. `has` says whether the folder contains a name."""
     return has(HEAD) and any(map(has, LOOKS))
+
+
+def is_of_repository(folder: PurePath, names: Sequence[str]) -> bool:
+    """Return whether a file belongs to a git repository, or would turn a folder above it into one.
+
+    `names` are the parts of its path, starting from `folder`.
+    """
+    for name in names:
+        if name.casefold() == GIT:
+            return True
+        if looks_like_repository(
+            lambda other, folder=folder, name=name: name.casefold() == other.casefold() or os.path.lexists(folder / other)
+        ):
+            return True
+        folder = folder / name
+    return False
 
 
 class _OpenFolder:
