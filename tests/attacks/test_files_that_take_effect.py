@@ -18,10 +18,12 @@ ASKED = """
     .mcp.json .fairlead/extensions/x.py .fairlead/settings.json .pi/settings.json .omp/config.yml .xcsh/x .claude/settings.json
     .claude/hooks/x .cursor/mcp.json .codex/config.toml .gemini/settings.json .agents/skills/x/SKILL.md
     .windsurf/x .opencode/x
-    .vscode/tasks.json .vscode/settings.json .idea/workspace.xml .zed/tasks.json .devcontainer/devcontainer.json .devcontainer.json
+    .vscode/tasks.json .vscode/settings.json .idea/workspace.xml .zed/tasks.json .devcontainer/devcontainer.json
+    .devcontainer.json
     x.code-workspace .exrc .nvim.lua .dir-locals.el .vimrc
     .envrc .mise.toml mise.toml .tool-versions .bashrc .profile .zshenv .ssh/authorized_keys .config/autostart/x.desktop
-    .npmrc .yarnrc .yarnrc.yml .yarn/releases/x.cjs .pnpmfile.cjs .cargo/config.toml rust-toolchain.toml pip.conf .venv/bin/python
+    .npmrc .yarnrc .yarnrc.yml .yarn/releases/x.cjs .pnpmfile.cjs .cargo/config.toml rust-toolchain.toml pip.conf
+    .venv/bin/python
     node_modules/x/index.js bunfig.toml sitecustomize.py usercustomize.py x.pth __pycache__/x.pyc .pnp.cjs .mvn/extensions.xml
     .github/workflows/x.yml .gitlab-ci.yml .circleci/config.yml Jenkinsfile
     .gdbinit .lldbinit .ghci .Rprofile .irbrc ipython_config.py

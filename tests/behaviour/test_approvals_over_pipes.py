@@ -19,6 +19,10 @@ ASK = ["--approval", "ask"]
 INSTEAD = "Do not try to do the same in another way: go on without it, or tell the user why it is needed."
 CHOICES = ["Approve", "Approve for session", "Deny"]
 
+#: What a question says: the call, and what an approval for the session covers.
+COMMAND = 'Allow bash?\n\n{}\n\n"Approve for session" covers the same command.'
+WRITE = 'Allow write?\n\n{}\n\n"Approve for session" covers the same file, with any content.'
+
 
 def question(host: Stage, since: int = 0) -> Frame:
     return host.until("extension_ui_request", since=since, method="select")
@@ -54,7 +58,7 @@ def test_a_call_waits_until_it_is_approved(tmp_path: Path, dialect: str) -> None
         host.send(PROMPT)
         asked = question(host)
         assert asked["options"] == CHOICES
-        assert asked["title"] == "Allow bash?\n\necho ran > ran; echo done"
+        assert asked["title"] == COMMAND.format("echo ran > ran; echo done")
         assert asked["timeout"] == 300_000
         assert not (host.around.cwd / "ran").exists()
         host.send(answer(asked, value="Approve"))
@@ -105,7 +109,7 @@ def test_reading_needs_no_question_and_changing_does(tmp_path: Path) -> None:
         host.send(PROMPT)
         host.send(answer(question(host), value="Approve"))
         host.until("agent_settled")
-        assert questions(host) == [f"Allow write?\n\n{host.around.cwd / 'b'}"]
+        assert questions(host) == [WRITE.format(host.around.cwd / "b")]
         assert not any(is_error for _, is_error in ends(host))
 
 
@@ -219,7 +223,7 @@ def test_rules_decide_by_tool_and_pattern(tmp_path: Path) -> None:
         for asked in (first, second):
             host.send(answer(asked, value="Deny"))
         host.until("agent_settled")
-        assert sorted(questions(host)) == ["Allow bash?\n\necho a; true", f"Allow write?\n\n{host.around.cwd / 'y'}"]
+        assert sorted(questions(host)) == [COMMAND.format("echo a; true"), WRITE.format(host.around.cwd / "y")]
         assert ("fine\n", False) in ends(host)
         assert refused("write", 'the settings forbid it (approvals.rules: deny write "*.key")') in ends(host)
 
@@ -238,7 +242,7 @@ def test_a_rule_that_allows_a_command_does_not_allow_what_an_expansion_hides_in_
     with stage(tmp_path, dialect, script, settings={"approvals": {"mode": "ask", "rules": rules}}) as host:
         host.send(PROMPT)
         asked = question(host)
-        assert asked["title"] == f"Allow bash?\n\n{line}"
+        assert asked["title"] == COMMAND.format(line)
         assert not (host.around.cwd / "PWN").exists()
         host.send(answer(asked, value="Deny"))
         host.until("agent_settled")
@@ -265,7 +269,7 @@ def test_tools_of_the_host_are_asked_about_too(tmp_path: Path) -> None:
         offer(host, ECHO)
         host.send(PROMPT)
         asked = question(host)
-        assert asked["title"] == 'Allow echo?\n\n{"text":"a"}'
+        assert asked["title"] == 'Allow echo?\n\n{"text":"a"}\n\n"Approve for session" covers echo with any arguments.'
         assert not of_type(host, "host_tool_call")
         host.send(answer(asked, value="Approve for session"))
         for text in ("a", "b"):
@@ -286,7 +290,9 @@ def test_a_uri_approved_for_the_session_is_that_uri_alone(tmp_path: Path) -> Non
             host.send({"type": "host_uri_result", "id": asked["id"]})
         host.send(answer(question(host, since), value="Deny"))
         host.until("agent_settled")
-        assert questions(host) == ["Allow write?\n\ndb://a", "Allow write?\n\ndb://b"]
+        assert questions(host) == [
+            f'Allow write?\n\n{uri}\n\n"Approve for session" covers the same URI.' for uri in ("db://a", "db://b")
+        ]
         assert len(of_type(host, "host_uri_request")) == 2
 
 
@@ -296,7 +302,7 @@ def test_what_sub_agents_do_is_asked_about_as_well(tmp_path: Path) -> None:
     with stage(tmp_path, "omp", script, flags=[*ASK, "--tools", "bash,task"]) as host:
         host.send(PROMPT)
         asked = question(host)
-        assert asked["title"] == "Allow bash?\n\necho ran > ran"
+        assert asked["title"] == COMMAND.format("echo ran > ran")
         host.send(answer(asked, value="Deny"))
         host.until("agent_settled")
         assert len(questions(host)) == 1
@@ -314,7 +320,7 @@ def test_a_question_shows_what_would_hide(tmp_path: Path) -> None:
         host.send(PROMPT)
         asked = question(host)
         assert asked["title"].startswith("Allow bash?\n\necho safe\\u{202e}; rm x\\u{1b}[2K\\u{d} # yyy")
-        assert asked["title"].endswith(f"\n… (the first 4000 of {len(command)} characters)")
+        assert f"y\n… ({len(command) - 4000:,} of {len(command):,} characters are left out here)\ny" in asked["title"]
         host.send(answer(asked, value="Deny"))
         host.until("agent_settled")
 

@@ -60,7 +60,8 @@ def test_the_middle_of_a_very_long_change_is_folded() -> None:
     shown = lines(request)
     assert len(shown) == 202 and shown[1].endswith("1 + line 0")
     whole = lines(request, is_long=True)
-    assert f"  │ … {len(whole) - 201:,} more lines" in shown and "left out" in shown[-1] and len(whole) > 6000
+    assert f"  │ … {len(whole) - 201:,} more lines" in shown and shown[-1].endswith("10000 + line 9999")
+    assert "+10000" in shown[0] and any("changed lines are left out here" in line for line in whole) and len(whole) > 6000
 
 
 def test_a_proposal_hides_no_part_of_a_change() -> None:

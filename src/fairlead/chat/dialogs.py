@@ -348,7 +348,7 @@ class Approval(Dialog[Allow | Deny]):
             column = 8 + at
             foot = [f"{theme.paint('accent', 'Reason:')} {shown}", theme.paint("dim", "Enter deny · Esc back")]
         else:
-            foot = [clip(_keys(theme, columns), columns)]
+            foot = _keys(theme, columns, plain(visible(self._request.scope)))
         if len(body) > (room := max(0, rows - 1 - len(foot))):
             shown_body = body[: max(0, room - 1)]
             left_out = f"… {len(body) - len(shown_body)} more lines do not fit"
@@ -369,8 +369,18 @@ class Approval(Dialog[Allow | Deny]):
         return lines
 
 
-def _keys(theme: Theme, columns: int) -> str:
+def _keys(theme: Theme, columns: int, scope: str) -> list[str]:
+    """Return the keys of an approval, and what an answer for the session covers: in the same line if it fits."""
     words = (("y", "once"), ("a", "for this session" if columns >= _WIDE else "session"), ("n", "deny"), ("Esc", "stop"))
     if columns < _KEYS:
         words = (("y/a", "allow"), ("n", "deny"))
+    if scope:
+        longer = tuple((key, f"for this session: {scope}" if key == "a" else word) for key, word in words)
+        if columns >= _KEYS and width(line := _painted(theme, longer)) <= columns:
+            return [line]
+    about = [theme.paint("dim", clip(f"  For the session: {scope}.", columns))] if scope else []
+    return [*about, clip(_painted(theme, words), columns)]
+
+
+def _painted(theme: Theme, words: Sequence[tuple[str, str]]) -> str:
     return theme.paint("dim", " · ").join(f"{theme.paint('accent', key)} {theme.paint('dim', word)}" for key, word in words)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 from msgspec import Struct
+
+from fairlead.core.questions import LONGEST_SHOWN, bounded_diff, reveal
 
 #: What a tool does, for people and hosts that show its calls.
 ToolKind: TypeAlias = Literal["read", "edit", "delete", "move", "search", "execute", "think", "fetch", "other"]
@@ -31,15 +33,17 @@ class FileChange(Struct, frozen=True):
 
     def diff(self) -> str:
         """Return the change as a unified diff. One of more than `LONGEST_DIFF` characters is cut, and its last line says so."""
-        text = "".join(self._hunks())
+        text = "".join(self.parts())
         if len(text) <= LONGEST_DIFF:
             return text
         kept = text[: text.rfind("\n", 0, LONGEST_DIFF) + 1]
         return f"{kept}\\ The rest of the diff is left out ({len(text) - len(kept):,} of {len(text):,} characters)\n"
 
-    def _hunks(self) -> Iterator[str]:
+    def parts(self) -> Iterator[str]:
+        """Yield the whole diff: the names of the file, then hunk headers and lines."""
         old, new = _lines(self.old_text or ""), _lines(self.new_text)
-        yield f"--- {'/dev/null' if self.old_text is None else self.path}\n+++ {self.path}\n"
+        path = reveal(self.path, one_line=True)
+        yield f"--- {'/dev/null' if self.old_text is None else path}\n+++ {path}\n"
         head = _shared(old, new)
         tail = _shared(old[head:][::-1], new[head:][::-1])
         blocks = _blocks(old[head : len(old) - tail], new[head : len(new) - tail])
@@ -77,15 +81,39 @@ class ApprovalRequest(Struct, frozen=True):
     #: What the call is about: a command line, a path, a URI, or the arguments as JSON.
     subject: str = ""
     kind: ToolKind = "other"
-    #: What the call would change, as the files are now. Empty if that is not known.
+    #: What the call would change, as the files are now. Empty if that is not known, or if a file is too large to compare.
     changes: tuple[FileChange, ...] = ()
     #: The id of the sub-agent that makes the call; None for the session itself.
     subagent: str | None = None
+    #: What an approval for the session covers, such as "the same command" or "the tool deploy with any arguments".
+    scope: str = ""
+    #: Whether the call would change a file that is too large to compare, or not text.
+    is_not_compared: bool = False
 
     @property
     def diff(self) -> str | None:
-        """The changes as a unified diff; None if there are none."""
-        return "".join(change.diff() for change in self.changes) or None
+        """The changes as a unified diff for people; None if there are none.
+
+        Invisible characters are shown as escapes. The middle of a long diff is left out, and a line says how much. If a file
+        cannot be compared, because it is too large or not text, the diff consists of the texts in the arguments.
+        """
+        longest = LONGEST_SHOWN // max(1, len(self.changes))
+        known = "".join(bounded_diff([*change.parts()], longest) for change in self.changes)
+        return known or (self._texts_diff() if self.is_not_compared else None)
+
+    @property
+    def readable_subject(self) -> str:
+        """The subject without a limit of length, with invisible characters shown as escapes."""
+        return reveal(self.subject)
+
+    def _texts_diff(self) -> str | None:
+        """Return the texts that a call would take from a file and put into it."""
+        texts = list(_texts_in(self.arguments))
+        old, new = ("\n".join(text for key, text in texts if (key in _OLD_TEXTS) == is_old) for is_old in (True, False))
+        if not new and not old:
+            return None
+        parts = [*FileChange(self.subject, old, new).parts()]
+        return bounded_diff([f"{parts[0]}\\ The file was not compared: these are the texts of the call\n", *parts[1:]])
 
 
 class Allow(Struct, frozen=True):
@@ -108,6 +136,23 @@ class Deny(Struct, frozen=True):
 
 
 ApprovalAnswer: TypeAlias = Allow | Deny
+
+#: The arguments with text that a file has already, and with text for it, in the tools of all families.
+_OLD_TEXTS = frozenset(("oldText", "old_text", "old_string", "oldString", "search"))
+_NEW_TEXTS = frozenset(("content", "newText", "new_text", "new_string", "newString", "replace", "text", "patch", "input"))
+
+
+def _texts_in(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the texts in arguments with their keys."""
+    if isinstance(value, str) and value and key in _OLD_TEXTS | _NEW_TEXTS:
+        yield key, value
+    elif isinstance(value, dict):
+        for name, inner in cast("dict[str, Any]", value).items():
+            yield from _texts_in(inner, name)
+    elif isinstance(value, list):
+        for inner in cast("list[Any]", value):
+            yield from _texts_in(inner, key)
+
 
 _Block: TypeAlias = tuple[int, int, int, int]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
-import unicodedata
 from copy import deepcopy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
@@ -19,6 +18,7 @@ from fairlead.core.approval import Allow, ApprovalAnswer, ApprovalRequest, Deny,
 from fairlead.core.calls.execution import ABORTED
 from fairlead.core.events import Event, SessionReplaced, ToolApprovalRequested, ToolApprovalResolved
 from fairlead.core.lenient import scrub, scrub_text
+from fairlead.core.questions import reveal
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import ApprovedFile, Permission, Tool
 from fairlead.errors import ToolError
@@ -223,6 +223,7 @@ class Approvals:
 
 async def _request(tool: Tool, call_id: str, call: _JudgedCall, cancel: CancelToken, subagent: str | None) -> ApprovalRequest:
     text = call.subject.text or _as_json(call.arguments)
+    changes = await _preview(tool, call, cancel)
     return ApprovalRequest(
         tool.name,
         call_id,
@@ -231,36 +232,51 @@ async def _request(tool: Tool, call_id: str, call: _JudgedCall, cancel: CancelTo
         shown(text),
         text,
         tool.kind,
-        await _preview(tool, call, cancel),
+        changes or (),
         subagent,
+        _scope(tool, call.subject),
+        tool.kind == "edit" and changes == (),
     )
 
 
-async def _preview(tool: Tool, call: _JudgedCall, cancel: CancelToken) -> tuple[FileChange, ...]:
-    """What the call would change, if that can be found out soon. A call that would fail changes nothing."""
+def _scope(tool: Tool, subject: Subject) -> str:
+    """Return what an approval for the session covers."""
+    if tool.subject is None:
+        return f"{shown(tool.name)} with any arguments"
+    match subject.kind:
+        case "command":
+            return "the same command"
+        case "path":
+            return "the same file, with any content" if tool.kind == "edit" else "the same file"
+        case "uri":
+            return "the same URI"
+        case "arguments":
+            return "the same arguments"
+
+
+async def _preview(tool: Tool, call: _JudgedCall, cancel: CancelToken) -> tuple[FileChange, ...] | None:
+    """What the call would change, if that can be found out soon. A call that would fail changes nothing: None."""
     if tool.preview is None:
-        return ()
+        return None
     try:
         async with asyncio.timeout(PREVIEW_SECONDS):
             return tuple(await tool.preview(call.arguments, call.target, cancel))
-    except (ToolError, TimeoutError):
+    except TimeoutError:
         return ()
+    except ToolError:
+        return None
     except Exception as error:  # a bug in it must not keep the user from deciding
         report(error)
         return ()
 
 
 def shown(text: str) -> str:
-    """A text for a person to judge: of limited length, with every character visible that could hide or move others."""
+    """A text for a person to judge: of limited length, with every character visible that could hide, move or cover others."""
     whole = len(text)
-    visible = "".join(map(_visible, text[:SHOWN]))
-    return visible if whole <= SHOWN else f"{visible}\n… (the first {SHOWN} of {whole} characters)"
-
-
-def _visible(character: str) -> str:
-    if character in "\n\t" or unicodedata.category(character) not in ("Cc", "Cf", "Co", "Cn", "Cs", "Zl", "Zp"):
-        return character
-    return f"\\u{{{ord(character):x}}}"
+    if whole <= SHOWN:
+        return reveal(text)
+    half = SHOWN // 2
+    return f"{reveal(text[:half])}\n… ({whole - 2 * half:,} of {whole:,} characters are left out here)\n{reveal(text[-half:])}"
 
 
 def _found(path: str) -> os.stat_result | None:

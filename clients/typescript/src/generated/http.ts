@@ -35,8 +35,10 @@ export interface Approval {
   arguments: Record<string, unknown>;
   /** What the call is about: a command line, a path, a URI, or the arguments as JSON. */
   subject?: string;
-  /** What the call would change, as a unified diff. */
+  /** What the call would change, as a unified diff for people: invisible characters are shown as escapes. */
   diff?: string;
+  /** What an answer for the session covers, such as "the same command". */
+  scope?: string;
   /** The sub-agent that makes the call; absent for the session itself. */
   subagentId?: string;
 }

@@ -15,6 +15,8 @@ from fairlead.chat.view.theme import Theme
 Kind: TypeAlias = Literal["+", "-", " ", "gap", "file", "remark"]
 
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+#: What the diff of a question says about the lines that it leaves out.
+_LEFT_OUT = re.compile(r"left out here: ([\d,]+) added, ([\d,]+) removed")
 #: A line of the diff in the result of the edit tool, which has line numbers.
 _NUMBERED = re.compile(r"([+\- ])( *\d+) (.*)")
 
@@ -84,7 +86,9 @@ def of_details(details: Mapping[str, Any]) -> list[DiffLine]:
 
 def counts(lines: Sequence[DiffLine]) -> tuple[int, int]:
     """Return how many lines are added and removed."""
-    return sum(line.kind == "+" for line in lines), sum(line.kind == "-" for line in lines)
+    hidden = [found for line in lines if line.kind == "remark" and (found := _LEFT_OUT.search(line.text))]
+    added, removed = (sum(int(found[side].replace(",", "")) for found in hidden) for side in (1, 2))
+    return added + sum(line.kind == "+" for line in lines), removed + sum(line.kind == "-" for line in lines)
 
 
 def count_facts(lines: Sequence[DiffLine], theme: Theme) -> list[str]:

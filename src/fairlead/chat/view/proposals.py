@@ -46,7 +46,8 @@ class Proposal:
         self._theme = theme
         self._is_whole = is_whole
         self._roots = cwd, Path(os.path.realpath(cwd))
-        self._text = plain(visible(request.subject or request.message), 4).strip("\n")
+        self._diff = request.diff or ""
+        self._text = plain(visible(request.readable_subject or request.message), 4).strip("\n")
         #: How many lines were left out when it was drawn last.
         self.left_out = 0
         self._settled = ""
@@ -54,7 +55,7 @@ class Proposal:
     @property
     def is_short(self) -> bool:
         """Whether the question shows it, so that the transcript does not have to."""
-        return not self._request.changes and len(self.short(_NARROW)) <= _SHORT
+        return not self._diff and len(self.short(_NARROW)) <= _SHORT
 
     def short(self, columns: int) -> list[str]:
         """Return the command, or what else the call is about, as lines of at most `columns` cells."""
@@ -66,12 +67,13 @@ class Proposal:
     @property
     def about(self) -> str:
         """The files that the call would change."""
-        return ", ".join(map(self._name, dict.fromkeys(change.path for change in self._request.changes)))
+        paths = [line.text for line in diffs.unified(self._diff) if line.kind == "file"]
+        return ", ".join(map(self._name, dict.fromkeys(paths)))
 
     @property
     def is_unknown(self) -> bool:
         """Whether the call would change files, but how is not known: the change is too large, or the call would fail."""
-        return self._request.kind == "edit" and not self._request.changes
+        return self._request.kind == "edit" and not self._diff
 
     def finished(self, columns: int, is_long: bool) -> list[str]:
         """Return all lines. With `is_long`, none is left out."""
@@ -87,7 +89,7 @@ class Proposal:
         self._settled += letters
 
     def _lines(self, columns: int, is_long: bool) -> list[str]:
-        head, body = self._changes(columns - _EDGE_WIDTH) if self._request.changes else self._other(columns - _EDGE_WIDTH)
+        head, body = self._changes(columns - _EDGE_WIDTH) if self._diff else self._other(columns - _EDGE_WIDTH)
         if self._request.subagent:
             head += self._theme.paint("dim", f"  {plain(visible(f'sub-agent {self._request.subagent}'))}")
         shown = body if is_long or self._is_whole else cut(body, _MOST_LINES, self._theme)
@@ -97,10 +99,7 @@ class Proposal:
 
     def _changes(self, columns: int) -> tuple[str, list[str]]:
         theme, changes = self._theme, self._request.changes
-        lines = [
-            replace(line, text=self._name(line.text)) if line.kind == "file" else line
-            for line in diffs.unified("".join(change.diff() for change in changes))
-        ]
+        lines = [replace(line, text=self._name(line.text)) if line.kind == "file" else line for line in diffs.unified(self._diff)]
         facts = diffs.count_facts(lines, theme)
         if len(changes) == 1 and changes[0].old_text is None:
             facts.insert(0, theme.paint("dim", "new file"))

@@ -25,8 +25,10 @@ class Approval(Struct, rename="camel", omit_defaults=True, kw_only=True):
     arguments: dict[str, Any]
     #: What the call is about: a command line, a path, a URI, or the arguments as JSON.
     subject: str = ""
-    #: What the call would change, as a unified diff.
+    #: What the call would change, as a unified diff for people: invisible characters are shown as escapes.
     diff: str | None = None
+    #: What an answer for the session covers, such as "the same command".
+    scope: str = ""
     #: The sub-agent that makes the call; absent for the session itself.
     subagent_id: str | None = None
 

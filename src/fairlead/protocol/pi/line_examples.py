@@ -176,7 +176,7 @@ LINE_EXAMPLES: dict[str, dict[str, Any]] = {
     "extension_ui_request": {
         "id": "q1",
         "method": "select",
-        "title": "Allow bash?\n\nrm -r build",
+        "title": 'Allow bash?\n\nrm -r build\n\n"Approve for session" covers the same command.',
         "options": ["Approve", "Approve for session", "Deny"],
         "timeout": 300000,
         "approval": True,

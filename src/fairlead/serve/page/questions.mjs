@@ -5,6 +5,10 @@ import { announce, el, notice } from "./dom.mjs";
 import { codeBlock } from "./markdown.mjs";
 import { diffBlock } from "./tools.mjs";
 
+const LONGEST = 20_000;
+/** Characters without ink, except spaces, tabs and line feeds; and marks beyond three on one character. */
+const HIDING =
+  /(?![ \n\t])[\p{Cc}\p{Cf}\p{Co}\p{Cn}\p{Cs}\p{Zl}\p{Zp}\p{Zs}\p{Default_Ignorable_Code_Point}\u2800\ufffc\u{1d159}\u{16fe4}]|(?<=[\p{Mn}\p{Me}]{3})[\p{Mn}\p{Me}]|(?<=^|\s)[\p{Mn}\p{Me}]/gu;
 const CLOSED = { answered: "Another client has answered.", expired: "It was not answered in time." };
 
 export class Questions {
@@ -85,12 +89,19 @@ export class Questions {
     const parts = [];
     if (approval.subagentId) parts.push(el("p", {}, `Asked by the sub-agent ${approval.subagentId}.`));
     if (approval.diff) parts.push(diffBlock(approval.diff, "What would change"));
-    else if (approval.subject) parts.push(codeBlock(approval.subject, approval.arguments?.command === undefined ? "" : "bash"));
+    else if (approval.subject) {
+      const isCommand = approval.arguments?.command !== undefined;
+      parts.push(codeBlock(reveal(approval.subject), isCommand ? "bash" : ""));
+      const others = Object.entries(approval.arguments ?? {}).filter(([, value]) => value !== approval.subject);
+      const isShown = isCommand || approval.subject.startsWith("{");
+      if (others.length && !isShown) parts.push(codeBlock(reveal(shortened(JSON.stringify(Object.fromEntries(others), null, 2))), "json"));
+    }
+    const scope = approval.scope ? `: ${approval.scope}` : "";
     const reason = el("input", { "aria-label": "Reason for denying", placeholder: "Reason for denying (optional)" });
     parts.push(
       row(
         button("Allow once", { decision: "allow" }, "primary allow"),
-        button("Allow for this session", { decision: "allow", forSession: true }, "allow-session"),
+        button(`Allow for this session${scope}`, { decision: "allow", forSession: true }, "allow-session"),
       ),
       row(reason, button("Deny", () => ({ decision: "deny", reason: reason.value.trim() }), "danger deny")),
     );
@@ -113,6 +124,17 @@ export class Questions {
       notice(error.message, "error");
     }
   }
+}
+
+/** Show nothing invisible: characters that hide, move or cover others become escapes, as the server does it in diffs. */
+function reveal(text) {
+  return text.replace(HIDING, (found) => [...found].map((each) => `\\u{${each.codePointAt(0).toString(16)}}`).join(""));
+}
+
+function shortened(text) {
+  if (text.length <= LONGEST) return text;
+  const half = LONGEST / 2;
+  return `${text.slice(0, half)}\n… ${text.length - LONGEST} characters are left out here …\n${text.slice(-half)}`;
 }
 
 function row(...children) {

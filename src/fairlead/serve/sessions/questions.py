@@ -156,6 +156,7 @@ class SharedUi:
             arguments=request.arguments,
             subject=request.subject,
             diff=request.diff,
+            scope=request.scope,
             subagent_id=request.subagent,
         )
         question = Question(id=_new_id(), kind="approval", title=request.title, message=request.message, approval=call)

@@ -61,8 +61,13 @@ async def preview_write(
 
 
 def changes_of_write(target: Target, content: str, guard: Guard | None, stop: Stop) -> list[FileChange]:
-    """Return the change that `content` makes to a file. It is empty if the present content is not text, or too long."""
+    """Return the change that `content` makes to a file. It is empty if the present content is not text, or too long.
+
+    Raises ToolError if the guard does not allow the write.
+    """
     found = found_at(target)
+    if guard is not None:
+        guard.check_writing(target.real, found)
     if found is None:
         return file_changes(scrub_text(str(target.real)), None, content)
     if len(content) > LONGEST_TEXT or found.st_size > 4 * LONGEST_TEXT:  # 4 bytes for a character at most

@@ -9,7 +9,8 @@ from typing import Any, cast
 
 from msgspec import UNSET, Struct
 
-from fairlead.core.approval import FileChange
+from fairlead.core.approval import ApprovalRequest, FileChange
+from fairlead.core.questions import reveal
 from fairlead.core.tool import Tool, ToolResult
 from fairlead.protocol.acp.content import TextContent
 from fairlead.protocol.acp.tool_calls import Content, Diff, ToolCallContent, ToolCallLocation, ToolCallUpdate
@@ -102,8 +103,9 @@ class ToolReports:
                 )
             )
 
-    def described(self, call_id: str, name: str, arguments: Mapping[str, Any], changes: tuple[FileChange, ...]) -> ToolCallUpdate:
+    def described(self, call_id: str, request: ApprovalRequest) -> ToolCallUpdate:
         """Return a whole call, for a question about it. It is announced first, if it was not."""
+        name, arguments = request.tool_name, request.arguments
         self.announce(call_id, name, arguments)
         call = self._open[call_id]
         tool = call.tool
@@ -111,9 +113,9 @@ class ToolReports:
             call.id,
             kind=kind(tool),
             status="pending",
-            title=title(tool, name, arguments),
+            title=reveal(title(tool, name, arguments)),
             name=name,
-            content=[change_content(change) for change in changes],
+            content=[*map(change_content, request.changes), *_warnings(request)],
             locations=locations(tool, arguments),
             raw_input=arguments,
         )
@@ -190,6 +192,19 @@ class ToolReports:
             "The model did not finish the call.",
             only=lambda call_id: not self._open[call_id].is_described and call_id not in finished,
         )
+
+
+def _warnings(request: ApprovalRequest) -> list[ToolCallContent]:
+    """Return what a client would not show of a call: invisible characters, and changes that could not be compared."""
+    texts = (
+        request.subject,
+        *(text for change in request.changes for text in (change.path, change.old_text or "", change.new_text)),
+    )
+    if request.changes and all(reveal(text) == text for text in texts):
+        return []
+    if request.diff is not None:
+        return [Content(TextContent(request.diff))]
+    return [] if reveal(request.subject) == request.subject else [Content(TextContent(request.message))]
 
 
 def title(tool: Tool | None, name: str, arguments: Mapping[str, Any]) -> str:

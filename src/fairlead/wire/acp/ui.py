@@ -40,14 +40,19 @@ ANSWERS: dict[str, ApprovalAnswer] = {
     "reject_once": Deny(),
     "reject_always": Deny(for_session=True),
 }
-OPTIONS = [
-    PermissionOption("allow_once", "Allow once", "allow_once"),
-    PermissionOption("allow_always", "Allow for this session", "allow_always"),
-    PermissionOption("reject_once", "Reject", "reject_once"),
-    PermissionOption("reject_always", "Reject for this session", "reject_always"),
-]
 YES, NO = "Yes", "No"
 NO_ANSWER, LATER = "Do not answer", "Answer in my next message"
+
+
+def options(scope: str) -> list[PermissionOption]:
+    """Return what the user can choose. `scope` says what an answer for the session covers."""
+    about = f": {scope}" if scope else ""
+    return [
+        PermissionOption("allow_once", "Allow once", "allow_once"),
+        PermissionOption("allow_always", f"Allow for this session{about}", "allow_always"),
+        PermissionOption("reject_once", "Reject", "reject_once"),
+        PermissionOption("reject_always", f"Reject for this session{about}", "reject_always"),
+    ]
 
 
 class AcpUi:
@@ -77,8 +82,8 @@ class AcpUi:
         self, request: ApprovalRequest, *, timeout: float | None = None, cancel: CancelToken | None = None
     ) -> ApprovalAnswer | None:
         call_id = request.call_id if request.subagent is None else subagent_call(request.subagent, request.call_id)
-        call = self._narrator.tools.described(call_id, request.tool_name, request.arguments, request.changes)
-        chosen = await self._permission(call, OPTIONS, timeout, cancel)
+        call = self._narrator.tools.described(call_id, request)
+        chosen = await self._permission(call, options(request.scope), timeout, cancel)
         return None if chosen is None else ANSWERS.get(chosen, Deny())
 
     # Questions

@@ -71,7 +71,7 @@ class OpalUi:
         confirm = asked.Confirm(
             session_id=self._session_id,
             title=request.title,
-            message=request.message,
+            message="\n\n".join(filter(None, (request.message, request.scope and f"For the session: {request.scope}."))),
             actions=list(ACTIONS),
             tool=request.tool_name,
             call_id=request.call_id,

@@ -19,10 +19,11 @@ from fairlead.wire.pi.codec import decoded
 from fairlead.wire.pi.profile import Profile
 from fairlead.wire.questions import HostQuestion, Questions, Unanswered
 
+FOR_SESSION = "Approve for session"
 #: The options of an approval dialog. Any other answer counts as a denial.
 APPROVALS: Mapping[str, ApprovalAnswer] = {
     "Approve": Allow(),
-    "Approve for session": Allow(for_session=True),
+    FOR_SESSION: Allow(for_session=True),
     "Deny": Deny(),
 }
 
@@ -82,7 +83,7 @@ class WireUi:
     ) -> ApprovalAnswer | None:
         return await self._ask(
             "select",
-            f"{request.title}\n\n{request.message}" if request.message else request.title,
+            "\n\n".join(filter(None, (request.title, request.message, _coverage(request.scope)))),
             timeout,
             cancel,
             _approval,
@@ -175,6 +176,11 @@ def _approval(line: bytes) -> ApprovalAnswer | None:
     if isinstance(answer, Allow):
         return Allow(for_session, response.arguments)
     return Deny(response.reason or "", for_session)
+
+
+def _coverage(scope: str) -> str:
+    """Return what the option to approve for the session means. Hosts compare the text of the option itself."""
+    return f'"{FOR_SESSION}" covers {scope}.' if scope else ""
 
 
 def _request(method: UiMethod, ident: str, **fields: Any) -> ExtensionUiRequest:
