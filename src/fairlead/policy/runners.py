@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 
 from msgspec import Struct
 
@@ -16,15 +17,53 @@ from fairlead.policy.patterns import ANY, WildcardPattern
 
 #: Programs that run a command given in their arguments.
 RUNNERS = frozenset(
-    """. ash bash builtin busybox bwrap caffeinate catchsegv choom chronic chroot chrt command cpulimit csh daemonize dash
-    dbus-run-session direnv doas entr env eval exec expect faketime fakeroot find firejail fish flock gdb gosu hyperfine ionice
-    jobs ksh linux32 linux64 logsave ltrace mksh mosh nice nix-shell nohup npx nsenter numactl parallel perf pipenv pkexec poetry
-    prlimit proot proxychains rbash proxychains4 rlwrap run0 runcon runuser screen script sem setarch setpriv setsid sg sh socat
-    source ssh ssh-agent sshpass start-stop-daemon stdbuf strace su su-exec sudo systemd-run taskset tcsh time timeout tmux torify
-    torsocks toybox trap unbuffer unshare uv valgrind watch watchexec xargs xvfb-run zsh""".split()
+    """. ash autossh bash builtin bunx busybox bwrap caffeinate catatonit catchsegv cgexec choom chpst chronic chroot chrt clush
+    command cpulimit csh daemonize dash dbus-launch dbus-run-session direnv doas dotenv dotenvx dumb-init eatmydata entr env
+    envdir eval exec expect fakechroot faketime fakeroot find firejail fish flock gdb gosu heaptrack hyperfine ifne ionice
+    jobs ksh latrace linux32 linux64 lldb logsave ltrace lxc-attach memusage mksh mosh nice nix-shell nodemon nohup npx
+    nsenter numactl parallel pdsh perf pipenv pkexec pnpx poetry prlimit proot proxychains proxychains4 pssh rbash reflex
+    retry rlwrap rr rtk run0 runcon runuser s6-setuidgid screen script sem setarch setpriv setsid setuidgid sg sh socat
+    softlimit source ssh ssh-agent sshpass start-stop-daemon stdbuf steam-run strace su su-exec sudo systemd-cat
+    systemd-inhibit systemd-run taskset tcsh time timeout tini tini-static tmux torify torsocks toybox trap tsocks uftrace
+    unbuffer unshare uv uvx valgrind watch watchexec xargs xvfb-run zsh""".split()
 )
+#: Programs that run a command after one of these words. More than one word means that they follow each other, in this order.
+_SUBCOMMANDS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys("asdf aws-vault bundle bundler chamber fnm jenv lerna nodenv nx pyenv rbenv tox".split(), ("exec",)),
+    **dict.fromkeys("conda doppler flatpak hatch infisical mamba micromamba op pdm pipx pixi".split(), ("run",)),
+    **dict.fromkeys("buildah heroku rye snap toolbox volta".split(), ("run",)),
+    **dict.fromkeys("docker docker-compose kubectl nerdctl oc podman podman-compose".split(), ("debug", "exec", "run")),
+    "adb": ("shell",),
+    "bun": ("exec", "run", "x"),
+    "distrobox": ("enter",),
+    "git": ("bisect run", "submodule foreach"),
+    "guix": ("environment", "shell"),
+    "lxc": ("exec",),
+    "machinectl": ("shell",),
+    "mise": ("exec", "watch", "x"),
+    "multipass": ("exec",),
+    "nix": ("develop", "run", "shell"),
+    "npm": ("exec", "explore", "x"),
+    "nvm": ("exec", "run"),
+    "pnpm": ("dlx", "exec"),
+    "rtx": ("exec", "x"),
+    "sops": ("exec-env", "exec-file"),
+    "vagrant": ("ssh",),
+    "yarn": ("dlx", "exec", "node"),
+}
+_FD_RUNS = ("-x", "-X", "--exec", "--exec-batch")
+#: Programs that run a command after one of these options, which may be part of the same word.
+_OPTIONS: dict[str, tuple[str, ...]] = {
+    "fd": _FD_RUNS,
+    "fdfind": _FD_RUNS,
+    "git": ("-x", "--exec", "--extcmd"),
+    "rg": ("--pre", "--hostname-bin"),
+    "rsync": ("-e", "--rsh"),
+    "sort": ("--compress-program",),
+    "tar": ("-I", "-F", "--to-command", "--use-compress-program", "--checkpoint-action", "--info-script", "--rsh-command"),
+}
 #: The file names of the dynamic loader, which can run other programs.
-LOADER = re.compile(r"ld[-.].*so.*")
+LOADER = re.compile(r"(?:ld[-.].*so|libc\.musl).*")
 #: Programs that read commands from standard input unless they get a script.
 _SHELLS = frozenset(("ash", "bash", "csh", "dash", "fish", "ksh", "mksh", "rbash", "sh", "tcsh", "zsh"))
 #: Programs that start a shell if they get no command, and how many arguments come before the command.
@@ -107,8 +146,15 @@ class SimpleCommand:
         if ANY in words[0] or {name, _name(words[built_in])} & _UNCERTAIN or _reads_commands(words):
             return [ANY]
         found = _spellings(words)
+        if len(words) > _MOST_WORDS and (name in _SUBCOMMANDS or name in _OPTIONS):
+            return [ANY]
+        inside = list(islice(_after_subcommands(name, self.words), _MOST_OPTIONS + 1))
+        if len(inside) > _MOST_OPTIONS:
+            return [ANY]
+        for inner in inside:
+            found += inner.possible(read_inner)
         if name not in RUNNERS and not LOADER.fullmatch(name):
-            return found
+            return list(dict.fromkeys(found))
         if len(words) > _MOST_WORDS or _has_hidden_command(words):
             return [ANY]
         for rest in _rests(name, words):
@@ -116,6 +162,10 @@ class SimpleCommand:
                 return [ANY]
             found += _spellings([*rest, ANY] if name in _ADD_WORDS else rest)
         texts = [word.text for word in self.words]
+        for attached in (each for at in range(1, len(words)) for each in _attached(_name(texts[at]), self.words[at:])):
+            if _reads_commands([word.wide for word in attached]) or _is_line(attached[0].text):
+                return [ANY]
+            found += _spellings([word.wide for word in attached if word.wide])
         # After a shell every word may be a command line, even behind another runner: `env bash -c '\\rm'` runs rm.
         after = next((at for at, word in enumerate(words) if _takes_lines(_name(word))), len(words))
         lines = [text for at, text in enumerate(texts[1:], 1) if at > after or _is_line(text)]
@@ -148,6 +198,52 @@ class SimpleCommand:
         if name == "set":  # history expansion turns words into commands
             return any(re.match(r"[-+][A-Za-z]*H|hist", word) for word in words)
         return name in _EVALUATING and _evaluates(name, words)
+
+
+def _after_subcommands(name: str, words: list[Word]) -> Iterator[SimpleCommand]:
+    """Yield the commands that a program may run because of a subcommand or an option."""
+    texts = [word.text for word in words]
+    starts = [_after(texts, subcommand.split()) for subcommand in _SUBCOMMANDS.get(name, ())]
+    starts += [_after(texts, [option]) for option in _OPTIONS.get(name, ())]
+    if found := [start for start in starts if start < len(words)]:
+        yield _run(words[min(found) :])
+    yield from map(_run, _attached(name, words))
+
+
+def _after(texts: list[str], wanted: list[str]) -> int:
+    """Return the position after words that follow each other, maybe with others between them. Without them, a large number."""
+    at = 0
+    for each in wanted:
+        at = next((index for index in range(at + 1, len(texts)) if texts[index] == each), len(texts))
+    return at + 1
+
+
+def _attached(name: str, words: list[Word]) -> Iterator[list[Word]]:
+    """Yield the commands whose first word is part of an option, as in `--exec=rm x`."""
+    texts = [word.text for word in words]
+    if any(_after(texts, subcommand.split()) <= len(words) for subcommand in _SUBCOMMANDS.get(name, ())):
+        for at, text in enumerate(texts):
+            if text.startswith("--") and "=" in text:
+                yield [_cut(words[at], text.index("=") + 1), *words[at + 1 :]]
+    for option in _OPTIONS.get(name, ()):
+        for at, text in enumerate(texts):
+            if text.startswith(f"{option}="):
+                yield [_cut(words[at], len(option) + 1), *words[at + 1 :]]
+            elif len(option) == 2 and re.match("-[A-Za-z0-9]", text) and option[1] in text[1:]:
+                yield [_cut(words[at], text.index(option[1], 1) + 1), *words[at + 1 :]]
+
+
+def _cut(word: Word, start: int) -> Word:
+    """Return the rest of a word that begins with `start` ordinary characters. `exec=rm` is another way to write `rm`."""
+    text, wide = (each[start:].removeprefix("exec=") for each in (word.text, word.wide))
+    return Word(text, wide, "", bare=False)
+
+
+def _run(words: list[Word]) -> SimpleCommand:
+    """Return a command that runs the command in these words, after options that it may have."""
+    command = SimpleCommand()
+    command.words = [Word("nohup", "nohup", "nohup"), *(word for word in words if word.text)]
+    return command
 
 
 def _evaluates(name: str, words: list[str]) -> bool:
