@@ -193,7 +193,7 @@ def _install(work: Path, packages: list[tuple[str, str]]) -> dict[str, Any]:
     (work / "package.json").write_text('{"private": true}')
     specs = [f"{name}@{version}" for name, version in packages]
     flags = ["--ignore-scripts", "--legacy-peer-deps", "--no-audit", "--no-fund", "--save-exact", "--silent"]
-    subprocess.run([*npm_command(os.environ), "install", *specs, "--prefix", str(work), *flags], cwd=work, check=True)
+    subprocess.run([*npm_command(os.environ, []), "install", *specs, "--prefix", str(work), *flags], cwd=work, check=True)
     return msgspec.json.decode((work / "package-lock.json").read_bytes())["packages"]
 
 

@@ -107,7 +107,7 @@ async def test_a_job_whose_arguments_are_replaced_by_a_pickle_fails_and_says_so(
         (result,) = [result async for result in jobs.results(["first"], timeout=60)]
     assert result.status == "done" and not canary.exists()
     log = (fleet.root / "worker.log").read_text()
-    assert "fairlead reads only portable JSON" in log and "job first has failed" in log
+    assert "Error executing workflow first" in log and "job first has failed" in log
 
 
 async def test_jobs_that_an_older_fairlead_has_queued_run_without_unpickling(fleet: Fleet) -> None:

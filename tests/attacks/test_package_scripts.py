@@ -208,5 +208,5 @@ def test_a_package_that_is_installed_serves_one_run_too(user: Command, registry:
 
 
 def test_npm_is_real() -> None:
-    done = subprocess.run([*npm_command(os.environ), "--version"], capture_output=True, text=True, check=True)
+    done = subprocess.run([*npm_command(os.environ, []), "--version"], capture_output=True, text=True, check=True)
     assert int(done.stdout.split(".")[0]) >= 10

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tests.support.host import PATIENCE
@@ -18,8 +19,14 @@ class SlowSandbox:
         self.left = threading.Event()
         self.wrapped_commands = 0
 
-    def wrapped(self, command: Sequence[str], cwd: Path) -> list[str]:
+    def wrapped(self, command: Sequence[str], cwd: Path, calls: int) -> list[str]:
         return list(command)
+
+    def part_of_installation(self, path: Path, found: os.stat_result | None) -> Path | None:
+        return None
+
+    def open_filter(self) -> int:
+        return os.open(os.devnull, os.O_RDONLY)
 
     def enter(self, cwd: Path) -> SlowConfined:
         self.entering.set()
@@ -31,7 +38,17 @@ class SlowConfined:
     def __init__(self, sandbox: SlowSandbox) -> None:
         self._sandbox = sandbox
 
-    def wrapped(self, command: Sequence[str], info: int) -> list[str]:
+    @property
+    def is_exposed(self) -> bool:
+        return False
+
+    def arm(self, kill: Callable[[], None]) -> None:
+        return
+
+    def disarm(self) -> None:
+        return
+
+    def wrapped(self, command: Sequence[str], info: int, calls: int) -> list[str]:
         self._sandbox.wrapped_commands += 1
         return list(command)
 

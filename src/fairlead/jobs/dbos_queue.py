@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import os
 import pickle
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -203,20 +206,19 @@ def import_dbos() -> Any:
     return dbos
 
 
+@cache
 def refuse_pickles() -> None:
-    """Have DBOS refuse pickles in this process: unpickling a row runs what its writer wants.
+    """Have Python stop DBOS from unpickling what could run code: unpickling a row runs what its writer wants.
 
     DBOS picks the format of a value by a name in its row, so the serializer of the configuration alone does not exclude pickles.
+    A pickle can only call what it has looked up before, and Python announces that to audit hooks.
 
     Raises ConfigError if this release of DBOS would still unpickle.
     """
     from dbos import _serialization as formats  # pyright: ignore[reportPrivateUsage]
 
-    def refuse(cls: object, serialized_data: str) -> object:
-        raise TypeError("it is a pickle, and fairlead reads only portable JSON")
-
-    formats.DefaultSerializer.deserialize = refuse  # pyright: ignore[reportAttributeAccessIssue]
-    probe, json = base64.b64encode(pickle.dumps(None)).decode(), formats.DBOSPortableJSON
+    sys.addaudithook(_refuse_lookup)
+    probe, json = base64.b64encode(pickle.dumps(os.getcwd)).decode(), formats.DBOSPortableJSON
     for read in (formats.deserialize_value, formats.deserialize_args, formats.deserialize_exception):
         for name in ("py_pickle", None):
             try:
@@ -226,6 +228,11 @@ def refuse_pickles() -> None:
             raise ConfigError(
                 "This release of DBOS would unpickle what the database contains. Install the one that fairlead pins."
             )
+
+
+def _refuse_lookup(event: str, arguments: tuple[object, ...]) -> None:
+    if event == "pickle.find_class" and sys._getframe(1).f_globals.get("__name__", "").startswith("dbos."):  # pyright: ignore[reportPrivateUsage]
+        raise TypeError("it is a pickle, and fairlead reads only portable JSON")
 
 
 def workflow_table(*, is_postgres: bool) -> str:

@@ -11,11 +11,10 @@ import re
 import unicodedata
 from pathlib import PurePath
 
+from fairlead.config.home import AGENT_FOLDERS
 from fairlead.policy.patterns import WildcardPattern
 from fairlead.policy.repositories import GIT, is_of_repository
 
-#: The folders of a project that an agent of fairlead's family reads.
-AGENT_FOLDERS = (".fairlead", ".pi", ".omp", ".xcsh")
 #: These hold even if the working directory itself is inside one.
 _EVERYWHERE = frozenset((GIT, *AGENT_FOLDERS))
 

@@ -1,0 +1,83 @@
+"""The attacks, tried once more as another kind of user: root becomes an ordinary user, and an ordinary user becomes root.
+
+Root may read every file and has capabilities, an ordinary user has neither. A protection that relies on one of them must not go
+unnoticed because the tests always run as the same user.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from shlex import quote
+
+import pytest
+from tests.support.debian import need
+
+pytestmark = pytest.mark.system
+
+ROOT = Path(__file__).resolve().parents[2]
+ATTACKS = "tests/attacks"
+#: The user `nobody` of every Linux system.
+_ORDINARY_USER = 65534
+
+
+@pytest.mark.timeout(600)
+def test_attacks_fail_for_the_other_kind_of_user_too() -> None:
+    need("bwrap", "bubblewrap")
+    with tempfile.TemporaryDirectory() as made:
+        tools = Path(made)
+        tools.chmod(0o755)
+        home = tools / "home"
+        home.mkdir()
+        os.chown(home, _ORDINARY_USER if os.geteuid() == 0 else -1, -1)
+        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-n", "2", "-m", "system or not system"]
+        done = subprocess.run(
+            [*_become_the_other_user(tools), *command, f"--basetemp={home}/tests", ATTACKS],
+            cwd=ROOT,
+            env={
+                "PATH": os.environ["PATH"],
+                "HOME": str(home),
+                "TMPDIR": str(home),
+                "PYTHONDONTWRITEBYTECODE": "1",
+            },
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 0, done.stdout + done.stderr
+    passed = re.search(r"(\d+) passed", done.stdout)
+    assert passed is not None, done.stdout
+    assert int(passed[1]) > 50, done.stdout
+
+
+def _become_the_other_user(tools: Path) -> list[str]:
+    if os.geteuid() != 0:
+        return ["unshare", "--user", "--map-root-user"]
+    show = ["unshare", "--mount", "sh", "-c", _opening(tools), "sh"]
+    return [*show, "setpriv", f"--reuid={_ORDINARY_USER}", f"--regid={_ORDINARY_USER}", "--clear-groups", "--inh-caps=-all"]
+
+
+def _opening(tools: Path) -> str:
+    """Return a script that runs its arguments where every user can reach the checkout and its Python.
+
+    Each directory on the way that others may not pass is covered by an open one, in a mount namespace of its own.
+    """
+    needed = [Path(path) for path in dict.fromkeys((str(ROOT), sys.prefix, sys.base_prefix))]
+    closed = {path: folder for path in needed if (folder := _closed_folder(path)) is not None}
+    lines = ["set -e", "mount --make-rprivate /"]
+    for number, path in enumerate(closed):
+        lines += [f"mkdir {tools}/{number}", f"mount --bind {quote(str(path))} {tools}/{number}"]
+    lines += [f"mount -t tmpfs -o mode=755 tmpfs {quote(str(folder))}" for folder in dict.fromkeys(closed.values())]
+    for number, path in enumerate(closed):
+        lines += [f"mkdir -p {quote(str(path))}", f"mount --bind {tools}/{number} {quote(str(path))}"]
+    return "\n".join([*lines, f"cd {quote(str(ROOT))}", 'exec "$@"'])
+
+
+def _closed_folder(path: Path) -> Path | None:
+    """Return the outermost directory on the way to `path` that other users may not pass."""
+    return next((each for each in reversed(path.parents) if not each.stat().st_mode & 1), None)
