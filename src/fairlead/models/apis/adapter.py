@@ -34,7 +34,7 @@ _SHOWN = 4096
 #: The most bytes of one response, events and all. No model writes so much; without a limit, a server that never ends its answer
 #: would fill the memory.
 LONGEST_RESPONSE = 128 * 1024 * 1024
-#: The most events in a row that add nothing to the message. Servers send one from time to time to keep the connection open, and
+#: The most events in a row that add nothing to the message. Servers send some to keep the connection open, and
 #: some send one per token that they do not show.
 MOST_EMPTY_EVENTS = 250_000
 #: How many events are read before the event loop gets its turn.
@@ -244,7 +244,7 @@ class _EventFeed:
     def decoded(self, chunk: bytes) -> list[tuple[bytes, bytes]]:
         """Return the events that `chunk` completes, each with its name and its data.
 
-        Raises ProviderError if the response is too long, or if it goes on without adding anything to the message.
+        Raises ProviderError if the response is too long, or if it continues without adding anything to the message.
         """
         self._left -= len(chunk)
         if self._left < 0:
