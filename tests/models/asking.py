@@ -13,9 +13,9 @@ from tests.support.json_values import is_object
 from fairlead.core.messages import AssistantMessage, ImageContent, ToolCall, ToolResultMessage, Usage, UserMessage
 from fairlead.core.model import BlockDelta, Model, ModelRequest, Price, StreamEnd, StreamEvent, ToolSpec
 from fairlead.core.runtime import CancelToken
+from fairlead.models.adapters import open_stream
 from fairlead.models.credentials import RequestAuth
 from fairlead.models.http.client import Http
-from fairlead.models.model_streams import open_stream
 from fairlead.testing import ProviderServer, ReceivedRequest
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

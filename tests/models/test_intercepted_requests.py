@@ -11,9 +11,9 @@ from tests.models.asking import a_model, a_request, outcome, serving
 
 from fairlead.core.model import Model, StreamEnd, StreamEvent
 from fairlead.core.runtime import CancelToken
+from fairlead.models.adapters import open_stream
 from fairlead.models.credentials import RequestAuth
 from fairlead.models.http.client import Http
-from fairlead.models.model_streams import open_stream
 
 APIS = ["anthropic-messages", "openai-completions", "openai-responses", "google-generative-ai"]
 

@@ -17,10 +17,10 @@ from fairlead.core.partial_message import PartialMessage
 from fairlead.core.runtime import CancelToken
 from fairlead.core.secrets import learn
 from fairlead.errors import ConfigError
+from fairlead.models.adapters import ADAPTERS, open_stream
 from fairlead.models.apis.adapter import retry_after, stream_message
 from fairlead.models.credentials import RequestAuth
 from fairlead.models.http.client import Http, HttpRequest
-from fairlead.models.model_streams import ADAPTERS, open_stream
 
 API = "anthropic-messages"
 

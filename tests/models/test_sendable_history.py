@@ -21,12 +21,12 @@ from fairlead.core.messages import (
     ToolResultMessage,
     UserMessage,
 )
+from fairlead.models.adapters import open_stream
 from fairlead.models.apis import sendable_history
 from fairlead.models.apis.request_building import EncodedMessages, PrefixCache, encode_json
 from fairlead.models.apis.sendable_history import sendable_messages
 from fairlead.models.credentials import RequestAuth
 from fairlead.models.http.client import Http
-from fairlead.models.model_streams import open_stream
 
 API = "anthropic-messages"
 MODEL = a_model(API)

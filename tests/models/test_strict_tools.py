@@ -10,10 +10,10 @@ from tests.models.asking import a_model, a_request, ask, serving
 from fairlead.core.calls.arguments import fitted
 from fairlead.core.model import StreamEnd, Strictness, ToolSpec
 from fairlead.core.runtime import CancelToken
+from fairlead.models.adapters import open_stream
 from fairlead.models.apis.strict_tools import NotStrict, strict_schema
 from fairlead.models.credentials import RequestAuth
 from fairlead.models.http.client import Http
-from fairlead.models.model_streams import open_stream
 from fairlead.testing import ProviderServer
 
 SCHEMA: dict[str, Any] = {

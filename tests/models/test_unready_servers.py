@@ -12,10 +12,10 @@ from tests.models.raw_server import raw_server, until
 from fairlead.core.model import StreamEnd
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import ProviderError
+from fairlead.models.adapters import open_stream
 from fairlead.models.apis.sending import send
 from fairlead.models.credentials import RequestAuth
 from fairlead.models.http.client import Http, HttpRequest
-from fairlead.models.model_streams import open_stream
 from fairlead.testing import ProviderServer
 
 APIS = ("openai-completions", "openai-responses", "anthropic-messages", "google-generative-ai")

@@ -248,7 +248,7 @@ class Agent(Asking):
     def _load(self) -> None:
         from importlib import import_module
 
-        from fairlead.models.model_streams import ADAPTERS, load_adapter
+        from fairlead.models.adapters import ADAPTERS, load_adapter
 
         for name in _OF_A_PROMPT:
             import_module(f"fairlead.{name}")

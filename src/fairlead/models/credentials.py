@@ -24,6 +24,8 @@ from fairlead.models.config_value import ConfigValue, command_output, escaped
 
 #: Headers that carry a key.
 _KEY_HEADERS = frozenset({"authorization", "x-api-key", "api-key", "x-goog-api-key"})
+#: Milliseconds before its expiry at which a key already counts as expired.
+EARLY_MS = 60_000
 
 
 class RequestAuth(Struct, frozen=True):

@@ -20,9 +20,8 @@ from fairlead.core import lenient
 from fairlead.core.runtime import CancelToken
 from fairlead.core.secrets import learn, redacted
 from fairlead.errors import ConfigError, LoginFailed, NoCredentials, ProviderError
-from fairlead.models.credentials import LoginToken, store_key, store_login
+from fairlead.models.credentials import EARLY_MS, LoginToken, store_key, store_login
 from fairlead.models.http.client import Http, HttpRequest
-from fairlead.models.model_streams import EARLY_MS
 from fairlead.models.models_json import OAuthEntry
 from fairlead.models.registry import Registry
 

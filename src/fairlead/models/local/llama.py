@@ -24,9 +24,9 @@ from fairlead.core.partial_message import PartialMessage
 from fairlead.core.runtime import CancelToken
 from fairlead.core.secrets import learn
 from fairlead.errors import ConfigError
+from fairlead.models.adapters import open_stream
 from fairlead.models.credentials import RequestAuth
 from fairlead.models.http.client import Http
-from fairlead.models.model_streams import open_stream
 
 #: How much of the log of a server that did not start is shown, in characters.
 _SHOWN = 600
