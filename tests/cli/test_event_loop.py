@@ -7,7 +7,7 @@ from selectors import DefaultSelector, SelectorKey
 
 import pytest
 
-from fairlead.cli.start import new_event_loop
+from fairlead.cli.event_loop import new_event_loop
 
 
 def test_input_is_read_while_there_are_always_callbacks_to_run() -> None:

@@ -47,7 +47,7 @@ def run_chat(argv: Sequence[str], arguments: Arguments, profile: Profile, progra
             f"The chat needs packages that are not installed. This installs them: {install_command('chat')}\n"
             "Without them, `fairlead -p PROMPT` answers one prompt."
         )
-    from fairlead.cli.start import run
+    from fairlead.cli.event_loop import run
 
     gc.disable()  # until everything is loaded: imports create many objects and free hardly any
     return run(_chat(argv, arguments, profile, program))

@@ -311,7 +311,7 @@ def _serve(argv: Sequence[str], arguments: Arguments, program: Program, dialect:
 
 def _run_and_leave(work: Callable[[], Coroutine[Any, Any, int]], recorder: Recorder | None) -> NoReturn:
     """Serve a host, then exit at once: a blocked writer must not keep the process alive."""
-    from fairlead.cli.start import new_event_loop
+    from fairlead.cli.event_loop import new_event_loop
 
     loop = new_event_loop()
     code = 1

@@ -14,11 +14,8 @@ from fairlead.cli import code_cache
 TYPE_CHECKING = False  # importing it from typing would take 3 ms
 if TYPE_CHECKING:
     from _frozen_importlib import ModuleSpec
-    from asyncio import AbstractEventLoop
-    from collections.abc import Callable, Coroutine, Sequence
-    from typing import Any, TypeVar
-
-    T = TypeVar("T")
+    from collections.abc import Callable, Sequence
+    from typing import Any
 
 #: Modules that others import but hardly ever use before the first answer. Together they cost about a tenth of the start.
 POSTPONED = frozenset((
@@ -57,20 +54,6 @@ def main() -> int:
     return code
 
 
-def run(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine like `asyncio.run`, but do not wait for tasks and threads of extensions."""
-    import asyncio
-
-    from fairlead.config.process import runs_foreign_code
-
-    runner = asyncio.Runner(loop_factory=new_event_loop)
-    try:
-        return runner.run(work)
-    finally:
-        if not runs_foreign_code():
-            runner.close()
-
-
 def _forget_script_folder() -> None:
     """Remove the folder of the command from `sys.path`, as `python -P` does: programs there must not be imported as modules."""
     script = getattr(sys.modules["__main__"], "__file__", None)
@@ -85,28 +68,6 @@ def _leave(code: int) -> None:
     if runs_foreign_code():
         sys.stderr.flush()
         os._exit(code)
-
-
-def new_event_loop() -> AbstractEventLoop:
-    """Return an event loop that asks the system only every second time for new input while it has callbacks to run.
-
-    Input that wakes the loop usually wakes a task, whose turn comes in the next round. Asking the system again before it would
-    take a tenth of what a piece of an answer costs.
-    """
-    from asyncio import SelectorEventLoop
-    from selectors import DefaultSelector, SelectorKey
-
-    class Selector(DefaultSelector):
-        has_asked = False
-
-        def select(self, timeout: float | None = None) -> list[tuple[SelectorKey, int]]:
-            if timeout == 0 and self.has_asked:
-                self.has_asked = False
-                return []
-            self.has_asked = True
-            return super().select(timeout)
-
-    return SelectorEventLoop(Selector())
 
 
 def postpone_imports() -> None:

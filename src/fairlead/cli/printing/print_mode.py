@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from fairlead.cli.advice import FAILED_SILENTLY, explained, message_of, with_way_out
 from fairlead.cli.build import build_agent, choose_model, limit_time
 from fairlead.cli.console import complain
+from fairlead.cli.event_loop import run
 from fairlead.cli.flags import Arguments, UsageError
 from fairlead.cli.printing.output import Stdout, failure_as_result
 from fairlead.cli.printing.prompts import read_input, read_prompts
-from fairlead.cli.start import run
 from fairlead.config.process import start_thread
 from fairlead.core.events import Event, ExtensionError
 from fairlead.core.partial_message import ABORTED

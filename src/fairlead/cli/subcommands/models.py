@@ -80,7 +80,7 @@ def _agent(argv: Sequence[str], arguments: Arguments, program: Program) -> Agent
     agent = build_agent(arguments, None, program)
     if arguments.unknown or agent.extensions.exist():
         from fairlead.cli.build import parse_extension_flags, stdout_to_stderr
-        from fairlead.cli.start import run
+        from fairlead.cli.event_loop import run
 
         async def load() -> None:
             await parse_extension_flags(agent, argv, arguments)
@@ -93,7 +93,7 @@ def _agent(argv: Sequence[str], arguments: Arguments, program: Program) -> Agent
 
 def _add_local_servers(agent: Agent) -> None:
     """Add the models of servers that run on this machine."""
-    from fairlead.cli.start import run
+    from fairlead.cli.event_loop import run
     from fairlead.models.local.servers import find_servers
 
     for server in run(find_servers(os.environ)):

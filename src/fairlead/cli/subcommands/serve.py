@@ -54,7 +54,7 @@ def serve(words: Sequence[str], program: Program) -> int:
 
         raise ConfigError(f"fairlead serve needs {error.name}. This installs it: {install_command('serve')}") from None
     del starlette, uvicorn
-    from fairlead.cli.start import run
+    from fairlead.cli.event_loop import run
     from fairlead.config.home import Home
     from fairlead.config.memory import use_one_heap
     from fairlead.serve.access import OWNER, digest, load_users

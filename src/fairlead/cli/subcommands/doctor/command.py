@@ -11,8 +11,8 @@ import msgspec
 
 from fairlead import __version__
 from fairlead.cli.console import StatusLine, say, say_exact
+from fairlead.cli.event_loop import run
 from fairlead.cli.flags import Arguments, UsageError
-from fairlead.cli.start import run
 from fairlead.cli.subcommands.doctor.checks import Finding, check_machine
 from fairlead.cli.subcommands.table import command_named
 from fairlead.core.lenient import one_line

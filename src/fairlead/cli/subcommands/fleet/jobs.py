@@ -37,7 +37,7 @@ def jobs(words: Sequence[str], program: Program) -> int:
         raise command.usage_error(f"{problem} The actions are {', '.join(_ACTIONS)}.")
     url = database(command, options)
     gc.enable()
-    from fairlead.cli.start import run
+    from fairlead.cli.event_loop import run
     from fairlead.jobs import Jobs
 
     work = _action(action, command, options, rest)

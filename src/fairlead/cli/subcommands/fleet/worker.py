@@ -36,7 +36,7 @@ def worker(words: Sequence[str], program: Program) -> int:
         raise command.usage_error(f"fairlead worker takes flags only, not {options.words[0]!r}.")
     url = database(command, options)
     sessions = _number(command, options, "sessions") or 8
-    from fairlead.cli.start import run
+    from fairlead.cli.event_loop import run
     from fairlead.jobs.supervisor import Supervisor, SupervisorOptions
 
     gc.enable()
