@@ -15,7 +15,7 @@ from fairlead.core.model import ModelRequest, StreamEvent
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import Tool
 from fairlead.session.history.sessions import ConversationStore
-from fairlead.session.parts import SessionOptions
+from fairlead.session.options import SessionOptions
 from fairlead.session.runtime import AsyncioRuntime
 from fairlead.session.selection import OneModel
 from fairlead.session.session import Session

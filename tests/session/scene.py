@@ -20,7 +20,7 @@ from fairlead.session.history.entries import role_of
 from fairlead.session.history.log import Log
 from fairlead.session.history.reading import read_session
 from fairlead.session.history.sessions import ConversationStore
-from fairlead.session.parts import SessionOptions
+from fairlead.session.options import SessionOptions
 from fairlead.session.runtime import AsyncioRuntime
 from fairlead.session.selection import OneModel
 from fairlead.session.session import Session

@@ -32,7 +32,7 @@ from fairlead.session.approval_mode import SessionApprovals
 from fairlead.session.context.tokens import DEFAULT_RESERVE_TOKENS
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.sessions import ConversationStore
-from fairlead.session.parts import SessionOptions
+from fairlead.session.options import SessionOptions
 from fairlead.session.runtime import AsyncioRuntime
 from fairlead.session.selection import Models, OneModel
 from fairlead.session.session import Session

@@ -6,125 +6,42 @@ that only asks for the state of a session does not pay for them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
-from fairlead.config.settings import CompactionSettings, RetrySettings, RuleSettings, TodoSettings, WarmingMode
 from fairlead.core.events import AgentSettled, ExtensionError
 from fairlead.core.messages import Message
-from fairlead.core.model import Model, ModelStream, ThinkingLevel
+from fairlead.core.model import Model, ModelStream
 from fairlead.core.runtime import CancelToken
-from fairlead.core.tool import Schedule, Tool
 from fairlead.models.context_windows import is_small
 from fairlead.session.additions import Extensions, SessionAdditions
 from fairlead.session.compaction.compactor import Compactor
 from fairlead.session.context.budget import ContextBudget, SessionUsage
 from fairlead.session.events import Events
-from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.current import CurrentConversation, History
 from fairlead.session.history.sessions import ConversationStore
 from fairlead.session.host import Host
+from fairlead.session.options import SessionOptions
 from fairlead.session.run.message_queue import MessageQueue
 from fairlead.session.run.state import Activity, Attempts, RunState, Stopper
-from fairlead.session.runtime import AsyncioRuntime
-from fairlead.session.selection import Models, Scoped, Selection
+from fairlead.session.selection import Selection
 from fairlead.session.todos.lazy import LazyTodos
 from fairlead.session.toolbox import Toolbox
-from fairlead.tools.workspace import Workspace
 
 if TYPE_CHECKING:
     from fairlead.core.limits import RunLimits
     from fairlead.errors import SessionLost
-    from fairlead.session.additions import Additions, Servers
-    from fairlead.session.approval_mode import SessionApprovals, SubagentApprover
     from fairlead.session.history.call_log import Interruption
     from fairlead.session.history.moves import Moves
-    from fairlead.session.hooks import CallHooks, LateHooks
     from fairlead.session.host import UserCommands
     from fairlead.session.rules.keeper import RuleKeeper
-    from fairlead.session.rules.rules import Rule
     from fairlead.session.run.intake import Intake
     from fairlead.session.run.run import RunParts
     from fairlead.session.run.turns import Turns
     from fairlead.session.run.warming import CacheWarmer
-    from fairlead.session.subagents.subagents import Parent, SessionSubagents
+    from fairlead.session.subagents.subagents import Parent
     from fairlead.session.todos.keeper import TodoKeeper
-
-
-class PromptMaker(Protocol):
-    """Makes the system prompt."""
-
-    def __call__(self, tools: Sequence[Tool], *, brief: bool = False) -> str:
-        """Return the system prompt for the tools that are active. `brief`: for a model with a small context window."""
-        ...
-
-
-class SessionOptions(Struct, kw_only=True):
-    """Everything that a session needs from outside."""
-
-    models: Models
-    #: Makes the tools that it begins with, when they are first needed.
-    make_tools: Callable[[], Mapping[str, Tool]]
-    active_tools: Sequence[str]
-    workspace: Workspace
-    runtime: AsyncioRuntime
-    system_prompt: PromptMaker
-    model: Model | None = None
-    thinking: ThinkingLevel = "medium"
-    #: Whether a thinking level that a model lacks comes back with a model that has it, and whether a new conversation keeps the
-    #: model and the level of the one before. Otherwise it begins with `model` and `thinking`.
-    keeps_level: bool = True
-    keeps_model: bool = True
-    #: Models to cycle through; all available ones if empty.
-    scoped: Scoped = ()
-    #: Where conversations are kept; None: in memory.
-    sessions: ConversationStore | None = None
-    #: The conversation to begin with; a new one if None.
-    conversation: Conversation | None = None
-    #: Whether `model`, and `thinking`, override what that conversation has chosen.
-    model_is_explicit: bool = False
-    thinking_is_explicit: bool = False
-    #: How the tools of one turn run while the interrupt mode is `wait`, and while it is `immediate`.
-    schedule: Schedule = "together"
-    schedule_immediate: Schedule = "exclusive"
-    concurrent_tools: int = 8
-    #: Model calls of one run, and how often in a row it may repeat calls with the same results; 0: no limit.
-    max_turns: int = 0
-    max_repeated_calls: int = 0
-    #: Returns the limits of a run that starts without its own, and watches it from then on; None: only those above apply.
-    watch_run: Callable[[], RunLimits | None] | None = None
-    retry: RetrySettings = RetrySettings()
-    cache_warming: WarmingMode = "off"
-    #: The stream rules.
-    rules: Sequence[Rule] = ()
-    rule_settings: RuleSettings = RuleSettings()
-    todo: TodoSettings = TodoSettings()
-    #: Seconds until a todo that is done is removed from the list.
-    todo_clear_delay: float = 60
-    #: Whether the model plans before the first prompt, where the settings do not say.
-    eager_todos: bool = False
-    #: Whether queued messages are dropped when the session goes to another conversation; if not, they wait there.
-    drops_queue: bool = False
-    compaction: CompactionSettings = CompactionSettings()
-    #: What users add to its prompts; None: nothing.
-    additions: Additions | None = None
-    #: Programs beside it that bring tools; None: there are none.
-    servers: Servers | None = None
-    #: The sub-agents that it can give work to; None: there are none.
-    subagents: SessionSubagents | None = None
-    #: The extensions; None: there are none.
-    hooks: LateHooks | None = None
-    #: The extensions to ask about tool calls, in the session of a sub-agent.
-    call_hooks: CallHooks | None = None
-    #: Decides which tool calls may happen, after the extensions; None: all.
-    approver: SessionApprovals | SubagentApprover | None = None
-    #: Whether a prompt waits until its model's key is found, and is refused if there is none. If not, its run fails instead.
-    waits_for_key: bool = True
-    #: The id that providers get instead of that of the conversation.
-    provider_session_id: str | None = None
 
 
 class Parts:

@@ -16,7 +16,8 @@ from fairlead.core.model import Model, ThinkingLevel
 from fairlead.core.queues import Behavior
 from fairlead.errors import BadOption
 from fairlead.session.events import Gate
-from fairlead.session.parts import Parts, SessionOptions
+from fairlead.session.options import SessionOptions
+from fairlead.session.parts import Parts
 
 if TYPE_CHECKING:
     from fairlead.core.limits import RunLimits

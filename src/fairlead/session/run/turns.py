@@ -19,7 +19,7 @@ from fairlead.session.additions import SessionAdditions
 from fairlead.session.context.budget import ContextBudget
 from fairlead.session.context.unreadable_images import UnreadableImages
 from fairlead.session.history.current import CurrentConversation
-from fairlead.session.parts import SessionOptions
+from fairlead.session.options import SessionOptions
 from fairlead.session.selection import Selection, failing, stopped
 from fairlead.session.toolbox import Toolbox
 

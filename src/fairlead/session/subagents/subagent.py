@@ -35,7 +35,7 @@ from fairlead.core.snapshots import (
 )
 from fairlead.errors import FairleadError
 from fairlead.session.events import report
-from fairlead.session.subagents.spawner import Slot
+from fairlead.session.subagents.slots import Slot
 from fairlead.tools.background import Paced
 
 if TYPE_CHECKING:

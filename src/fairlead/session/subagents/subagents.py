@@ -24,7 +24,7 @@ from fairlead.core.snapshots import SubagentSnapshot
 from fairlead.core.tool import Tool
 from fairlead.session.history.paths import transcripts_folder
 from fairlead.session.subagents.agents import AgentDefinition
-from fairlead.session.subagents.spawner import Slot, Slots
+from fairlead.session.subagents.slots import Slot, Slots
 from fairlead.tools import builtin_tools
 from fairlead.tools.workspace import Workspace
 
