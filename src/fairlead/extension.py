@@ -66,8 +66,8 @@ from fairlead.extend.extensions.events import (
     Warming,
 )
 from fairlead.extend.extensions.values import State
-from fairlead.session.additions import Completion
 from fairlead.session.context.budget import ContextUsage
+from fairlead.session.slash_commands import Completion
 
 __all__ = [
     "AfterProviderResponse",

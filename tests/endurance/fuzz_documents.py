@@ -30,8 +30,8 @@ from fairlead.extend.templates import read_template
 from fairlead.models.models_json import read_models_json
 from fairlead.models.registry import Registry
 from fairlead.session import front_matter
-from fairlead.session.additions import Origin
 from fairlead.session.rules.rules import read_rule, scopes_of
+from fairlead.session.slash_commands import Origin
 from fairlead.session.subagents.agents import read_agent
 
 NAME = "documents"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.extend.extended import extended, scripted
 
-from fairlead.session.additions import Completion
+from fairlead.session.slash_commands import Completion
 
 PYTHON = """
 from fairlead.extension import Completion, Fairlead

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fairlead.extend.mcp.config import McpConfigFile, ServerConfig, load_servers
-from fairlead.session.additions import Origin
+from fairlead.session.slash_commands import Origin
 
 ENV = {"TOKEN": "secret", "EMPTY": ""}
 

@@ -24,7 +24,7 @@ from fairlead.errors import LoginFailed
 from fairlead.extend.mcp.config import OAuthSettings, ServerConfig
 from fairlead.extend.mcp.oauth import sign_in
 from fairlead.extend.mcp.sign_ins import SignIns
-from fairlead.session.additions import Origin
+from fairlead.session.slash_commands import Origin
 from fairlead.testing import Turn
 
 WHISPER = [calls("mcp__guarded__whisper", text="boo"), Turn(text="ok")]

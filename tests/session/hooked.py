@@ -13,7 +13,6 @@ from fairlead.core.messages import CustomMessage, ImageContent, Message, UserMes
 from fairlead.core.model import Interceptor, ModelMessage
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import ToolResult
-from fairlead.session.additions import SlashCommand
 from fairlead.session.hooks import (
     Cancelled,
     CompactionPlan,
@@ -26,6 +25,7 @@ from fairlead.session.hooks import (
     WarmingDecision,
 )
 from fairlead.session.host import BashDone
+from fairlead.session.slash_commands import SlashCommand
 
 Handler = Callable[..., Awaitable[Any]]
 

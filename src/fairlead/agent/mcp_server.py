@@ -39,7 +39,7 @@ def server_configs(servers: Mapping[str, McpServer]) -> "list[ServerConfig]":
     from pathlib import Path
 
     from fairlead.extend.mcp.config import ServerConfig
-    from fairlead.session.additions import Origin
+    from fairlead.session.slash_commands import Origin
 
     configs: list[ServerConfig] = []
     for name, server in servers.items():

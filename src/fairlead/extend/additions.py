@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from fairlead.extend.search_paths import SearchPaths
     from fairlead.extend.skills import Skill
     from fairlead.extend.templates import Template
-    from fairlead.session.additions import PromptParts, SkillSummary, SlashCommand
+    from fairlead.session.additions import PromptParts, SkillSummary
+    from fairlead.session.slash_commands import SlashCommand
 
 #: The names of context files. The first one that a directory has is used.
 CONTEXT_NAMES = ("AGENTS.md", "AGENTS.MD", "CLAUDE.md", "CLAUDE.MD")
@@ -238,7 +239,7 @@ def _read(search_paths: SearchPaths, cwd: Path) -> _LoadedAdditions:
 
 def _commands(templates: Mapping[str, Template], skills: Mapping[str, Skill]) -> list[SlashCommand]:
     """Return the slash commands of these templates and skills."""
-    from fairlead.session.additions import SlashCommand
+    from fairlead.session.slash_commands import SlashCommand
 
     prompts = [SlashCommand(each.name, each.description, "prompt", each.origin) for each in templates.values()]
     return prompts + [

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from fairlead.config.files import Budget, Check, is_inside, is_owned
 from fairlead.config.home import PROJECT_FOLDER, Home, Level, project_boundary
 from fairlead.errors import ConfigError
-from fairlead.session.additions import Origin
+from fairlead.session.slash_commands import Origin
 
 
 def read_markdown(

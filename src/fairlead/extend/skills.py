@@ -24,7 +24,7 @@ from fairlead.config.files import Budget, Check, list_folder
 from fairlead.core.lenient import scrub_text
 from fairlead.errors import ConfigError
 from fairlead.extend.search_paths import SearchPath, budget_for, is_folder, read_markdown
-from fairlead.session.additions import Origin
+from fairlead.session.slash_commands import Origin
 
 FILE = "SKILL.md"
 MAX_NAME, MAX_DESCRIPTION = 64, 1024

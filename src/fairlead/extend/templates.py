@@ -18,7 +18,7 @@ from fairlead.config.files import Budget, Check, list_folder
 from fairlead.core.lenient import scrub_text
 from fairlead.errors import ConfigError
 from fairlead.extend.search_paths import SearchPath, budget_for, is_folder, read_markdown
-from fairlead.session.additions import Origin
+from fairlead.session.slash_commands import Origin
 
 SUFFIX = ".md"
 #: How many characters of the first line are shown in place of a missing description.

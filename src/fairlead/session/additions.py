@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -13,6 +13,7 @@ from fairlead.core.runtime import CancelToken, Interrupted
 from fairlead.errors import ConfigError, RunAborted
 from fairlead.session.events import Events, Notify
 from fairlead.session.runtime import AsyncioRuntime
+from fairlead.session.slash_commands import Completion, SlashCommand
 
 if TYPE_CHECKING:
     from fairlead.core.messages import ImageContent
@@ -34,38 +35,6 @@ class PromptParts(Struct, frozen=True, kw_only=True):
     context_files: Sequence[Path] = ()
     #: The skills there are, for a model that can read files.
     skills: str = ""
-
-
-class Origin(Struct, frozen=True):
-    """Where something was found, in the words that hosts of pi know."""
-
-    path: Path
-    #: Found in a usual folder, named in the settings, or named on the command line.
-    source: Literal["auto", "local", "cli"]
-    scope: Literal["user", "project", "temporary"]
-    #: The folder of configuration, or of the package, that it belongs to.
-    base: Path | None = None
-    #: The package that brought it, as the settings name it.
-    package: str | None = None
-
-
-class SlashCommand(Struct, frozen=True):
-    """What a prompt can begin with: `/name`."""
-
-    name: str
-    description: str
-    source: Literal["extension", "prompt", "skill"]
-    origin: Origin
-
-
-class Completion(Struct, frozen=True):
-    """A suggestion for what follows the name of a slash command."""
-
-    #: Takes the place of everything after the name.
-    value: str
-    #: What hosts show instead of the value; empty: the value.
-    label: str = ""
-    description: str = ""
 
 
 class SkillSummary(Struct, frozen=True):

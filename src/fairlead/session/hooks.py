@@ -19,8 +19,8 @@ from fairlead.core.model import Interceptor, ModelMessage
 from fairlead.core.queues import Behavior
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import ToolResult
-from fairlead.session.additions import Completion, SlashCommand
 from fairlead.session.host import BashDone
+from fairlead.session.slash_commands import Completion, SlashCommand
 
 #: Where a message of the user came from.
 InputSource: TypeAlias = Literal["interactive", "rpc", "extension"]

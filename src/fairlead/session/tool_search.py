@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import ToolError
-from fairlead.session.toolbox import TOOL_SEARCH
 
 if TYPE_CHECKING:
     from fairlead.session.toolbox import Toolbox
@@ -35,11 +34,11 @@ _PLURAL = re.compile(r"(ches|shes|sses|xes|zes)$")
 _ILLEGAL = re.compile(r"[^a-z0-9_]")
 
 
-def search_tool(toolbox: Toolbox) -> Tool:
-    """The tool that searches among those of `toolbox` that are not active, and activates what it finds."""
+def search_tool(name: str, toolbox: Toolbox) -> Tool:
+    """Return the tool that searches among those of `toolbox` that are not active, and activates what it finds."""
     return Tool(
-        name=TOOL_SEARCH,
-        label=TOOL_SEARCH,
+        name=name,
+        label=name,
         description=_DESCRIPTION,
         parameters={
             "type": "object",

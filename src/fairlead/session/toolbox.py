@@ -202,6 +202,6 @@ class Toolbox(Mapping[str, Tool]):
         if needed and searchable and TOOL_SEARCH not in contents.tools:
             from fairlead.session.tool_search import search_tool
 
-            self.replace(TOOL_SEARCH, [search_tool(self)])
+            self.replace(TOOL_SEARCH, [search_tool(TOOL_SEARCH, self)])
         elif not needed and contents.brought.get(TOOL_SEARCH):
             self.replace(TOOL_SEARCH, [])

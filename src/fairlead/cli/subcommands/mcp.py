@@ -21,7 +21,7 @@ from fairlead.errors import ConfigError, LoginFailed
 from fairlead.extend.mcp.config import ServerConfig, load_servers
 from fairlead.extend.mcp.servers import config_files
 from fairlead.extend.mcp.sign_ins import SignIns
-from fairlead.session.additions import Origin
+from fairlead.session.slash_commands import Origin
 from fairlead.wire.dialects import Program
 
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from fairlead.extend.extensions.context import ExecResult
     from fairlead.extend.extensions.engine import Engine
     from fairlead.extend.extensions.providers import ProviderStream
-    from fairlead.session.additions import SlashCommand
     from fairlead.session.session import Session
+    from fairlead.session.slash_commands import SlashCommand
 
 F = TypeVar("F", bound=Callable[..., Any])
 

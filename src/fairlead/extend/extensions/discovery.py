@@ -22,7 +22,7 @@ from fairlead.config.packages import listed_packages, package_of
 from fairlead.errors import ConfigError
 from fairlead.extend.extensions.presence import FOLDER, GROUP, any_package_declares_one
 from fairlead.extend.node.manifest import declared_extensions, missing_extensions, script_files, script_files_inside, script_name
-from fairlead.session.additions import Origin
+from fairlead.session.slash_commands import Origin
 
 if TYPE_CHECKING:
     from fairlead.core.runtime import Ui

@@ -22,7 +22,7 @@ from fairlead.extend.extensions.outbox import Outbox, WorkQueue
 from fairlead.extend.extensions.registrations import Extension, ExtensionCommand, Handler, Registrations
 from fairlead.extend.extensions.scripts import Scripts
 from fairlead.extend.extensions.values import UnusableAnswer, checked_result, suggestions
-from fairlead.session.additions import Completion, Origin, SlashCommand
+from fairlead.session.slash_commands import Completion, Origin, SlashCommand
 
 if TYPE_CHECKING:
     from fairlead.extend.extensions.late import ExtensionHost

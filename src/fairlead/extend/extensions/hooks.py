@@ -51,8 +51,8 @@ from fairlead.session.hooks import (
 if TYPE_CHECKING:
     from fairlead.extend.extensions.late import ExtensionHost
     from fairlead.extend.extensions.registrations import Handler
-    from fairlead.session.additions import Completion, SlashCommand
     from fairlead.session.host import BashDone
+    from fairlead.session.slash_commands import Completion, SlashCommand
 
 #: What scripts only hear in a session that has started for them.
 _ABOUT_SESSIONS = ("session_start", "session_shutdown", "resources_discover")

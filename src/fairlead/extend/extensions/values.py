@@ -20,7 +20,7 @@ from fairlead.core.message_updates import MessageUpdate
 from fairlead.core.messages import Message, ModelMessage
 from fairlead.errors import ConfigError
 from fairlead.extend.extensions.events import RESULTS, Replace, Resources
-from fairlead.session.additions import Completion
+from fairlead.session.slash_commands import Completion
 
 if TYPE_CHECKING:
     from fairlead.session.history.log import Log

@@ -19,7 +19,7 @@ from msgspec import Struct
 from fairlead.config import files, json_files
 from fairlead.config.named_code import expand_variables
 from fairlead.errors import ConfigError
-from fairlead.session.additions import Origin
+from fairlead.session.slash_commands import Origin
 
 _LOOPBACK_URL = re.compile(r"http://(127\.0\.0\.1|localhost|\[::1\])(:\d+)?(/|$)", re.IGNORECASE)
 

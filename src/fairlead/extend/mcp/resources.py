@@ -14,7 +14,7 @@ from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import ConfigError, ToolError
 from fairlead.extend.templates import split_arguments
-from fairlead.session.additions import SlashCommand
+from fairlead.session.slash_commands import SlashCommand
 from fairlead.tools.files.targets import Document
 from fairlead.tools.truncate import head
 

@@ -16,15 +16,16 @@ from fairlead.core.events import CommandsChanged, ExtensionError
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import ExtensionNotLoaded
 from fairlead.extend.mcp.config import McpConfigFile
-from fairlead.session.additions import Origin
+from fairlead.session.slash_commands import Origin
 from fairlead.session.toolbox import TOOL_SEARCH
 
 if TYPE_CHECKING:
     from fairlead.core.messages import ImageContent
     from fairlead.extend.mcp.config import ServerConfig
     from fairlead.extend.mcp.server import McpServer
-    from fairlead.session.additions import Extensions, SlashCommand
+    from fairlead.session.additions import Extensions
     from fairlead.session.host import Host
+    from fairlead.session.slash_commands import SlashCommand
     from fairlead.session.toolbox import Toolbox
 
 NO_PACKAGE = (

@@ -22,7 +22,7 @@ from fairlead.extend.node.requests import source_info
 from fairlead.extend.node.results import unusable_result
 from fairlead.extend.node.tools import remote_tool
 from fairlead.extend.node.user_bash import run_operations
-from fairlead.session.additions import Origin
+from fairlead.session.slash_commands import Origin
 from fairlead.session.toolbox import TOOL_SEARCH
 
 if TYPE_CHECKING:

@@ -21,10 +21,10 @@ from fairlead.wire.pi.encode import Spliced
 if TYPE_CHECKING:
     from fairlead.core.messages import UserMessage
     from fairlead.protocol.pi.protocol_2025 import Prompt2025
-    from fairlead.session.additions import SlashCommand
     from fairlead.session.hooks import Hooks
     from fairlead.session.host import BashDone
     from fairlead.session.session import Session
+    from fairlead.session.slash_commands import SlashCommand
     from fairlead.wire.pi.server import PiServer
 
 

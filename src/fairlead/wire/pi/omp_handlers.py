@@ -25,7 +25,8 @@ from fairlead.protocol.pi.frames import (
 from fairlead.wire.messages import RequestRoute
 
 if TYPE_CHECKING:
-    from fairlead.session.additions import SessionAdditions, SlashCommand
+    from fairlead.session.additions import SessionAdditions
+    from fairlead.session.slash_commands import SlashCommand
     from fairlead.wire.pi.server import PiServer
 
 
