@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.opal.opal_desk import Desk
 from tests.tools.box import Box
-from tests.tools.opal_desk import Desk
 
 from fairlead.core.approval import LONGEST_TEXT, FileChange
 from fairlead.core.runtime import CancelToken

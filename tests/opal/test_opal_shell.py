@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.opal.opal_desk import Desk
 from tests.support.gates import wait_for_exit
 from tests.support.host import PATIENCE
 from tests.support.slow_sandbox import SlowSandbox
-from tests.tools.opal_desk import Desk
 
 from fairlead.core.runtime import CancelToken
 from fairlead.wire.opal.tools import shell as processes

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.tools.opal_desk import Desk, tag, tags
+from tests.opal.opal_desk import Desk, tag, tags
 
 from fairlead.errors import ToolError
 from fairlead.tools.background import Stop

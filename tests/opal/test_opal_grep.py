@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.tools.opal_desk import Desk
+from tests.opal.opal_desk import Desk
 
 from fairlead.wire.opal.tools.files import tagged
 
