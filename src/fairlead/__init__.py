@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from fairlead.agent.mcp_server import McpServer
     from fairlead.agent.options import AgentOptions, Hooks, Telemetry
     from fairlead.agent.result import Result
+    from fairlead.agent.tool_sets.opal import opal_tools
     from fairlead.config.settings import RateLimit
     from fairlead.core.approval import Allow, ApprovalRequest, Deny, FileChange
     from fairlead.core.model import Model, ModelRequest, ModelStream
@@ -59,7 +60,6 @@ if TYPE_CHECKING:
     from fairlead.core.tool import Tool, ToolContext, ToolLocation, ToolResult, ToolSubject
     from fairlead.errors import FairleadError, ToolError
     from fairlead.export import export_file
-    from fairlead.wire.opal.tools import opal_tools
 
 __version__ = "0.1.0"
 
@@ -122,7 +122,7 @@ _HOMES = {
     "ToolSubject": "fairlead.core.tool",
     "Ui": "fairlead.core.runtime",
     "export_file": "fairlead.export",
-    "opal_tools": "fairlead.wire.opal.tools",
+    "opal_tools": "fairlead.agent.tool_sets.opal",
     "tool": "fairlead.agent.functions",
 }
 

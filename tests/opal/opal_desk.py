@@ -12,10 +12,10 @@ from typing import Any
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import ToolError
+from fairlead.tools.opal import machine_tools
+from fairlead.tools.opal.files import line_hash
 from fairlead.tools.workspace import Workspace
 from fairlead.wire.opal.encode import outcome
-from fairlead.wire.opal.tools.files import line_hash
-from fairlead.wire.opal.tools.machine import machine_tools
 
 
 class Desk:

@@ -15,6 +15,8 @@ from tests.session.scene import Listener, a_tool, full_disk, settled, talk
 from tests.support.gates import wait_for_exit
 
 from fairlead import Agent
+from fairlead.agent.tool_sets.opal import TOOL_NAMES, opal_tools
+from fairlead.agent.tool_sets.opal.tasks import open_tasks, tasks_of
 from fairlead.core.events import SubagentEvent, ToolEnd, ToolStart, ToolUpdate
 from fairlead.core.messages import TextContent, ToolCall
 from fairlead.core.runtime import CancelToken, NoUi
@@ -22,10 +24,8 @@ from fairlead.core.tool import ToolContext
 from fairlead.errors import SessionError
 from fairlead.session.session import Session
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
+from fairlead.tools.opal.files import tagged
 from fairlead.wire.opal.encode import outcome
-from fairlead.wire.opal.tools import TOOL_NAMES, opal_tools
-from fairlead.wire.opal.tools.files import tagged
-from fairlead.wire.opal.tools.tasks import open_tasks, tasks_of
 
 NAMES = "read_file write_file edit_file grep shell sub_agent tasks use_skill ask_user debug_state".split()
 DONE = Turn(text="all done")

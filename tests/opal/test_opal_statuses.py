@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.protocol.opal.events import AgentStart, Event, MessageDelta, ThinkingDelta, ToolOutputEvent
-from fairlead.wire.opal.text_stream import LONGEST, MOST_MERGED, Channel, Status, StatusFilter, without_statuses
+from fairlead.protocol.opal.statuses import LONGEST, Status, StatusFilter, without_statuses
+from fairlead.wire.opal.text_stream import MOST_MERGED, Channel
 
 
 def parted(*pieces: str) -> tuple[str, list[str]]:

@@ -11,8 +11,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fairlead.agent.tool_sets.opal.tasks import (
+    Draft,
+    Op,
+    Task,
+    TaskList,
+    chosen,
+    from_entry_data,
+    open_tasks,
+    payload,
+    to_entry_data,
+)
 from fairlead.errors import ToolError
-from fairlead.wire.opal.tools.tasks import Draft, Op, Task, TaskList, chosen, from_entry_data, open_tasks, payload, to_entry_data
 
 NOW = "2026-11-15 06:27:08.281458"
 

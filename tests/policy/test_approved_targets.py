@@ -13,12 +13,12 @@ import pytest
 from tests.support.races import file_or_link, folder_or_link, link, link_between, repeating
 
 from fairlead import Agent
+from fairlead.agent.tool_sets.opal import opal_tools
 from fairlead.core.approval import Allow, ApprovalAnswer, ApprovalRequest
 from fairlead.core.messages import ToolCall, ToolResultMessage
 from fairlead.core.runtime import CancelToken, NoUi
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
-from fairlead.wire.opal.tools import opal_tools
-from fairlead.wire.opal.tools.files import line_hash
+from fairlead.tools.opal.files import line_hash
 
 SECRET = "a secret text"
 Call = tuple[str, Mapping[str, Any]]

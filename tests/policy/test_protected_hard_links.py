@@ -13,8 +13,8 @@ from tests.policy.protected_place import REFUSED, SECRET, Place
 
 from fairlead.policy.hard_links import HardLinks
 from fairlead.policy.protected import Protected
+from fairlead.tools.opal import machine_tools
 from fairlead.tools.search import grep
-from fairlead.wire.opal.tools.machine import machine_tools
 
 LISTED = ["~/.ssh", "~/keys/**", "secrets/*.key", ".env", "*.pem", "~/vault"]
 PROTECTED = [

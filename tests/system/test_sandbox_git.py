@@ -23,8 +23,8 @@ from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import ToolContext
 from fairlead.policy.protected import Masks, read_only_in_sandbox
 from fairlead.policy.sandbox import Bubblewrap
+from fairlead.tools.opal import machine_tools
 from fairlead.tools.workspace import Workspace
-from fairlead.wire.opal.tools.machine import machine_tools
 
 __all__ = ["bubblewrap"]
 pytestmark = pytest.mark.system

@@ -16,7 +16,7 @@ from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import Tool, ToolContext, ToolLocation, ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools import builtin_tools
-from fairlead.wire.opal.tools.files import line_hash
+from fairlead.tools.opal.files import line_hash
 
 
 class Place:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from fairlead.agent.extensions import AgentExtensions
 from fairlead.agent.options import ASK, TASK, TODO_WRITE, AgentOptions, Telemetry, is_pattern
-from fairlead.agent.tool_set import ToolServices
+from fairlead.agent.tool_sets import ToolServices
 from fairlead.agent.workspace import make_workspace
 from fairlead.config.files import is_absent
 from fairlead.config.home import Home

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from fairlead.agent.assembly import Shared
 from fairlead.agent.mcp_server import McpServer
 from fairlead.agent.options import AgentOptions, Confinement, Hooks, OnApproval, Telemetry, suggestion
-from fairlead.agent.tool_set import ToolSet
+from fairlead.agent.tool_sets import ToolSet
 from fairlead.config.home import PeerHome
 from fairlead.config.settings import ApprovalMode, RateLimit, SandboxMode, SettingsGroup
 from fairlead.core.model import Model, ModelStream, ThinkingLevel

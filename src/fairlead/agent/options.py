@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from fairlead.agent.mcp_server import McpServer
-from fairlead.agent.tool_set import ToolSet
+from fairlead.agent.tool_sets import ToolSet
 from fairlead.config.home import PeerHome
 from fairlead.config.settings import ApprovalMode, RateLimit, SandboxMode, SettingsGroup
 from fairlead.core.approval import ApprovalAnswer, ApprovalRequest

@@ -32,7 +32,7 @@ APPROVAL, REQUEST = "fairlead.approval", "fairlead.request"
 NOTES = (CALLS, RUN, APPROVAL, REQUEST)
 #: The type of the custom entries for the todo list: see `fairlead.session.todos.todos`.
 TODOS = "fairlead.todos"
-#: The type of the custom entries for tasks: see `fairlead.wire.opal.tools.tasks`.
+#: The type of the custom entries for tasks: see `fairlead.agent.tool_sets.opal.tasks`.
 TASKS = "fairlead.tasks"
 #: The type of the custom entries that note a move to the entry before them: see `fairlead.session.history.moves.branch`.
 BRANCH = "fairlead.branch"

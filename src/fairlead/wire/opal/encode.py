@@ -1,14 +1,4 @@
-"""Encodes results of tools, messages, models and credentials as Opal's protocol declares them.
-
-The `details` of a result may have
-    meta      an object for the host only, the wire's `result.meta`: `{"diff": {...}}` from write_file and edit_file
-    output    an object that replaces the text as the wire's `result.output`: from tasks
-
-An update with text is a new piece of output, the wire's `tool_output`. An update without text reports something else in its
-`details`
-    skill       `{"name", "description"}`: use_skill has found that skill
-    sub_agent   `{"id", "label", "model", "tools"}`: sub_agent is about to start a sub-agent with that id
-"""
+"""Encodes results of tools, messages, models and credentials as Opal's protocol declares them."""
 
 from __future__ import annotations
 
@@ -36,17 +26,16 @@ from fairlead.core.model import Model, ThinkingLevel
 from fairlead.core.tool import ToolResult
 from fairlead.models.catalog import PROVIDERS
 from fairlead.protocol.opal.objects import Auth, AuthProvider, HistoryMessage, HistoryToolCall, ListedModel, ModelInUse
+from fairlead.protocol.opal.statuses import without_statuses
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.entries import CompactionEntry, Entry, entries_in_context
+from fairlead.tools.opal.results import META, OUTPUT, text_of
 from fairlead.wire.opal.codec import LEVELS
-from fairlead.wire.opal.text_stream import without_statuses
 
 if TYPE_CHECKING:
     from fairlead.models.registry import Registry
 
 # Tools
-
-META, OUTPUT, SKILL, SUB_AGENT = "meta", "output", "skill", "sub_agent"
 
 
 def outcome(result: ToolResult, is_error: bool) -> dict[str, Any]:
@@ -56,10 +45,6 @@ def outcome(result: ToolResult, is_error: bool) -> dict[str, Any]:
     details = result.details or {}
     told: dict[str, Any] = {"ok": True, "output": details.get(OUTPUT, text_of(result))}
     return {**told, "meta": details[META]} if META in details else told
-
-
-def text_of(result: ToolResult) -> str:
-    return "\n".join(block.text for block in result.content if isinstance(block, TextContent))
 
 
 _COMMAND, _PROMPT, _QUESTION = 57, 54, 60

@@ -123,7 +123,7 @@ def _state(server: OpalServer, params: m.AgentState) -> m.SessionState:
 
 
 def _tasks(server: OpalServer, params: m.TasksList) -> m.Tasks:
-    from fairlead.wire.opal.tools.tasks import open_tasks, tasks_of
+    from fairlead.agent.tool_sets.opal.tasks import open_tasks, tasks_of
 
     return m.Tasks(open_tasks(tasks_of(server.table.get(params.session_id).session.history.conversation).tasks.values()))
 

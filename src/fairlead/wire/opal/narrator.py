@@ -17,9 +17,11 @@ from fairlead.core.messages import AssistantMessage, TextContent, ThinkingConten
 from fairlead.errors import FairleadError, RunAborted
 from fairlead.protocol.opal import events
 from fairlead.protocol.opal.objects import TokenUsage, ToolOutcome
+from fairlead.protocol.opal.statuses import Status, StatusFilter, without_statuses
+from fairlead.tools.opal.results import SKILL, SUB_AGENT, text_of
 from fairlead.wire.connection import Outlet
-from fairlead.wire.opal.encode import SKILL, SUB_AGENT, meta, outcome, text_of
-from fairlead.wire.opal.text_stream import Channel, Status, StatusFilter, without_statuses
+from fairlead.wire.opal.encode import meta, outcome
+from fairlead.wire.opal.text_stream import Channel
 
 RunStatus: TypeAlias = Literal["idle", "running", "streaming", "executing_tools"]
 

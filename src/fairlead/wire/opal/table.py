@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from fairlead.agent import Agent, Shared
 from fairlead.agent.options import AgentOptions
+from fairlead.agent.tool_sets.opal import TOOL_NAMES, opal_tools
 from fairlead.config.settings import Settings
 from fairlead.core.lenient import scrub_text
 from fairlead.core.messages import AssistantMessage
@@ -18,6 +19,7 @@ from fairlead.errors import FairleadError
 from fairlead.protocol.opal.events import NOTIFICATION
 from fairlead.protocol.opal.methods import SessionStart
 from fairlead.protocol.opal.objects import FeatureChanges, Features
+from fairlead.protocol.opal.statuses import ADVICE
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.sessions import ConversationStore
 from fairlead.session.session import Session
@@ -28,8 +30,6 @@ from fairlead.wire.opal.codec import level_named, model_named
 from fairlead.wire.opal.narrator import Narrator
 from fairlead.wire.opal.opal_session import SERVER_TOOLS, OpalSession, changed, nothing
 from fairlead.wire.opal.store import OpalStore, checked_id
-from fairlead.wire.opal.text_stream import ADVICE
-from fairlead.wire.opal.tools import TOOL_NAMES, opal_tools
 from fairlead.wire.opal.ui import OpalUi
 
 #: The features of a session, unless the client says otherwise.

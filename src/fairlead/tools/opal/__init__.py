@@ -1,7 +1,7 @@
 """The tools that work on the machine, with Opal's names and forms: read_file, write_file, edit_file, grep, shell.
 
 They use the same code as the tools in `fairlead.tools`. In addition, lines have anchors (`files`), files outside the working
-directory are out of reach (`FileAccess`), and commands can outlive their call (`shell`). `fairlead.wire.opal.encode`
+directory are out of reach (`FileAccess`), and commands can outlive their call (`shell`). `fairlead.tools.opal.results`
 says what results hold besides text.
 
 This module only declares the tools; their code is imported when a tool is first called.
@@ -25,7 +25,7 @@ from fairlead.tools.files.targets import Target
 from fairlead.tools.workspace import Workspace
 
 if TYPE_CHECKING:
-    from fairlead.wire.opal.tools.shell import Processes
+    from fairlead.tools.opal.shell import Processes
 
 __all__ = ["FileAccess", "integer", "machine_tools", "object_schema", "repaired", "string"]
 
@@ -69,7 +69,7 @@ def machine_tools(workspace: Workspace, data_dir: Path | None = None) -> list[To
 
 def _read_file(files: FileAccess, timeout: float) -> Tool:
     async def run(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-        from fairlead.wire.opal.tools.files import run_read_file
+        from fairlead.tools.opal.files import run_read_file
 
         return await run_read_file(files, arguments, context)
 
@@ -103,12 +103,12 @@ def _read_file(files: FileAccess, timeout: float) -> Tool:
 
 def _write_file(files: FileAccess, timeout: float) -> Tool:
     async def run(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-        from fairlead.wire.opal.tools.files import run_write_file
+        from fairlead.tools.opal.files import run_write_file
 
         return await run_write_file(files, arguments, context)
 
     async def preview(arguments: dict[str, Any], target: ApprovedFile | None, cancel: CancelToken) -> list[FileChange]:
-        from fairlead.wire.opal.tools.files import preview_write_file
+        from fairlead.tools.opal.files import preview_write_file
 
         return await preview_write_file(files, arguments, target, cancel)
 
@@ -135,12 +135,12 @@ def _write_file(files: FileAccess, timeout: float) -> Tool:
 
 def _edit_file(files: FileAccess, timeout: float) -> Tool:
     async def run(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-        from fairlead.wire.opal.tools.files import run_edit_file
+        from fairlead.tools.opal.files import run_edit_file
 
         return await run_edit_file(files, arguments, context)
 
     async def preview(arguments: dict[str, Any], target: ApprovedFile | None, cancel: CancelToken) -> list[FileChange]:
-        from fairlead.wire.opal.tools.files import preview_edit_file
+        from fairlead.tools.opal.files import preview_edit_file
 
         return await preview_edit_file(files, arguments, target, cancel)
 
@@ -182,7 +182,7 @@ def _edit_file(files: FileAccess, timeout: float) -> Tool:
 
 def _grep(files: FileAccess, timeout: float) -> Tool:
     async def run(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-        from fairlead.wire.opal.tools.search import run_grep
+        from fairlead.tools.opal.grep import run_grep
 
         return await run_grep(files, arguments, context)
 
@@ -220,7 +220,7 @@ def _shell(files: FileAccess) -> Tool:
     running: list[Processes] = []
 
     async def run(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-        from fairlead.wire.opal.tools.shell import Processes, run_shell
+        from fairlead.tools.opal.shell import Processes, run_shell
 
         if not running:
             running.append(Processes(files.workspace))

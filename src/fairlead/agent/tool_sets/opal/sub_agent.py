@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from fairlead.agent.tool_set import ToolServices
+from fairlead.agent.tool_sets import ToolServices
 from fairlead.core.events import Event, SubagentEvent, ToolEnd, ToolStart
 from fairlead.core.lenient import scrub
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
+from fairlead.protocol.opal.statuses import without_statuses
 from fairlead.session.subagents.subagent import cut
+from fairlead.tools.opal.results import SUB_AGENT, text_of
 from fairlead.tools.truncate import head
-from fairlead.wire.opal.encode import SUB_AGENT, text_of
-from fairlead.wire.opal.text_stream import without_statuses
 
 if TYPE_CHECKING:
     from fairlead.session.subagents.agents import AgentDefinition

@@ -6,12 +6,12 @@ from typing import Any, cast
 
 import msgspec
 
+from fairlead.agent.tool_sets.opal.tasks import STATUSES, VIEWS, Draft, Op, TaskKeeper, chosen, payload
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import ToolError
+from fairlead.tools.opal import integer, object_schema, repaired, string
+from fairlead.tools.opal.results import OUTPUT
 from fairlead.tools.truncate import head
-from fairlead.wire.opal.encode import OUTPUT
-from fairlead.wire.opal.tools.machine import integer, object_schema, repaired, string
-from fairlead.wire.opal.tools.tasks import STATUSES, VIEWS, Draft, Op, TaskKeeper, chosen, payload
 
 _DESCRIPTION = """\
 Keep a list of tasks. The result has all tasks after the call.

@@ -21,10 +21,10 @@ from fairlead.tools.files.edit import Change, TextReplacement, apply, changes_of
 from fairlead.tools.files.read import Window, read_file
 from fairlead.tools.files.targets import Target, found_at
 from fairlead.tools.files.write import BOM, TextFile, changes_of_write, make_parents, replace_file, with_line_ends_of
+from fairlead.tools.opal import FileAccess
+from fairlead.tools.opal.results import META
 from fairlead.tools.truncate import MAX_BYTES, MAX_LINES, format_size, head
 from fairlead.tools.workspace import Guard
-from fairlead.wire.opal.encode import META
-from fairlead.wire.opal.tools.machine import FileAccess
 
 
 async def run_write_file(files: FileAccess, arguments: dict[str, Any], context: ToolContext) -> ToolResult:

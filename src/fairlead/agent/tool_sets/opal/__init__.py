@@ -1,7 +1,8 @@
 """Opal's tools, as a set for an agent: `Agent(tool_set=opal_tools())`.
 
-`machine` declares the tools that work on the machine; the tools in this module need the session too. `fairlead.wire.opal.encode`
-says what results and updates hold for the wire. Closing the session ends the processes that the tools have started.
+`fairlead.tools.opal` has the tools that work on the machine; the tools in this package need the session too.
+`fairlead.tools.opal.results` says what results and updates hold for the wire. Closing the session ends the processes that the
+tools have started.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from fairlead.agent.tool_set import ToolServices, ToolSet
+from fairlead.agent.tool_sets import ToolServices, ToolSet
 from fairlead.core.events import Event, SubagentEvent, ToolUpdate
 from fairlead.core.lenient import scrub
 from fairlead.core.message_updates import MessageUpdate
@@ -21,10 +22,10 @@ from fairlead.core.messages import Message
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import ConfigError, ToolError
 from fairlead.session.subagents.subagent import cut
+from fairlead.tools.opal import integer, machine_tools, object_schema, repaired, string
+from fairlead.tools.opal.results import SKILL
 from fairlead.tools.truncate import head
 from fairlead.tools.workspace import Workspace
-from fairlead.wire.opal.encode import SKILL
-from fairlead.wire.opal.tools.machine import integer, machine_tools, object_schema, repaired, string
 
 __all__ = ["TOOL_NAMES", "opal_tools"]
 
@@ -65,7 +66,7 @@ def opal_tools(*, data_dir: Path | None = None, excluded: Collection[str] = ()) 
 
 def _sub_agent(services: ToolServices) -> Tool:
     async def run(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-        from fairlead.wire.opal.tools.sub_agent import run_sub_agent
+        from fairlead.agent.tool_sets.opal.sub_agent import run_sub_agent
 
         return await run_sub_agent(services, arguments, context)
 
@@ -98,8 +99,8 @@ def _sub_agent(services: ToolServices) -> Tool:
 
 
 def _tasks(services: ToolServices) -> Tool:
-    from fairlead.wire.opal.tools.tasks import TaskKeeper
-    from fairlead.wire.opal.tools.tasks_tool import tasks_tool
+    from fairlead.agent.tool_sets.opal.tasks import TaskKeeper
+    from fairlead.agent.tool_sets.opal.tasks_tool import tasks_tool
 
     return tasks_tool(TaskKeeper(lambda: services.conversation, services.now_ms))
 

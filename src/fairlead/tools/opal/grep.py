@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from fairlead.core.tool import ToolContext, ToolResult
+from fairlead.tools.opal import FileAccess
+from fairlead.tools.opal.files import tagged
 from fairlead.tools.search.grep import first_matches, search
 from fairlead.tools.search.listing import listing
 from fairlead.tools.search.searchers import Line, Wanted
-from fairlead.wire.opal.tools.files import tagged
-from fairlead.wire.opal.tools.machine import FileAccess
 
 _CONTEXT, _MOST_CONTEXT = 2, 10
 _RESULTS, _MOST_RESULTS = 50, 500
