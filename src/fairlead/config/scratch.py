@@ -10,6 +10,7 @@ import atexit
 import logging
 import os
 import stat
+import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -110,9 +111,9 @@ def _temporary_directory() -> str | None:
     """
     if os.name == "nt":
         return None
-    import tempfile
-
-    named = [tempfile.tempdir, *map(os.environ.get, ("TMPDIR", "TEMP", "TMP")), "/tmp"]
+    # A program may have set it. Loading `tempfile` only to ask, with a dozen modules that it needs, would take milliseconds.
+    chosen = getattr(sys.modules.get("tempfile"), "tempdir", None)
+    named = [chosen, *map(os.environ.get, ("TMPDIR", "TEMP", "TMP")), "/tmp"]
     usable = (path for path in named if path and Path(path).is_dir() and os.access(path, os.W_OK | os.X_OK))
     return next(usable, None)
 
