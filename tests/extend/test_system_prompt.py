@@ -7,7 +7,8 @@ from pathlib import Path
 from tests.extend.around import Around, a_skill
 
 from fairlead.session.system_prompt import SystemPrompt, system_prompt
-from fairlead.tools import DEFAULT_TOOLS, builtin_tools
+from fairlead.tools import DEFAULT_TOOLS
+from fairlead.tools.builtin import builtin_tools
 from fairlead.tools.workspace import Workspace
 
 SNAPSHOT = Path(__file__).with_name("system_prompt.txt")

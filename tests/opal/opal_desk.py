@@ -12,8 +12,8 @@ from typing import Any
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import ToolError
-from fairlead.tools.opal import machine_tools
-from fairlead.tools.opal.files import line_hash
+from fairlead.tools.opal.anchors import line_hash
+from fairlead.tools.opal.machine import machine_tools
 from fairlead.tools.workspace import Workspace
 from fairlead.wire.opal.encode import outcome
 

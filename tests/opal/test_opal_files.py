@@ -16,7 +16,8 @@ from tests.opal.opal_desk import Desk, tag, tags
 from fairlead.errors import ToolError
 from fairlead.tools.background import Stop
 from fairlead.tools.files.edit import TextReplacement
-from fairlead.tools.opal.files import Anchor, diff_details, line_hash, phash2, read_anchor, tagged
+from fairlead.tools.opal.anchors import Anchor, line_hash, phash2, read_anchor, tagged
+from fairlead.tools.opal.edit_file import diff_details
 from fairlead.wire.opal.encode import meta
 
 VECTORS = json.loads(Path(__file__).with_name("phash2_vectors.json").read_text())["vectors"]

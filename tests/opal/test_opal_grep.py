@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.opal.opal_desk import Desk
 
-from fairlead.tools.opal.files import tagged
+from fairlead.tools.opal.anchors import tagged
 
 
 @pytest.fixture(params=["rg", "python"])

@@ -24,7 +24,7 @@ from fairlead.core.tool import ToolContext
 from fairlead.errors import SessionError
 from fairlead.session.session import Session
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
-from fairlead.tools.opal.files import tagged
+from fairlead.tools.opal.anchors import tagged
 from fairlead.wire.opal.encode import outcome
 
 NAMES = "read_file write_file edit_file grep shell sub_agent tasks use_skill ask_user debug_state".split()

@@ -12,7 +12,8 @@ from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import Tool, ToolContext
 from fairlead.errors import ToolError
 from fairlead.policy.protected import Protected, key_files, read_only_in_sandbox
-from fairlead.tools import Workspace, builtin_tools
+from fairlead.tools.builtin import builtin_tools
+from fairlead.tools.workspace import Workspace
 
 SECRET = "sk-this-is-secret"
 REFUSED = "is a protected file"

@@ -18,7 +18,7 @@ from fairlead.core.approval import Allow, ApprovalAnswer, ApprovalRequest
 from fairlead.core.messages import ToolCall, ToolResultMessage
 from fairlead.core.runtime import CancelToken, NoUi
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
-from fairlead.tools.opal.files import line_hash
+from fairlead.tools.opal.anchors import line_hash
 
 SECRET = "a secret text"
 Call = tuple[str, Mapping[str, Any]]

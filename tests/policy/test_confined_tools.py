@@ -11,7 +11,7 @@ from fairlead.config.home import Home, PeerHome
 from fairlead.errors import ToolError
 from fairlead.policy.protected import Masks, Protected, key_files, read_only_in_sandbox
 from fairlead.policy.sandbox import Bubblewrap
-from fairlead.tools.opal import machine_tools
+from fairlead.tools.opal.machine import machine_tools
 
 
 def test_a_sandbox_hides_the_folders_of_keys_and_what_the_list_stands_for(tmp_path: Path) -> None:

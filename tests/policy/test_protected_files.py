@@ -13,7 +13,7 @@ from tests.policy.protected_place import REFUSED, SECRET, Place
 from fairlead.config.home import Home
 from fairlead.errors import ToolError
 from fairlead.policy.protected import Protected, key_files
-from fairlead.tools.search import grep
+from fairlead.tools.search import contents
 
 
 def ways(place: Place) -> list[str]:
@@ -62,7 +62,7 @@ def test_the_refusal_names_the_setting(place: Place) -> None:
 def test_searching_a_folder_passes_over_them(tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     has_ripgrep = engine != "python"
     if engine == "ripgrep walks":
-        monkeypatch.setattr(grep, "WALKED_FIRST", 0)
+        monkeypatch.setattr(contents, "WALKED_FIRST", 0)
     if not has_ripgrep:  # neither on the path nor beside the interpreter
         (tmp_path / "python").symlink_to(sys.executable)
         monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))

@@ -13,8 +13,8 @@ from tests.policy.protected_place import REFUSED, SECRET, Place
 
 from fairlead.policy.hard_links import HardLinks
 from fairlead.policy.protected import Protected
-from fairlead.tools.opal import machine_tools
-from fairlead.tools.search import grep
+from fairlead.tools.opal.machine import machine_tools
+from fairlead.tools.search import contents
 
 LISTED = ["~/.ssh", "~/keys/**", "secrets/*.key", ".env", "*.pem", "~/vault"]
 PROTECTED = [
@@ -42,12 +42,12 @@ def linked_place(root: Path, has_ripgrep: bool = True) -> Place:
     return place
 
 
-@pytest.mark.parametrize("walked_first", [grep.WALKED_FIRST, 0], ids=["", "ripgrep walks"])
+@pytest.mark.parametrize("walked_first", [contents.WALKED_FIRST, 0], ids=["", "ripgrep walks"])
 @pytest.mark.parametrize("opal", [False, True], ids=["pi", "opal"])
 def test_no_hard_link_leads_to_what_is_listed_by_folder_pattern_or_name(
     tmp_path: Path, opal: bool, walked_first: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(grep, "WALKED_FIRST", walked_first)
+    monkeypatch.setattr(contents, "WALKED_FIRST", walked_first)
     place = linked_place(tmp_path)
     tools = {tool.name: tool for tool in machine_tools(place.workspace)} if opal else None
     read, write = ("read_file", "write_file") if opal else ("read", "write")

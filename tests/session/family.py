@@ -24,7 +24,7 @@ from fairlead.session.subagents.spawner import Match, SessionSpawner
 from fairlead.session.subagents.subagents import Family, SessionSubagents
 from fairlead.session.subagents.tool import task_tool
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
-from fairlead.tools import builtin_tools
+from fairlead.tools.builtin import builtin_tools
 
 DONE = Turn(text="all done")
 ONE_AT_A_TIME = TaskSettings(max_concurrency=1)
@@ -91,7 +91,7 @@ def a_parent(
     )
     spawner = SessionSpawner(lambda: OneModel(SCRIPTED_MODEL, stream), match, settings.agent_model_overrides, ["Appended."])
     known = {agent.name: agent for agent in (*BUILT_IN, *agents)}
-    subagents = SessionSubagents(Family(known, settings, spawner))
+    subagents = SessionSubagents(Family(known, settings, spawner, builtin_tools))
     all_tools: Mapping[str, Tool] = {
         **builtin_tools(sessions.workspace),
         **{tool.name: tool for tool in tools},

@@ -23,7 +23,7 @@ from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import ToolContext
 from fairlead.policy.protected import Masks, read_only_in_sandbox
 from fairlead.policy.sandbox import Bubblewrap
-from fairlead.tools.opal import machine_tools
+from fairlead.tools.opal.machine import machine_tools
 from fairlead.tools.workspace import Workspace
 
 __all__ = ["bubblewrap"]

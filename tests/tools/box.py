@@ -13,8 +13,9 @@ from fairlead.core.messages import TextContent, UserBlock
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
-from fairlead.tools import Workspace, builtin_tools
+from fairlead.tools.builtin import builtin_tools
 from fairlead.tools.shell.process import ShellResult, run_shell
+from fairlead.tools.workspace import Workspace
 
 
 @dataclass

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.tools.box import Box
 
-from fairlead.tools.search import grep
+from fairlead.tools.search import contents
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def engine(request: pytest.FixtureRequest, box: Box, monkeypatch: pytest.MonkeyP
         if not Path(sys.executable).with_name("rg").exists():
             pytest.skip("ripgrep is not installed beside this Python")
         if request.param == "rg walks":
-            monkeypatch.setattr(grep, "WALKED_FIRST", 0)
+            monkeypatch.setattr(contents, "WALKED_FIRST", 0)
         return "rg"
     empty = box.cwd.parent / "bin"
     empty.mkdir()

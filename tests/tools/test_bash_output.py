@@ -111,7 +111,7 @@ def test_a_flood_keeps_memory_flat_and_the_loop_alive(box: Box) -> None:
 import asyncio, resource, sys
 from pathlib import Path
 from fairlead.core.runtime import CancelToken
-from fairlead.tools import Workspace
+from fairlead.tools.workspace import Workspace
 from fairlead.tools.shell.process import run_shell
 async def main():
     logs = Path({str(box.cwd)!r})

@@ -18,7 +18,7 @@ from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.session.runtime import AsyncioRuntime
-from fairlead.tools import builtin_tools
+from fairlead.tools.builtin import builtin_tools
 from fairlead.tools.shell.process import run_shell
 
 

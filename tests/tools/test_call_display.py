@@ -15,8 +15,8 @@ from fairlead.core.approval import LONGEST_TEXT, FileChange
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import Tool, ToolContext, ToolLocation, ToolResult
 from fairlead.errors import ToolError
-from fairlead.tools import builtin_tools
-from fairlead.tools.opal.files import line_hash
+from fairlead.tools.builtin import builtin_tools
+from fairlead.tools.opal.anchors import line_hash
 
 
 class Place:

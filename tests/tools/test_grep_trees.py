@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.tools.conftest import Box
 
-from fairlead.tools.search import grep, ripgrep_walk
+from fairlead.tools.search import contents, ripgrep_walk
 from fairlead.tools.search.walk import IgnoreFile
 
 NAMES = ["a", "b", "build", "src", "lib.d", "{x}", "x y", ".hidden", "café", "[z]"]
@@ -45,7 +45,7 @@ RULES = [
 def walks(monkeypatch: pytest.MonkeyPatch) -> None:
     if not Path(sys.executable).with_name("rg").exists():
         pytest.skip("ripgrep is not installed beside this Python")
-    monkeypatch.setattr(grep, "WALKED_FIRST", 0)
+    monkeypatch.setattr(contents, "WALKED_FIRST", 0)
     monkeypatch.setattr(ripgrep_walk, "SOON", 60)
 
 
@@ -150,7 +150,7 @@ def test_names_that_ripgrep_should_not_have_printed_show_nothing(box: Box) -> No
     printed = "".join(f"./{name}\\0" if name[0].isalpha() else f"{name}\\0" for name in names)
     put_lying_ripgrep(box, "--files-with-matches", printed)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(grep, "WALKED_FIRST", 0)
+        patch.setattr(contents, "WALKED_FIRST", 0)
         patch.setattr(ripgrep_walk, "SOON", 0)
         assert box.call("grep", pattern="needle").text == "fine:1: needle"
 

@@ -9,7 +9,8 @@ import pytest
 from tests.tools.box import Box
 
 from fairlead.errors import ToolError
-from fairlead.tools import DEFAULT_TOOLS, builtin_tools
+from fairlead.tools import DEFAULT_TOOLS
+from fairlead.tools.builtin import builtin_tools
 
 
 def test_paths_start_at_the_working_directory(box: Box) -> None:
@@ -60,13 +61,17 @@ def test_the_tools_come_in_order(box: Box) -> None:
     assert all(tool.description and tool.snippet for tool in tools.values())
 
 
-def test_declaring_the_tools_imports_none_of_their_work() -> None:
+def test_in_the_command_declaring_the_tools_loads_none_of_their_work() -> None:
     script = """
 import sys
 from pathlib import Path
-from fairlead.tools import Workspace, builtin_tools
-builtin_tools(Workspace(Path("/"), {}, log_dir=Path, keep_log=print))
-heavy = {"asyncio", "subprocess", "difflib", "jsonschema_rs", "fairlead.tools.shell.process", "fairlead.tools.files.read"}
-assert not heavy & set(sys.modules), heavy & set(sys.modules)
+from fairlead.cli.start import POSTPONED, postpone_imports
+postpone_imports()
+from fairlead.tools import builtin, workspace
+builtin.builtin_tools(workspace.Workspace(Path("/"), {}, log_dir=Path, keep_log=print))
+waiting = {name for name in POSTPONED if type(sys.modules.get(name)).__name__ == "_PostponedModule"}
+assert {"base64", "difflib", "shlex", "fairlead.tools.files.matching"} <= waiting, waiting
+assert {f"fairlead.tools.{name}" for name in ("search.contents", "search.walk", "shell.process")} <= waiting, waiting
+assert not {"jsonschema_rs", "re2", "fairlead.tools.shell.output"} & set(sys.modules)
 """
     subprocess.run([sys.executable, "-c", script], check=True)

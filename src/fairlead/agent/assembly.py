@@ -37,7 +37,7 @@ from fairlead.session.runtime import AsyncioRuntime
 from fairlead.session.selection import Models, OneModel
 from fairlead.session.session import Session
 from fairlead.session.system_prompt import SystemPrompt
-from fairlead.tools import BUILTIN_NAMES, builtin_tools
+from fairlead.tools import BUILTIN_NAMES, builtin
 from fairlead.tools.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -389,7 +389,7 @@ class Assembly:
         agents, problems = load_agents(folders, task.disabled_agents, self._home.boundary(self._cwd), trusted=trusted)
         self._warn(problems)
         tool_set = self._options.tool_set
-        return SessionSubagents(Family(agents, task, spawner, builtin_tools if tool_set is None else tool_set.for_workspace))
+        return SessionSubagents(Family(agents, task, spawner, _builtin_tools if tool_set is None else tool_set.for_workspace))
 
     def _active_tools(self, tools: Sequence[str]) -> list[str]:
         """Return the names of the tools that the model may use. `tools` are those that the session starts with."""
@@ -408,13 +408,17 @@ def _make_tools(
     workspace: Workspace, of_set: Mapping[str, Tool] | None, options: AgentOptions, tasks: SessionSubagents | None
 ) -> Mapping[str, Tool]:
     """Make the tools that a session starts with. `tasks` are the sub-agents that the model may give work to."""
-    tools = builtin_tools(workspace) if of_set is None else dict(of_set)
+    tools = _builtin_tools(workspace) if of_set is None else dict(of_set)
     tools |= {tool.name: tool for tool in options.own_tools()}
     if tasks is not None:
         from fairlead.session.subagents.tool import task_tool
 
         tools[TASK] = task_tool(tasks)
     return tools
+
+
+def _builtin_tools(workspace: Workspace) -> dict[str, Tool]:
+    return builtin.builtin_tools(workspace)  # which loads them
 
 
 def _ask_tools(host: Host, timeout: float | None) -> list[Tool]:

@@ -17,9 +17,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-#: Modules that others import but hardly ever use before the first answer. Together they cost about a tenth of the start.
+#: Modules that others import but hardly ever use before the first answer. Together they cost about a tenth of the start. Tools
+#: are declared for the first prompt, and what they need only for a call waits for one.
 POSTPONED = frozenset((
     "asyncio.sslproto",
+    "base64",
+    "difflib",
+    "fairlead.agent.tool_sets.opal",
+    "fairlead.tools.builtin",
+    "fairlead.tools.files.edit",
+    "fairlead.tools.files.matching",
+    "fairlead.tools.files.read",
+    "fairlead.tools.files.write",
+    "fairlead.tools.search.contents",
+    "fairlead.tools.search.globs",
+    "fairlead.tools.search.listing",
+    "fairlead.tools.search.searchers",
+    "fairlead.tools.search.walk",
+    "fairlead.tools.shell.output",
+    "fairlead.tools.shell.process",
     "fnmatch",
     "inspect",
     "ipaddress",
@@ -29,6 +45,7 @@ POSTPONED = frozenset((
     "msgspec.toml",
     "msgspec.yaml",
     "ntpath",
+    "shlex",
     "ssl",
     "textwrap",
     "tokenize",

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeAlias
 
 from fairlead.core.lenient import scrub_text
 from fairlead.core.tool import ToolLocation
 from fairlead.tools.workspace import Workspace
 
-Arguments = Mapping[str, Any]
+Arguments: TypeAlias = Mapping[str, Any]
 
 
 def file_locations(workspace: Workspace, arguments: Arguments) -> list[ToolLocation]:
@@ -36,17 +36,26 @@ def read_title(arguments: Arguments) -> str:
     return f"Read {arguments['path']} ({lines})"
 
 
-def _search_title(verb: str, arguments: Arguments) -> str:
+def edit_title(arguments: Arguments) -> str:
+    return f"Edit {arguments['path']}"
+
+
+def write_title(arguments: Arguments) -> str:
+    return f"Write {arguments['path']}"
+
+
+def grep_title(arguments: Arguments) -> str:
+    return f"Search for {_pattern(arguments)}"
+
+
+def find_title(arguments: Arguments) -> str:
+    return f"Find {_pattern(arguments)}"
+
+
+def ls_title(arguments: Arguments) -> str:
+    return f"List {arguments.get('path', '.')}"
+
+
+def _pattern(arguments: Arguments) -> str:
     where = f" in {arguments['path']}" if arguments.get("path", ".") != "." else ""
-    return f"{verb} `{arguments['pattern']}`{where}"
-
-
-TITLES: Mapping[str, Callable[[Arguments], str]] = {
-    "read": read_title,
-    "bash": command_title,
-    "edit": lambda arguments: f"Edit {arguments['path']}",
-    "write": lambda arguments: f"Write {arguments['path']}",
-    "grep": lambda arguments: _search_title("Search for", arguments),
-    "find": lambda arguments: _search_title("Find", arguments),
-    "ls": lambda arguments: f"List {arguments.get('path', '.')}",
-}
+    return f"`{arguments['pattern']}`{where}"

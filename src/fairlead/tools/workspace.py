@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
+from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
@@ -196,8 +197,6 @@ class Workspace(Struct):
         if "\0" in path:
             raise ToolError("The path contains a NUL character, which no file name can have.")
         if path.startswith("file://"):
-            from urllib.parse import unquote, urlsplit
-
             path = unquote(urlsplit(path).path)
         elif scheme_of(path) and not self._exists(path):
             raise ToolError(f"{path} is not a file, and there is nothing here that reads or writes {scheme_of(path)}:// URIs.")

@@ -159,7 +159,7 @@ class ToolRequests:
         tool = session.tools.builtin(params["name"])
         cwd, env = params.get("cwd"), params.get("env")
         if (cwd is not None and Path(cwd) != session.host.workspace.cwd) or env is not None:
-            from fairlead.tools import builtin_tools
+            from fairlead.tools.builtin import builtin_tools
 
             workspace = session.host.workspace
             there = replace(workspace, cwd=Path(cwd or workspace.cwd), env=workspace.env if env is None else env)

@@ -25,7 +25,6 @@ from fairlead.core.tool import Tool
 from fairlead.session.history.paths import transcripts_folder
 from fairlead.session.subagents.agents import AgentDefinition
 from fairlead.session.subagents.slots import Slot, Slots
-from fairlead.tools import builtin_tools
 from fairlead.tools.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -81,7 +80,7 @@ class Family:
         agents: Mapping[str, AgentDefinition],
         settings: TaskSettings,
         spawner: Spawner,
-        make_tools: Callable[[Workspace], Mapping[str, Tool]] = builtin_tools,
+        make_tools: Callable[[Workspace], Mapping[str, Tool]],
     ) -> None:
         self.agents = agents
         self.spawner = spawner

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import difflib
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate, pairwise
 from typing import Any, cast
+
+from msgspec import Struct
 
 from fairlead.core.approval import FileChange
 from fairlead.core.lenient import decode, scrub_text
 from fairlead.core.messages import TextContent
 from fairlead.core.runtime import CancelToken
-from fairlead.core.tool import ApprovedFile, ToolContext, ToolResult
+from fairlead.core.tool import ApprovedFile, Tool, ToolContext, ToolResult
 from fairlead.errors import ToolError
+from fairlead.tools import EDITS, PATH, object_schema, string
 from fairlead.tools.background import Stop, change_in_order, in_thread, split_lines
-from fairlead.tools.files.matching import Haystack, TextMatch, line_numbers, similar_text
+from fairlead.tools.files import matching
 from fairlead.tools.files.targets import Target
 from fairlead.tools.files.write import BOM, TextFile, with_line_ends_of
+from fairlead.tools.titles import edit_title, file_locations
 from fairlead.tools.workspace import Workspace
 
 #: A shorter text may be in a file by chance.
@@ -25,8 +30,49 @@ _LONG_ENOUGH = 12
 #: In a longer one, edits that do not fit are not tried one after another.
 _SHORT_ENOUGH = 1024 * 1024
 
+_EDIT = object_schema(
+    {
+        "oldText": string("The text to replace: exactly as in the file, and found there only once"),
+        "newText": string("What takes its place"),
+    },
+    "oldText",
+    "newText",
+)
+_PARAMETERS = object_schema(
+    {
+        "path": string("The file, absolute or relative to the working directory"),
+        "edits": {"type": "array", "items": _EDIT, "minItems": 1, "description": "The replacements"},
+    },
+    "path",
+    "edits",
+)
 
-def prepare_edit(arguments: dict[str, Any]) -> dict[str, Any]:
+
+def edit_tool(workspace: Workspace) -> Tool:
+    return Tool(
+        name="edit",
+        label="edit",
+        description=(
+            "Replace exact pieces of text in one file. Every oldText is looked up in the file as it was before the call, must"
+            " be found once, and must not overlap another. Put all changes of a file into one call."
+        ),
+        parameters=_PARAMETERS,
+        run=partial(_run_edit, workspace),
+        kind="edit",
+        title=edit_title,
+        locations=partial(file_locations, workspace),
+        preview=partial(_preview_edit, workspace),
+        subject=PATH,
+        file_texts=EDITS,
+        snippet="Replace exact text in files",
+        guidelines=("Keep oldText as short as it can be while still unique; do not include unchanged lines only as padding.",),
+        exclusive=True,
+        timeout=workspace.default_timeout,
+        prepare=_prepare_edit,
+    )
+
+
+def _prepare_edit(arguments: dict[str, Any]) -> dict[str, Any]:
     """Accept what models also send: one edit at the top level, or `edits` as a JSON text."""
     arguments = dict(arguments)
     edits: Any = arguments.get("edits")
@@ -41,7 +87,7 @@ def prepare_edit(arguments: dict[str, Any]) -> dict[str, Any]:
     return arguments
 
 
-async def run_edit(workspace: Workspace, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+async def _run_edit(workspace: Workspace, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
     if workspace.uris is not None and workspace.uris.has(arguments["path"]):
         raise ToolError(f"edit works on files only. Read {arguments['path']}, then replace all of it with write.")
     target = workspace.locate(arguments["path"], context.target)
@@ -59,7 +105,7 @@ async def run_edit(workspace: Workspace, arguments: dict[str, Any], context: Too
     return await change_in_order(target, context.cancel, change)
 
 
-async def preview_edit(
+async def _preview_edit(
     workspace: Workspace, arguments: dict[str, Any], approved: ApprovedFile | None, cancel: CancelToken
 ) -> list[FileChange]:
     """Return what an edit would change. Raises ToolError if it would fail."""
@@ -92,7 +138,7 @@ def _edited(
 
 def _locate(text: str, name: str, edits: list[tuple[str, str]], stop: Stop) -> list[TextReplacement]:
     """Return where each edit applies in the original, in the file's order."""
-    haystack = Haystack(text, stop)
+    haystack = matching.Haystack(text, stop)
     placed: list[tuple[int, TextReplacement]] = []
     for index, (old, new) in enumerate(stop.each(edits)):
         which = "the text" if len(edits) == 1 else f"edits[{index}].oldText"
@@ -121,7 +167,7 @@ def _locate(text: str, name: str, edits: list[tuple[str, str]], stop: Stop) -> l
     return [replacement for _, replacement in placed]
 
 
-def _what_is_there(haystack: Haystack, text: str, index: int, edits: list[tuple[str, str]], stop: Stop) -> str:
+def _what_is_there(haystack: matching.Haystack, text: str, index: int, edits: list[tuple[str, str]], stop: Stop) -> str:
     """Return what helps a model to correct an edit whose old text is not in the file."""
     old, new = edits[index]
     said: list[str] = []
@@ -129,9 +175,9 @@ def _what_is_there(haystack: Haystack, text: str, index: int, edits: list[tuple[
         said.append("Other edits of the call would make this text, but each edit is made to the file as it was before the call.")
     done = haystack.find(new) if len(new.strip()) >= _LONG_ENOUGH else None
     if done is not None and done.count:
-        [line] = line_numbers(text, [done.start])
+        [line] = matching.line_numbers(text, [done.start])
         said.append(f"The new text is in the file already, from line {line} on: the edit may have been made before.")
-    if similar := similar_text(text, old, stop):
+    if similar := matching.similar_text(text, old, stop):
         said.append(similar)
     return "".join(f"\n\n{part}" for part in said)
 
@@ -145,9 +191,9 @@ def _is_made_by_others(text: str, index: int, edits: list[tuple[str, str]], stop
     return index > 0 and edits[index][0] in text
 
 
-def _where(text: str, match: TextMatch) -> str:
+def _where(text: str, match: matching.TextMatch) -> str:
     """Return the lines in which a text begins that is there more than once."""
-    lines = line_numbers(text, match.starts)
+    lines = matching.line_numbers(text, match.starts)
     more = match.count - len(match.starts)
     if len(lines) == 1 and not more:
         return f"\n\nAll of them are in line {lines[0]}."
@@ -160,8 +206,7 @@ CONTEXT = 4
 _COMPARED = 1500
 
 
-@dataclass(frozen=True, slots=True)
-class TextReplacement:
+class TextReplacement(Struct, frozen=True):
     """`text` takes the place of the original's characters from `start` to `end`."""
 
     start: int
@@ -169,8 +214,7 @@ class TextReplacement:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """`new` lines take the place of `old` ones, which begin at `line` (from 0) of the old text."""
 
     line: int
@@ -178,8 +222,7 @@ class Change:
     new: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
-class FileDiff:
+class FileDiff(Struct, frozen=True):
     """`numbered` is for reading, `patch` is a unified diff; both with four lines of context."""
 
     numbered: str
@@ -275,13 +318,11 @@ def _compare(line: int, old: Sequence[str], new: Sequence[str], stop: Stop) -> I
         if old or new:
             yield Change(line, old, new)
         return
-    from difflib import Match as LineMatch
-    from difflib import SequenceMatcher
 
-    class Stoppable(SequenceMatcher[str]):
+    class Stoppable(difflib.SequenceMatcher[str]):
         """Lines that repeat, such as blank ones, can keep it busy for half a minute."""
 
-        def find_longest_match(self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None) -> LineMatch:
+        def find_longest_match(self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None) -> difflib.Match:
             stop.check()
             return super().find_longest_match(alo, ahi, blo, bhi)
 

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import logging
 import os
+import shlex
 import stat
+import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from fairlead.config.open_files import READ, kind_of, opened_folder, stat_at
-from fairlead.core.images import dimensions, is_too_large
+from fairlead.core import images
 from fairlead.core.lenient import scrub_text
 from fairlead.core.messages import ImageContent, TextContent
-from fairlead.core.tool import StructuredResult, ToolContext, ToolResult
+from fairlead.core.tool import StructuredResult, Tool, ToolContext, ToolResult
 from fairlead.errors import ToolError
+from fairlead.tools import PATH, object_schema, string
 from fairlead.tools.background import Stop, in_thread
 from fairlead.tools.files.targets import Document, Target, as_content, failure, require_approved
+from fairlead.tools.titles import file_locations, read_title
 from fairlead.tools.truncate import MAX_BYTES, MAX_LINES, Truncation, format_size
 from fairlead.tools.workspace import Guard, Workspace
 
@@ -26,8 +33,39 @@ _BLOCK = 1024 * 1024
 #: How much of a file is looked at to tell whether it is an image, binary or text.
 _SAMPLE = 8192
 
+_PARAMETERS = object_schema(
+    {
+        "path": string("The file, absolute or relative to the working directory"),
+        "offset": {"type": "integer", "description": "First line to read, from 1"},
+        "limit": {"type": "integer", "minimum": 1, "description": "How many lines to read at most"},
+    },
+    "path",
+)
 
-async def run_read(workspace: Workspace, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+
+def read_tool(workspace: Workspace) -> Tool:
+    return Tool(
+        name="read",
+        label="read",
+        description=(
+            "Read a text file or an image (PNG, JPEG, GIF, WebP). At most 2000 lines or 50KB of text are returned, whichever"
+            " comes first; continue with offset, which the result names."
+        ),
+        parameters=_PARAMETERS,
+        run=partial(_run_read, workspace),
+        kind="read",
+        title=read_title,
+        locations=partial(file_locations, workspace),
+        idempotent=True,
+        subject=PATH,
+        snippet="Read files",
+        guidelines=("Look at files with read, not with cat or sed.",),
+        harmless=True,
+        timeout=workspace.default_timeout,
+    )
+
+
+async def _run_read(workspace: Workspace, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
     offset = max(int(arguments.get("offset") or 1), 1)
     limit = int(arguments["limit"]) if arguments.get("limit") else None
     if workspace.uris is not None and workspace.uris.has(arguments["path"]):
@@ -45,14 +83,12 @@ def read_file(
     workspace: Workspace, target: Target, offset: int, limit: int | None, show: Callable[[Window], ToolResult], stop: Stop
 ) -> ToolResult:
     """Return an image, or the result of `show` for a window of a text file. Raises ToolError."""
-    from fairlead.core.images import image_type
-
     path = target.named
     with os.fdopen(open_regular(target, workspace.guard), "rb", buffering=0) as opened:
         file = opened.fileno()
         try:
             sample = os.pread(file, _SAMPLE, 0)
-            mime_type = image_type(sample)
+            mime_type = images.image_type(sample)
             if mime_type is not None:
                 return read_image(file, path, mime_type, stop, resize=workspace.resize_images)
             if b"\0" in sample:
@@ -105,8 +141,7 @@ def _require_regular(path: Path, mode: int) -> None:
         raise ToolError(f"{path} is {kind_of(mode)}, not a regular file.")
 
 
-@dataclass(slots=True)
-class Window:
+class Window(Struct):
     """Some whole lines of a file, and the size of it all."""
 
     content: bytes
@@ -257,9 +292,7 @@ def _way_around(file: str | None, line: int) -> str:
     """Return how to see the start of a line that is too long to show, if there is a way."""
     if file is None:
         return ""
-    from shlex import quote
-
-    return f" Use bash: sed -n '{line}p' {quote(file)} | head -c {MAX_BYTES}"
+    return f" Use bash: sed -n '{line}p' {shlex.quote(file)} | head -c {MAX_BYTES}"
 
 
 #: Larger sides are scaled down by the providers anyway.
@@ -276,8 +309,8 @@ def read_image(file: int, path: Path, mime_type: str, stop: Stop, *, resize: boo
     if size > _MAX_FILE:
         raise ToolError(f"{path} is an image of {format_size(size)}; images over {format_size(_MAX_FILE)} are not read.")
     data = read_all(file, stop)
-    sides = dimensions(data)
-    if sides is not None and is_too_large(mime_type, sides):
+    sides = images.dimensions(data)
+    if sides is not None and images.is_too_large(mime_type, sides):
         raise ToolError(_too_large(path, data, sides, "it has too many pixels to be decoded", "Shrink it first."))
     note = f"Read image file [{mime_type}]"
     if sides is not None:
@@ -290,9 +323,7 @@ def read_image(file: int, path: Path, mime_type: str, stop: Stop, *, resize: boo
         elif _encoded_size(data) > MAX_ENCODED:
             hint = "Install Pillow to have large images resized, or shrink it first." if resize else "Shrink it first."
             raise ToolError(_too_large(path, data, sides, f"the limit is {format_size(MAX_ENCODED // 4 * 3)}", hint))
-    from base64 import b64encode
-
-    image = ImageContent(b64encode(data).decode(), mime_type)
+    image = ImageContent(base64.b64encode(data).decode(), mime_type)
     structured = {"type": "image", "data": image.data, "mimeType": mime_type, "note": note}
     return StructuredResult([TextContent(note), image], structured=lambda: structured)
 
@@ -315,14 +346,11 @@ def _shrink(data: bytes, stop: Stop) -> tuple[bytes, str, tuple[int, int]] | Non
         operations: Any = import_module("PIL.ImageOps")
     except ImportError:
         return None
-    import io
-    import warnings
-
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Pillow warns of images it finds large
             image = image_module.open(io.BytesIO(data))
-            if is_too_large(image.get_format_mimetype() or "", image.size):  # where the header could not be read above
+            if images.is_too_large(image.get_format_mimetype() or "", image.size):  # where the header could not be read above
                 return None
             image.thumbnail((MAX_SIDE, MAX_SIDE))
             image = operations.exif_transpose(image)  # of the small copy: it is copied once more
@@ -338,7 +366,6 @@ def _shrink(data: bytes, stop: Stop) -> tuple[bytes, str, tuple[int, int]] | Non
 
 def _encodings(image: Any) -> Iterator[tuple[bytes, str]]:
     """The image in several encodings, best first; each is made only if those before were too large. Shrinks `image` at last."""
-    import io
 
     def save(kind: str, **options: Any) -> bytes:
         target = io.BytesIO()

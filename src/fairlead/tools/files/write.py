@@ -7,6 +7,7 @@ import errno
 import os
 import stat
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,13 @@ from fairlead.config.open_files import kind_of, make_folders, opened_folder, sta
 from fairlead.core.approval import LONGEST_TEXT, FileChange, file_changes
 from fairlead.core.lenient import scrub_text
 from fairlead.core.runtime import CancelToken
-from fairlead.core.tool import ApprovedFile, ToolContext, ToolResult
+from fairlead.core.tool import ApprovedFile, Tool, ToolContext, ToolResult
 from fairlead.errors import ToolError
+from fairlead.tools import CONTENT, PATH, object_schema, string
 from fairlead.tools.background import Stop, change_in_order, in_thread
 from fairlead.tools.files.read import open_regular, read_all
 from fairlead.tools.files.targets import Target, as_content, became_link, failure, found_at, require_approved
+from fairlead.tools.titles import file_locations, write_title
 from fairlead.tools.truncate import format_size
 from fairlead.tools.workspace import Guard, Workspace
 
@@ -29,8 +32,37 @@ _NOT_REPLACEABLE = (errno.EBUSY, errno.EXDEV)
 #: Bytes written between two looks at whether to stop.
 _BLOCK = 4 * 1024 * 1024
 
+_PARAMETERS = object_schema(
+    {
+        "path": string("The file, absolute or relative to the working directory"),
+        "content": string("The whole new content"),
+    },
+    "path",
+    "content",
+)
 
-async def run_write(workspace: Workspace, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+
+def write_tool(workspace: Workspace) -> Tool:
+    return Tool(
+        name="write",
+        label="write",
+        description="Write a file: makes it, with its folders, or replaces all of its content.",
+        parameters=_PARAMETERS,
+        run=partial(_run_write, workspace),
+        kind="edit",
+        title=write_title,
+        locations=partial(file_locations, workspace),
+        preview=partial(_preview_write, workspace),
+        subject=PATH,
+        file_texts=CONTENT,
+        snippet="Make or overwrite files",
+        guidelines=("Use write for new files and complete rewrites; change existing files with edit.",),
+        exclusive=True,
+        timeout=workspace.default_timeout,
+    )
+
+
+async def _run_write(workspace: Workspace, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
     content = scrub_text(arguments["content"])
     data = content.encode()
     size = f"{len(data)} bytes " if workspace.counts_written_bytes else ""
@@ -49,7 +81,7 @@ async def run_write(workspace: Workspace, arguments: dict[str, Any], context: To
     return done
 
 
-async def preview_write(
+async def _preview_write(
     workspace: Workspace, arguments: dict[str, Any], approved: ApprovedFile | None, cancel: CancelToken
 ) -> list[FileChange]:
     """Return what a write would change. Raises ToolError if the file cannot be looked at."""

@@ -1,28 +1,61 @@
-"""Opal's grep tool. It puts an anchor in front of each line, as `files` does."""
+"""Opal's grep tool. It puts an anchor in front of each line, as read_file does."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from fairlead.core.tool import ToolContext, ToolResult
-from fairlead.tools.opal import FileAccess
-from fairlead.tools.opal.files import tagged
-from fairlead.tools.search.grep import first_matches, search
-from fairlead.tools.search.listing import listing
-from fairlead.tools.search.searchers import Line, Wanted
+from fairlead.core.tool import Tool, ToolContext, ToolResult
+from fairlead.tools import PATH, integer, object_schema, repair_arguments, string
+from fairlead.tools.opal.access import FileAccess
+from fairlead.tools.opal.anchors import tagged
+from fairlead.tools.search import contents, listing, searchers
+from fairlead.tools.titles import grep_title
 
 _CONTEXT, _MOST_CONTEXT = 2, 10
 _RESULTS, _MOST_RESULTS = 50, 500
 _LINE_LENGTH = 500
 
+_PARAMETERS = object_schema(
+    {
+        "pattern": string("A regular expression"),
+        "path": string("File or folder to search; the working directory if left out"),
+        "include": string("Only files whose names match this, such as *.py or *.{ts,tsx}"),
+        "context_lines": integer("Lines to show before and after each match, 0 to 10; 2 if left out"),
+        "max_results": integer("How many matches at most, 1 to 500; 50 if left out"),
+        "no_ignore": {"type": "boolean", "description": "Search also what .gitignore names"},
+    },
+    "pattern",
+)
 
-async def run_grep(files: FileAccess, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+
+def grep_tool(files: FileAccess) -> Tool:
+    return Tool(
+        name="grep",
+        description=(
+            "Search the contents of files for a regular expression. Lines come file by file as N:hh|text, with the tags that"
+            " edit_file takes. Files named in .gitignore and binary files are skipped."
+        ),
+        parameters=_PARAMETERS,
+        run=partial(_run_grep, files),
+        kind="search",
+        title=grep_title,
+        idempotent=True,
+        subject=PATH,
+        harmless=True,
+        snippet="Search file contents, respecting .gitignore",
+        timeout=files.workspace.default_timeout,
+        prepare=repair_arguments,
+    )
+
+
+async def _run_grep(files: FileAccess, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
     root = files.find(arguments.get("path") or ".", context.target)
     limit = min(max(arguments.get("max_results", _RESULTS), 1), _MOST_RESULTS)
-    wanted = Wanted(
+    wanted = searchers.Wanted(
         pattern=arguments["pattern"],
         ignore_case=False,
         literal=False,
@@ -31,7 +64,7 @@ async def run_grep(files: FileAccess, arguments: dict[str, Any], context: ToolCo
         whole_lines=True,  # an anchor needs the whole line
     )
     report = _Report(files, limit, wanted.context)
-    await search(
+    await contents.search(
         files.workspace,
         root,
         wanted,
@@ -44,7 +77,7 @@ async def run_grep(files: FileAccess, arguments: dict[str, Any], context: ToolCo
 
 
 class _Report:
-    """Implements `fairlead.tools.search.grep.Report`."""
+    """Implements `fairlead.tools.search.contents.Report`."""
 
     def __init__(self, files: FileAccess, limit: int, context: int) -> None:
         self.full = False
@@ -54,9 +87,9 @@ class _Report:
         self._sections: list[str] = []
         self._matches = 0
 
-    def add(self, path: str, lines: Sequence[Line]) -> None:
+    def add(self, path: str, lines: Sequence[searchers.Line]) -> None:
         room = self._limit - self._matches
-        lines, count = first_matches(lines, room, self._context)
+        lines, count = contents.first_matches(lines, room, self._context)
         self.full = count > room
         self._matches += min(count, room)
         if lines:
@@ -69,10 +102,10 @@ class _Report:
             notice = f"Showing {self._limit} matches, and there are more. Refine pattern or path, or raise max_results"
         else:
             notice = f"{self._matches} match{'' if self._matches == 1 else 'es'} found"
-        return listing(["\n\n".join(self._sections)], {}, [notice])
+        return listing.listing(["\n\n".join(self._sections)], {}, [notice])
 
 
-def _groups(lines: Sequence[Line]) -> str:
+def _groups(lines: Sequence[searchers.Line]) -> str:
     """The lines with their anchors, and `---` where lines are left out."""
     parts = [_shown(lines[0])]
     for before, line in pairwise(lines):
@@ -82,6 +115,6 @@ def _groups(lines: Sequence[Line]) -> str:
     return "\n".join(parts)
 
 
-def _shown(line: Line) -> str:
+def _shown(line: searchers.Line) -> str:
     text = line.text.removeprefix("\ufeff") if line.number == 1 else line.text
     return tagged(line.number, text, f"{text[:_LINE_LENGTH]}... [truncated]" if len(text) > _LINE_LENGTH else None)

@@ -1,4 +1,4 @@
-"""The shell tool: runs a command, or waits for, writes to or kills one that is still running. They end with the session."""
+"""Opal's shell tool: runs a command, or waits for, writes to or kills one that is still running. They end with the session."""
 
 from __future__ import annotations
 
@@ -7,15 +7,19 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from fairlead.core.runtime import CancelToken
-from fairlead.core.tool import ToolContext, ToolResult
+from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import ToolError
+from fairlead.tools import COMMAND, integer, object_schema, repair_arguments, string
 from fairlead.tools.background import Paced
-from fairlead.tools.shell.output import CommandOutput, Mark
-from fairlead.tools.shell.process import ShellResult, check, problem_of, run_into, with_remarks
+from fairlead.tools.opal.access import FileAccess
+from fairlead.tools.shell import output as outputs
+from fairlead.tools.shell import process as commands
+from fairlead.tools.titles import command_title
 from fairlead.tools.truncate import MAX_BYTES, Truncation, format_size
 from fairlead.tools.workspace import Confined, Workspace
 
@@ -39,12 +43,12 @@ class Process:
         self.listeners: list[Callable[[str], None]] = []
         #: Its process group; 0 before it has started.
         self.group = 0
-        self._output = CommandOutput(workspace.log_dir, workspace.keep_log)
-        self._told = Mark()
+        self._output = outputs.CommandOutput(workspace.log_dir, workspace.keep_log)
+        self._told = outputs.Mark()
         self._cancel = CancelToken()
         self._stdin: int | None = None
         self._input: asyncio.WriteTransport | None = None
-        self._work: asyncio.Task[ShellResult] | None = None
+        self._work: asyncio.Task[commands.ShellResult] | None = None
         self._confined: Confined | None = None
         self._started_at = time.monotonic()
 
@@ -79,7 +83,7 @@ class Process:
     def is_over(self) -> bool:
         return self._work is not None and self._work.done()
 
-    async def wait(self, seconds: float | None, cancel: CancelToken | None = None) -> ShellResult | None:
+    async def wait(self, seconds: float | None, cancel: CancelToken | None = None) -> commands.ShellResult | None:
         """Wait for its end. Returns None if it has not ended in that time. Stops it if `cancel` fires meanwhile."""
         assert self._work is not None, "it was started"
         forget = cancel.on_fire(self.stop) if cancel is not None else None
@@ -125,11 +129,11 @@ class Process:
 
     async def remarks(self) -> Sequence[str]:
         """Remarks of the sandbox about the command so far."""
-        return () if self._confined is None else await check(self._confined, "", ended=False)
+        return () if self._confined is None else await commands.check(self._confined, "", ended=False)
 
     async def _run(
         self, workspace: Workspace, command: str, stdin: int, begun: Callable[[int, Confined | None], None]
-    ) -> ShellResult:
+    ) -> commands.ShellResult:
         ours = contextlib.ExitStack()
         ours.callback(os.close, stdin)
 
@@ -138,7 +142,7 @@ class Process:
             begun(group, confined)
 
         try:
-            return await run_into(
+            return await commands.run_into(
                 self._output,
                 workspace,
                 command,
@@ -244,7 +248,58 @@ TIMEOUT = 30_000
 _PACE = 0.1
 
 
-async def run_shell(processes: Processes, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+_PARAMETERS = object_schema(
+    {
+        "command": string("The command to run"),
+        "action": {
+            "type": "string",
+            "enum": ["run", "wait", "input", "kill"],
+            "description": "run command (if left out); or wait for the process id, write input to it, kill it",
+        },
+        "id": string("wait, input, kill: which process"),
+        "input": string("input: what to write, with the newline that ends a line; \\u0004 as the last character ends the input"),
+        "timeout": integer("Milliseconds to wait until the result comes in any case; 30000 if left out"),
+    }
+)
+
+
+def shell_tool(files: FileAccess) -> Tool:
+    processes = Processes(files.workspace)
+    return Tool(
+        name="shell",
+        description=(
+            "Run a shell command in the working directory. Returns stdout and stderr as they came, cut to the last 2000 lines or"
+            " 50KB; a longer output is saved in full to a file that the result names. A command that has not ended within timeout"
+            " keeps running: the result has its id, with which to wait for it, give it input or kill it. After 10 minutes it is"
+            " stopped. Standard input stays open: a command that reads it waits for input (give rg a path to search)."
+        ),
+        parameters=_PARAMETERS,
+        run=partial(_run_shell, processes),
+        kind="execute",
+        title=_shell_title,
+        subject=COMMAND,
+        snippet="Run shell commands",
+        exclusive=True,
+        bound=True,
+        timeout=None,
+        prepare=repair_arguments,
+        close=processes.close,
+    )
+
+
+def _shell_title(arguments: Mapping[str, Any]) -> str:
+    match arguments.get("action", "run"):
+        case "wait":
+            return f"Wait for process {arguments['id']}"
+        case "input":
+            return f"Write to process {arguments['id']}"
+        case "kill":
+            return f"Kill process {arguments['id']}"
+        case _:
+            return command_title(arguments)
+
+
+async def _run_shell(processes: Processes, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
     action = arguments.get("action", "run")
     seconds = min(max(arguments.get("timeout", TIMEOUT), 0), _LONGEST_WAIT * 1000) / 1000
     chunks = _Chunks(context)
@@ -261,7 +316,7 @@ async def run_shell(processes: Processes, arguments: dict[str, Any], context: To
     chunks.flush()
     if result is None:
         remarks = await process.remarks()
-        return ToolResult.text(with_remarks(_with(_output(process), _how_to_go_on(process, seconds, action)), remarks))
+        return ToolResult.text(commands.with_remarks(_with(_output(process), _how_to_go_on(process, seconds, action)), remarks))
     processes.forget(process)
     return _ended(process, result, action, aborted=context.cancel.fired)
 
@@ -283,13 +338,13 @@ def _required(arguments: dict[str, Any], name: str, action: str) -> str:
     return value
 
 
-def _ended(process: Process, result: ShellResult, action: str, *, aborted: bool) -> ToolResult:
-    text = with_remarks(_output(process), result.remarks)
+def _ended(process: Process, result: commands.ShellResult, action: str, *, aborted: bool) -> ToolResult:
+    text = commands.with_remarks(_output(process), result.remarks)
     if action == "kill":
         return ToolResult.text(_with(text, f"[Process {process.id} was killed.]"))
     if result.cancelled and not aborted:
         raise ToolError(_with(text, f"Process {process.id} was killed meanwhile."))
-    problem = problem_of(result, _LONGEST_WAIT)
+    problem = commands.problem_of(result, _LONGEST_WAIT)
     if problem is None:
         return ToolResult.text(text or "(no output)")
     raise ToolError(_with(text, problem))

@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from time import monotonic
@@ -13,12 +14,13 @@ from typing import Any
 
 from fairlead.config.open_files import LIST, opened_folder
 from fairlead.core.lenient import scrub_text
-from fairlead.core.tool import ToolContext, ToolResult
+from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import ToolError
+from fairlead.tools import PATH, object_schema, string
 from fairlead.tools.background import Stop, in_thread
 from fairlead.tools.files.targets import became_link, failure, found_at
-from fairlead.tools.search.globs import Glob
-from fairlead.tools.search.walk import Entry, is_in_repository, walk
+from fairlead.tools.search import globs, walk
+from fairlead.tools.titles import find_title, ls_title
 from fairlead.tools.truncate import MAX_BYTES, format_size, head
 from fairlead.tools.workspace import Workspace
 
@@ -31,15 +33,15 @@ _SKIPPED = frozenset(("node_modules", "__pycache__", ".venv", ".hg", ".svn"))
 def list_files(folder: Path, most: int, seconds: float) -> list[str]:
     """Return the files below a folder that `Workspace.list_files` describes."""
     root = Path(os.path.realpath(folder))
-    shows_hidden = is_in_repository(root)
+    shows_hidden = walk.is_in_repository(root)
     stop = _Deadline(seconds)
 
-    def enters(entry: Entry) -> bool:
+    def enters(entry: walk.Entry) -> bool:
         name = entry.parts[-1]
         return name not in _SKIPPED and (shows_hidden or not name.startswith("."))
 
     def files() -> Iterator[str]:
-        for entry in walk(root, root, stop, enters=enters):
+        for entry in walk.walk(root, root, stop, enters=enters):
             is_hidden = entry.parts[-1].startswith(".")
             if not entry.is_folder and (shows_hidden or not is_hidden) and (name := "/".join(entry.parts)).isprintable():
                 yield name
@@ -66,9 +68,45 @@ class _Deadline(Stop):
         super().check()
 
 
-async def run_find(workspace: Workspace, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+_FIND_PARAMETERS = object_schema(
+    {
+        "pattern": string("A glob such as *.py, which matches names, or src/**/*.ts, which matches paths; both at any depth"),
+        "path": string("Folder to search; the working directory if left out"),
+        "limit": {"type": "integer", "minimum": 1, "description": "How many results at most; 1000 if left out"},
+    },
+    "pattern",
+)
+_LS_PARAMETERS = object_schema(
+    {
+        "path": string("The folder; the working directory if left out"),
+        "limit": {"type": "integer", "minimum": 1, "description": "How many entries at most; 500 if left out"},
+    },
+)
+
+
+def find_tool(workspace: Workspace) -> Tool:
+    return Tool(
+        name="find",
+        label="find",
+        description=(
+            "Find files and folders by a glob pattern. Gives paths relative to the folder searched, 1000 at most unless limit"
+            " says otherwise. What .gitignore names is skipped."
+        ),
+        parameters=_FIND_PARAMETERS,
+        run=partial(_run_find, workspace),
+        kind="search",
+        title=find_title,
+        idempotent=True,
+        subject=PATH,
+        snippet="Find files by name, respecting .gitignore",
+        harmless=True,
+        timeout=workspace.default_timeout,
+    )
+
+
+async def _run_find(workspace: Workspace, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
     root = workspace.locate(arguments.get("path") or ".", context.target)
-    glob = Glob(arguments["pattern"])
+    glob = globs.Glob(arguments["pattern"])
     limit = int(arguments.get("limit") or _MOST_FOUND)
 
     def find(stop: Stop) -> ToolResult:
@@ -78,7 +116,7 @@ async def run_find(workspace: Workspace, arguments: dict[str, Any], context: Too
         if not stat.S_ISDIR(there.st_mode):
             raise ToolError(f"Not a directory: {root.named}")
         found: list[str] = []
-        for entry in walk(root.real, workspace.cwd, stop):
+        for entry in walk.walk(root.real, workspace.cwd, stop):
             if glob.matches(entry.parts):
                 if len(found) == limit:
                     notice = f"{limit} results limit reached. Use limit={limit * 2} for more, or refine pattern"
@@ -89,7 +127,24 @@ async def run_find(workspace: Workspace, arguments: dict[str, Any], context: Too
     return await in_thread(context.cancel, find)
 
 
-async def run_ls(workspace: Workspace, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+def ls_tool(workspace: Workspace) -> Tool:
+    return Tool(
+        name="ls",
+        label="ls",
+        description="List a folder in alphabetical order, hidden files included; folders end with /.",
+        parameters=_LS_PARAMETERS,
+        run=partial(_run_ls, workspace),
+        kind="search",
+        title=ls_title,
+        idempotent=True,
+        subject=PATH,
+        snippet="List folders",
+        harmless=True,
+        timeout=workspace.default_timeout,
+    )
+
+
+async def _run_ls(workspace: Workspace, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
     target = workspace.locate(arguments.get("path") or ".", context.target)
     limit = int(arguments.get("limit") or _MOST_LISTED)
 

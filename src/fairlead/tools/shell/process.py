@@ -1,40 +1,35 @@
-"""Runs shell commands, for the bash tool and for others.
+"""Runs shell commands, for tools and for others.
 
-A command runs in its own process group, with both output streams in one pipe and a time limit. The bash tool (`run_bash`) shows
-its output while it runs.
+A command runs in its own process group, with both output streams in one pipe and a time limit.
 """
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
-import time
+import subprocess
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from fairlead.config.child_guard import child_guard
-from fairlead.core.messages import TextContent
 from fairlead.core.runtime import CancelToken
-from fairlead.core.tool import StructuredResult, ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools.shell.output import CommandOutput
 from fairlead.tools.shell.running import RunningCommand, close_files
 from fairlead.tools.truncate import Truncation
 from fairlead.tools.workspace import Confined, Sandbox, Workspace
 
-if TYPE_CHECKING:
-    from subprocess import Popen
-
 #: Seconds that an aborted command waits for what a sandbox finds, for the same reason; the search continues.
 _LAST_CHECK = 0.05
 _STILL_CHECKING = "[Sandbox: the working directory is still being looked through for git repositories.]"
 
 
-@dataclass(frozen=True, slots=True)
-class ShellResult:
+class ShellResult(Struct, frozen=True):
     """How a command ended. `exit_code` is None if it was stopped; 128 + n if signal n killed it.
 
     `full_output_path` names a log of all of the output if `output` is only the end of it. If that log
@@ -171,11 +166,9 @@ def _result(
 
 def _start(
     workspace: Workspace, command: str, stdin: int | None, confined: Confined | None
-) -> tuple[Popen[bytes], int, int | None]:
+) -> tuple[subprocess.Popen[bytes], int, int | None]:
     """Start the shell as the leader of a new session. The read end of its only output pipe comes with it, and that of the pipe on
     which a sandbox says which process group the shell is in."""
-    import subprocess
-
     shell = workspace.find_shell()
     if workspace.command_prefix:
         command = f"{workspace.command_prefix}\n{command}"
@@ -216,59 +209,12 @@ def _start(
 
 
 def _why_not_started(workspace: Workspace, shell: str, command: str, error: OSError) -> str:
-    import errno
-
     if not os.path.isdir(workspace.cwd):
         return f"The working directory {workspace.cwd} does not exist, so no command can run in it."
     if error.errno == errno.E2BIG:
         size = len(command.encode("utf-8", "replace"))
         return f"The command is too long to be passed to a shell ({size} bytes). Write it to a file and run that."
     return f"The shell {shell} could not be started: {error.strerror}."
-
-
-#: Seconds between two updates.
-_PACE = 0.1
-#: How many bytes of the output a host gets as data.
-_MOST_STRUCTURED = 1 << 20
-#: In seconds: about thirty years.
-_LONGEST_TIMEOUT = 1e9
-
-
-async def run_bash(workspace: Workspace, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-    timeout: float | None = min(arguments.get("timeout") or 0, _LONGEST_TIMEOUT) or None
-    output = CommandOutput(workspace.log_dir, workspace.keep_log)
-    updates = _Updates(output, context)
-    began = time.monotonic()
-    try:
-        result = await run_into(
-            output, workspace, arguments["command"], cancel=context.cancel, timeout=timeout, on_output=updates.changed
-        )
-    finally:
-        updates.stop()
-    updates.flush()
-    structured = partial(_structured, output, result, time.monotonic() - began)
-    text = result.output
-    details: dict[str, Any] | None = None
-    if result.truncation.truncated:
-        text += f"\n\n{output.notice(result.truncation)}"
-        details = _details(result.truncation, result.full_output_path)
-    text = with_remarks(text, result.remarks)
-    problem = problem_of(result, timeout)
-    if problem is None:
-        return StructuredResult([TextContent(text or "(no output)")], details, structured=structured)
-    if result.exit_code is not None:
-        text = text or "(no output)"
-    said = structured if result.exit_code is not None else None
-    raise ToolError(f"{text}\n\n{problem}" if text else problem, details, structured=said)
-
-
-def _structured(output: CommandOutput, result: ShellResult, seconds: float) -> dict[str, Any]:
-    """The result as data, in the form of pi 1.5."""
-    text, is_cut = output.whole(_MOST_STRUCTURED)
-    structured: dict[str, Any] = {"output": text, "truncated": is_cut}
-    if is_cut and result.full_output_path is not None:
-        structured["full_output_path"] = result.full_output_path
-    return {**structured, "exit_code": result.exit_code, "wall_time_seconds": round(seconds, 1)}
 
 
 def problem_of(result: ShellResult, timeout: float | None) -> str | None:
@@ -280,49 +226,3 @@ def problem_of(result: ShellResult, timeout: float | None) -> str | None:
     if result.exit_code is None:
         return "Command did not end, even after it was killed"
     return f"Command exited with code {result.exit_code}" if result.exit_code else None
-
-
-def _details(shown: Truncation, log_path: str | None) -> dict[str, Any]:
-    if not shown.truncated:
-        return {}
-    details: dict[str, Any] = {"truncation": shown.as_details()}
-    if log_path is not None:
-        details["fullOutputPath"] = log_path
-    return details
-
-
-class _Updates:
-    """Shows the host the end of the output: an empty update at once, the first text as it comes, then at a steady pace."""
-
-    def __init__(self, output: CommandOutput, context: ToolContext) -> None:
-        self._output = output
-        self._update = context.update
-        self._loop = asyncio.get_running_loop()
-        self._timer: asyncio.TimerHandle | None = None
-        self._dirty = False
-        self._not_before = 0.0
-        self._update(ToolResult([]))
-
-    def changed(self, _: str) -> None:
-        self._dirty = True
-        if self._timer is not None:
-            return
-        now = self._loop.time()
-        if now >= self._not_before:
-            self.flush()
-        else:
-            self._timer = self._loop.call_at(self._not_before, self.flush)
-
-    def flush(self) -> None:
-        self._timer = None
-        if not self._dirty:
-            return
-        self._dirty = False
-        self._not_before = self._loop.time() + _PACE
-        shown = self._output.snapshot()
-        self._update(ToolResult([TextContent(shown.content)], _details(shown, self._output.log_path)))
-
-    def stop(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None

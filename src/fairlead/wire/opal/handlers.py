@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 
 from fairlead import __version__
+from fairlead.agent.tool_sets import opal
 from fairlead.errors import EntryNotFound, LoginFailed, MoveCancelled, NothingToCompact
 from fairlead.protocol.opal import methods as m
 from fairlead.protocol.opal.objects import PROTOCOL_VERSION, Nothing
@@ -123,9 +124,9 @@ def _state(server: OpalServer, params: m.AgentState) -> m.SessionState:
 
 
 def _tasks(server: OpalServer, params: m.TasksList) -> m.Tasks:
-    from fairlead.agent.tool_sets.opal.tasks import open_tasks, tasks_of
-
-    return m.Tasks(open_tasks(tasks_of(server.table.get(params.session_id).session.history.conversation).tasks.values()))
+    return m.Tasks(
+        opal.open_tasks(opal.tasks_of(server.table.get(params.session_id).session.history.conversation).tasks.values())
+    )
 
 
 # Models

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from fairlead.agent import Agent, Shared
 from fairlead.agent.options import AgentOptions
-from fairlead.agent.tool_sets.opal import TOOL_NAMES, opal_tools
+from fairlead.agent.tool_sets import opal
 from fairlead.config.settings import Settings
 from fairlead.core.lenient import scrub_text
 from fairlead.core.messages import AssistantMessage
@@ -138,7 +138,7 @@ class SessionTable(ManySessions[OpalSession]):
             session_dir=store.folder if kept and store.store is None else None,
             conversation=conversation,
             advice=[*base.advice, ADVICE],
-            tool_set=opal_tools(data_dir=store.own_folder(session_id), excluded=base.exclude_tools),
+            tool_set=opal.opal_tools(data_dir=store.own_folder(session_id), excluded=base.exclude_tools),
             extra_tools=[tool for tool in base.own_tools() if tool.name not in base.exclude_tools],
             # Of the tools that come later, those of MCP servers are chosen here. `OpalSession` chooses the others.
             tools=None if allowed is None else _of_servers(allowed),
@@ -170,7 +170,7 @@ class SessionTable(ManySessions[OpalSession]):
     def _session(self, session_id: str, agent: Agent, wanted: SessionStart) -> OpalSession:
         """Make the session. Raises BadParams if the client names tools that do not exist."""
         base, session = self.defaults.base, agent.session
-        own = [name for name in TOOL_NAMES if name not in base.exclude_tools]
+        own = [name for name in opal.TOOL_NAMES if name not in base.exclude_tools]
 
         def window(answer: AssistantMessage | None) -> int:
             found = None if answer is None else self.defaults.shared.registry.find(answer.provider, answer.model)

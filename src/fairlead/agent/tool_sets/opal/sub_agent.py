@@ -3,34 +3,64 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import msgspec
 
 from fairlead.agent.tool_sets import ToolServices
 from fairlead.core.events import Event, SubagentEvent, ToolEnd, ToolStart
 from fairlead.core.lenient import scrub
-from fairlead.core.tool import ToolContext, ToolResult
+from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.protocol.opal.statuses import without_statuses
+from fairlead.session.subagents.agents import BUILT_IN, AgentDefinition
 from fairlead.session.subagents.subagent import cut
+from fairlead.session.subagents.subagents import Order
+from fairlead.tools import object_schema, repair_arguments, string
 from fairlead.tools.opal.results import SUB_AGENT, text_of
 from fairlead.tools.truncate import head
-
-if TYPE_CHECKING:
-    from fairlead.session.subagents.agents import AgentDefinition
 
 #: How many characters the host sees of the prompt, and the model of each logged call's arguments, result and error.
 _LABEL, _ARGUMENTS, _RESULT, _FAILURE = 80, 500, 500, 200
 
+_PARAMETERS = object_schema(
+    {
+        "prompt": string("What to do, and what the answer should contain"),
+        "tools": {"type": "array", "items": {"type": "string"}, "description": "The tools it may use; all if left out"},
+        "model": string("The id of its model; the same as yours if left out"),
+        "system_prompt": string("Replaces its own instructions"),
+    },
+    "prompt",
+)
 
-async def run_sub_agent(services: ToolServices, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+
+def sub_agent_tool(services: ToolServices) -> Tool:
+    return Tool(
+        name="sub_agent",
+        description=(
+            "Give a piece of work to a sub-agent and get its answer, below a log of the tools it called. It sees nothing of this"
+            " conversation but the prompt. Sub-agents of several calls in one turn work at the same time."
+        ),
+        parameters=_PARAMETERS,
+        run=partial(_run_sub_agent, services),
+        kind="think",
+        title=lambda arguments: f"Sub-agent: {arguments['prompt']}",
+        harmless=True,
+        snippet="Give work to sub-agents",
+        guidelines=("Give independent pieces of work to sub-agents in one turn; do small ones yourself.",),
+        bound=True,
+        timeout=None,
+        grace=1.0,  # more than the sub-agent's own tools have
+        prepare=repair_arguments,
+    )
+
+
+async def _run_sub_agent(services: ToolServices, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
     """Let a sub-agent do what the call says, and return its answer.
 
     Raises ToolError if the sub-agent cannot be started, fails or is aborted.
     """
-    from fairlead.session.subagents.subagents import Order
-
     subagents = services.subagents
     if not subagents.may_spawn:
         raise ToolError("Sub-agents are not available here. Do the work yourself.")
@@ -66,8 +96,6 @@ def _available(services: ToolServices) -> list[str]:
 
 
 def _agent(arguments: dict[str, Any], available: list[str]) -> AgentDefinition:
-    from fairlead.session.subagents.agents import BUILT_IN, AgentDefinition
-
     tools: list[str] | None = arguments.get("tools")
     unknown = [name for name in tools or () if name not in available]
     if unknown:

@@ -9,7 +9,7 @@ import msgspec
 from fairlead.agent.tool_sets.opal.tasks import STATUSES, VIEWS, Draft, Op, TaskKeeper, chosen, payload
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import ToolError
-from fairlead.tools.opal import integer, object_schema, repaired, string
+from fairlead.tools import integer, object_schema, repair_arguments, string
 from fairlead.tools.opal.results import OUTPUT
 from fairlead.tools.truncate import head
 
@@ -135,7 +135,7 @@ def _parameters() -> dict[str, Any]:
 
 def _prepare(arguments: dict[str, Any]) -> dict[str, Any]:
     """Accept what models also send: ids as strings, and `blocked_by` as an id or a list of ids."""
-    arguments = repaired(arguments)
+    arguments = repair_arguments(arguments)
     for name in ("id", "parent_id"):
         if name in arguments:
             arguments[name] = _number(arguments[name])

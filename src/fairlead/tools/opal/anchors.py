@@ -1,0 +1,95 @@
+"""Names lines by anchors, so that a tool changes only what the model saw.
+
+An anchor such as `12:a3|text` has the number of the line, and two digits that change with its text. The digits are Erlang's
+`phash2(Line, 256)` of the line without blanks at its ends. Opal computes the same, so its anchors are valid here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct
+
+from fairlead.errors import ToolError
+
+#: White space in Unicode. Unlike Elixir's trim, `str.strip()` would also remove U+001C to U+001F.
+_BLANKS = (
+    "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
+)
+_WORD = 0xFFFFFFFF
+_GOLDEN = 0x9E3779B9
+#: The initial value of phash2 for a binary.
+_SEED = 13 * _GOLDEN & _WORD
+
+
+class Anchor(Struct, frozen=True):
+    """A line: its number, from 1, and its hash when it was shown."""
+
+    number: int
+    hash: str
+
+    def __str__(self) -> str:
+        return f"{self.number}:{self.hash}"
+
+
+def line_hash(text: str) -> str:
+    """The two digits of a line."""
+    return f"{phash2(text.strip(_BLANKS).encode('utf-8', 'replace')) & 0xFF:02x}"
+
+
+def tagged(number: int, text: str, shown: str | None = None) -> str:
+    """A line with its anchor. `shown` is the text to show, if it is not the whole line."""
+    return f"{number}:{line_hash(text)}|{text if shown is None else shown}"
+
+
+def tagged_lines(lines: Iterable[str], first: int) -> Iterator[str]:
+    return (tagged(number, line) for number, line in enumerate(lines, first))
+
+
+#: The most digits of a line number: more than any file needs.
+_DIGITS = 18
+
+
+def read_anchor(text: str, name: str) -> Anchor:
+    """Parse the anchor that a model wrote in the argument `name`, perhaps with the line after it. Raises ToolError."""
+    number, colon, rest = text.strip().partition(":")
+    digits = rest.partition("|")[0].strip().lower()
+    is_number = number.isascii() and number.isdigit() and len(number) <= _DIGITS and int(number) > 0
+    if not (colon and is_number and len(digits) == 2):
+        raise ToolError(f'{name}: expected the tag of a line as read_file shows it, such as "12:a3", found {text[:40]!r}.')
+    return Anchor(int(number), digits)
+
+
+def phash2(data: bytes) -> int:
+    """Erlang's `phash2` of a binary, all 32 bits: Bob Jenkins' hash of 1996."""
+    size = len(data)
+    if not size:
+        return _SEED
+    a = b = _GOLDEN
+    c = _SEED
+    whole = size - size % 12
+    word = int.from_bytes
+    for at in range(0, whole, 12):
+        a, b, c = _mix(
+            a + word(data[at : at + 4], "little"),
+            b + word(data[at + 4 : at + 8], "little"),
+            c + word(data[at + 8 : at + 12], "little"),
+        )
+    rest = data[whole:]
+    # The lowest byte of the last word holds the length.
+    return _mix(a + word(rest[:4], "little"), b + word(rest[4:8], "little"), c + size + (word(rest[8:], "little") << 8))[2]
+
+
+def _mix(a: int, b: int, c: int) -> tuple[int, int, int]:
+    """Mix three words. Python's integers do not overflow, so bits that C would lose are masked before each right shift."""
+    c &= _WORD
+    a = (a - b - c & _WORD) ^ c >> 13
+    b = (b - c - a ^ a << 8) & _WORD
+    c = (c - a - b & _WORD) ^ b >> 13
+    a = (a - b - c & _WORD) ^ c >> 12
+    b = (b - c - a ^ a << 16) & _WORD
+    c = (c - a - b & _WORD) ^ b >> 5
+    a = (a - b - c & _WORD) ^ c >> 3
+    b = (b - c - a ^ a << 10) & _WORD
+    c = (c - a - b & _WORD) ^ b >> 15
+    return a, b, c
