@@ -12,6 +12,7 @@ from msgspec import Struct
 from fairlead.core.runtime import CancelToken, Ui
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import ToolError
+from fairlead.tools import object_schema, string
 
 #: The last option of every list, and of lists from which several may be chosen. The first text is omp's: its hosts look for it.
 OTHER, DONE = "Other (type your own)", "Done selecting"
@@ -76,11 +77,11 @@ def ask_tool(ui: Callable[[], Ui], timeout: float | None) -> Tool:
 
 @cache
 def _parameters() -> dict[str, Any]:
-    option = _object({"label": _string("A few words to choose"), "description": _string("What it entails")}, "label")
-    question = _object(
+    option = object_schema({"label": string("A few words to choose"), "description": string("What it entails")}, "label")
+    question = object_schema(
         {
-            "id": _string("A short name for the question, such as database; its answer is given under it"),
-            "question": _string("What you want to know, as a whole sentence"),
+            "id": string("A short name for the question, such as database; its answer is given under it"),
+            "question": string("What you want to know, as a whole sentence"),
             "options": {"type": "array", "items": option, "description": "What to choose from"},
             "multi": {"type": "boolean", "description": "Let the user choose several options"},
             "recommended": {"type": "integer", "description": "The number of the option that you recommend, from 0"},
@@ -88,7 +89,7 @@ def _parameters() -> dict[str, Any]:
         "question",
     )
     questions = {"type": "array", "items": question, "minItems": 1, "description": "What to ask, one after another"}
-    return _object({"questions": questions}, "questions")
+    return object_schema({"questions": questions}, "questions")
 
 
 async def _run(ui: Callable[[], Ui], timeout: float | None, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
@@ -214,11 +215,3 @@ def _with_labels(question: Any) -> Any:
             return {**question, "options": [{"label": each} if isinstance(each, str) else each for each in options]}
         case _:
             return question
-
-
-def _object(properties: dict[str, Any], *required: str) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "required": list(required)}
-
-
-def _string(description: str) -> dict[str, Any]:
-    return {"type": "string", "description": description}

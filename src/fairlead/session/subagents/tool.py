@@ -10,6 +10,7 @@ import msgspec
 
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import ToolError
+from fairlead.tools import string
 
 if TYPE_CHECKING:
     from fairlead.session.subagents.subagent import Subagent
@@ -52,17 +53,17 @@ def _parameters() -> dict[str, Any]:
     task = {
         "type": "object",
         "properties": {
-            "id": _string("A short name for this piece of work, such as FindCallers; one is made up if left out"),
-            "description": _string("A few words that tell people what it is about"),
-            "assignment": _string("What to do, and what the answer should contain"),
+            "id": string("A short name for this piece of work, such as FindCallers; one is made up if left out"),
+            "description": string("A few words that tell people what it is about"),
+            "assignment": string("What to do, and what the answer should contain"),
         },
         "required": ["description", "assignment"],
     }
     return {
         "type": "object",
         "properties": {
-            "agent": _string("Which agent does the work"),
-            "context": _string("What all of them need to know"),
+            "agent": string("Which agent does the work"),
+            "context": string("What all of them need to know"),
             "tasks": {
                 "type": "array",
                 "items": task,
@@ -172,7 +173,3 @@ def _shortened(texts: Sequence[str], limit: int) -> list[str]:
         shares[place] = min(len(data[place]), left // (len(data) - number))
         left -= shares[place]
     return [each[:share].decode("utf-8", "ignore") for each, share in zip(data, shares, strict=True)]
-
-
-def _string(description: str) -> dict[str, Any]:
-    return {"type": "string", "description": description}

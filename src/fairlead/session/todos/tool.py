@@ -11,6 +11,7 @@ import msgspec
 from fairlead.core.lenient import decode
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.session.todos.todos import OPS, STATUSES, TodoList, TodoPhase
+from fairlead.tools import object_schema, string
 
 _MARKS = {"pending": "○", "in_progress": "→", "completed": "✓", "abandoned": "✗"}
 
@@ -69,36 +70,28 @@ def todo_write_tool(todos: TodoList, on_change: Callable[[], object]) -> Tool:
 @cache
 def _parameters() -> dict[str, Any]:
     remarks = {
-        "notes": _string("Context worth remembering"),
-        "details": _string("How to do it: files, decisions; shown while the task is in progress"),
+        "notes": string("Context worth remembering"),
+        "details": string("How to do it: files, decisions; shown while the task is in progress"),
     }
     status = {"type": "string", "enum": list(STATUSES), "description": "pending if left out for a new task"}
-    task = _object({"content": _string("What to do"), "status": status, **remarks}, "content")
+    task = object_schema({"content": string("What to do"), "status": status, **remarks}, "content")
     tasks = {"type": "array", "items": task, "description": "Its tasks, in order"}
-    phase = _object({"name": _string("What the phase is called"), "tasks": tasks}, "name")
-    op = _object(
+    phase = object_schema({"name": string("What the phase is called"), "tasks": tasks}, "name")
+    op = object_schema(
         {
             "op": {"type": "string", "enum": list(OPS)},
             "phases": {"type": "array", "items": phase, "description": "replace: the new list"},
-            "name": _string("add_phase: what the phase is called"),
+            "name": string("add_phase: what the phase is called"),
             "tasks": {**tasks, "description": "add_phase: its tasks, in order"},
-            "phase": _string("add_task: the id of the phase, such as phase-1"),
-            "id": _string("update, remove_task: the id of the task, such as task-3"),
-            "content": _string("add_task, update: what to do"),
+            "phase": string("add_task: the id of the phase, such as phase-1"),
+            "id": string("update, remove_task: the id of the task, such as task-3"),
+            "content": string("add_task, update: what to do"),
             "status": {**status, "description": "add_task, update: how far it is"},
             **remarks,
         },
         "op",
     )
-    return _object({"ops": {"type": "array", "items": op, "description": "The changes, in order"}}, "ops")
-
-
-def _object(properties: dict[str, Any], *required: str) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "required": list(required)}
-
-
-def _string(description: str) -> dict[str, Any]:
-    return {"type": "string", "description": description}
+    return object_schema({"ops": {"type": "array", "items": op, "description": "The changes, in order"}}, "ops")
 
 
 def _prepare(arguments: dict[str, Any]) -> dict[str, Any]:
