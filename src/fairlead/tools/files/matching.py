@@ -12,9 +12,9 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from fairlead.tools.background import Stop, split_lines
 
@@ -34,8 +34,7 @@ _LOOK_ALIKES = str.maketrans(
 _PLACES = 10
 
 
-@dataclass(frozen=True, slots=True)
-class TextMatch:
+class TextMatch(Struct, frozen=True):
     """How often a text was found, and where in the original: the first place, and where it and some further ones begin."""
 
     count: int
@@ -147,7 +146,7 @@ _GROUP = 3
 _NUMBERED = re.compile(r"^[ \t]*\d+(?:[:|\t]|\u2192) ?", re.MULTILINE)
 
 
-class _Found(NamedTuple):
+class _Found(Struct, frozen=True):
     """Lines of a file, of which the first has the number `first`."""
 
     first: int

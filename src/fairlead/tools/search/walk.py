@@ -6,9 +6,10 @@ import logging
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+
+from msgspec import Struct
 
 from fairlead.config.open_files import LIST, open_below, open_real
 from fairlead.errors import ToolError
@@ -33,8 +34,7 @@ _MARKS = (".gitignore", ".git")
 _SPECIAL = re.compile(r"[*?\[\]{}\\]")
 
 
-@dataclass(frozen=True, slots=True)
-class _Rule:
+class _Rule(Struct, frozen=True):
     #: The pattern without `!`, and without slashes around it.
     text: str
     ignores: bool
@@ -102,8 +102,7 @@ class IgnoreFile:
         return lines
 
 
-@dataclass(frozen=True, slots=True)
-class IgnoreRules:
+class IgnoreRules(Struct, frozen=True):
     """The .gitignore files that apply in a folder, innermost first, each with the way from its folder to this one."""
 
     files: tuple[tuple[IgnoreFile, tuple[str, ...]], ...] = ()
@@ -301,8 +300,7 @@ _OPEN_AT_ONCE = 64
 _OF_KERNEL = frozenset(("/proc", "/sys", "/dev"))
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """Something in the tree; `parts` lead to it from the folder walked."""
 
     parts: tuple[str, ...]
