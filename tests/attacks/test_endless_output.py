@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fairlead.wire.opal.tools.machine import machine_tools
 
 from fairlead.cli.console import _FileHandler, configure_logging  # pyright: ignore[reportPrivateUsage]
 from fairlead.config.scratch import Scratch
@@ -18,7 +19,6 @@ from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import ToolContext
 from fairlead.tools import Workspace, builtin_tools
 from fairlead.tools.shell.output import LOG_END, LOG_START, CommandOutput
-from fairlead.wire.opal.tools.machine import machine_tools
 
 MOST = LOG_START + LOG_END
 
