@@ -18,10 +18,10 @@ from fairlead.core import lenient
 from fairlead.core.messages import UserMessage
 from fairlead.errors import FairleadError, SessionError
 from fairlead.session.context.model_view import for_model
-from fairlead.session.history.entries import new_header
 from fairlead.session.history.log import Log
-from fairlead.session.history.reading import header_in, parse, read_session, read_transcript
+from fairlead.session.history.reading import parse, read_session, read_transcript
 from fairlead.session.history.store import SessionFile
+from fairlead.stores.headers import header_in, new_header
 
 NAME = "sessions"
 TITLE = "Session files of versions 1 to 3: damaged, cut off, shuffled, with copies and cycles; no valid line is lost"

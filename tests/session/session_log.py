@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 from fairlead.core.messages import AssistantMessage, TextContent, Usage, UserMessage
-from fairlead.session.history.entries import new_header
 from fairlead.session.history.log import Log
 from fairlead.session.history.store import SessionFile
+from fairlead.stores.headers import new_header
 
 
 def user(text: str) -> UserMessage:

@@ -12,12 +12,12 @@ from tests.support.races import repeating
 
 from fairlead.core.messages import UserMessage
 from fairlead.errors import SessionError
-from fairlead.session.history.entries import new_header
-from fairlead.session.history.listing import delete_session
 from fairlead.session.history.log import Log
-from fairlead.session.history.paths import session_path
-from fairlead.session.history.session_files import lock, temporary
 from fairlead.session.history.store import SessionFile
+from fairlead.stores.deleting import delete_session
+from fairlead.stores.headers import new_header
+from fairlead.stores.paths import session_path
+from fairlead.stores.session_files import lock, temporary
 
 
 def written(path: Path, parent: Path | None = None) -> Path:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from fairlead.core.message_json import decode_message
 from fairlead.core.messages import AssistantMessage, ImageContent, TextContent, ToolResultMessage, UserMessage
 from fairlead.session.context.model_view import for_model
 from fairlead.session.history.entries import (
@@ -20,14 +21,12 @@ from fairlead.session.history.entries import (
     OtherEntry,
     Replacement,
     decode_line,
-    decode_message,
     encode_line,
-    iso,
     messages_of,
-    milliseconds,
-    new_header,
     role_of,
 )
+from fairlead.stores.headers import milliseconds, new_header
+from fairlead.stores.paths import iso
 
 BASE = {"id": "0000000a", "parentId": None, "timestamp": "2026-01-02T03:04:05.678Z"}
 

@@ -30,9 +30,9 @@ from fairlead.core.model import ThinkingLevel
 from fairlead.errors import ConfigError, SessionError
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.initial import chosen_conversation
-from fairlead.session.history.paths import session_folder
 from fairlead.session.history.reading import read_session
 from fairlead.session.history.sessions import ConversationStore
+from fairlead.stores.paths import session_folder
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 
 THIRD = structs.replace(SCRIPTED_MODEL, id="third")

@@ -16,13 +16,13 @@ from tests.support.json_values import is_array, is_object
 from fairlead.core.messages import AssistantMessage, TextContent, Usage, UserMessage, user_text
 from fairlead.errors import SessionError
 from fairlead.session.context.budget import totals
-from fairlead.session.history.entries import new_header
-from fairlead.session.history.finding import find_session, latest_session, matching_sessions, session_with_id
-from fairlead.session.history.listing import list_sessions
 from fairlead.session.history.log import Log
-from fairlead.session.history.paths import iso, session_folder, session_path
 from fairlead.session.history.reading import read_session
 from fairlead.session.history.store import SessionFile
+from fairlead.stores.finding import find_session, latest_session, matching_sessions, session_with_id
+from fairlead.stores.headers import new_header
+from fairlead.stores.listing import list_sessions
+from fairlead.stores.paths import iso, session_folder, session_path
 
 
 def written(

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from fairlead.core.messages import AssistantMessage, CompactionSummaryMessage, Message, TextContent, Usage, UserMessage
 from fairlead.errors import EntryNotFound, FairleadError
-from fairlead.session.history.entries import CALLS, RUN, Entry, Header, MessageEntry, Replacement, decode_line, new_header
+from fairlead.session.history.entries import CALLS, RUN, Entry, MessageEntry, Replacement, decode_line
 from fairlead.session.history.log import Log, ModelChoice
 from fairlead.session.history.tree import Label
+from fairlead.stores.headers import Header, new_header
 
 HEADER = new_header("session", "/work", 0)
 

@@ -16,11 +16,11 @@ import pytest
 from tests.session.session_log import answer, begun, new_log, texts, user, written
 
 from fairlead.errors import SessionError
-from fairlead.session.history.entries import new_header
-from fairlead.session.history.listing import list_sessions
 from fairlead.session.history.reading import read_session
-from fairlead.session.history.session_files import temporary
 from fairlead.session.history.store import SessionFile
+from fairlead.stores.headers import new_header
+from fairlead.stores.listing import list_sessions
+from fairlead.stores.session_files import temporary
 
 # Creating
 
@@ -165,7 +165,7 @@ def test_a_file_that_appears_meanwhile_is_not_overwritten(tmp_path: Path) -> Non
 COPY = """
 import sys
 from pathlib import Path
-from fairlead.session.history.entries import new_header
+from fairlead.stores.headers import new_header
 from fairlead.session.history.reading import read_session, read_transcript
 from fairlead.session.history.store import SessionFile
 

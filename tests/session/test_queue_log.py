@@ -27,11 +27,12 @@ from fairlead.core import events as e
 from fairlead.core.messages import BashExecutionMessage, ImageContent, ToolCall, UserMessage, user_message
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import SessionError
-from fairlead.session.history.entries import QUEUE, new_header
+from fairlead.session.history.entries import QUEUE
 from fairlead.session.history.log import Log
 from fairlead.session.history.queue_log import CLEARED, QueuedMessage, QueueName, addition, undelivered
 from fairlead.session.history.reading import read_session
 from fairlead.session.session import Session
+from fairlead.stores.headers import new_header
 from fairlead.testing import Scripted, Turn
 
 BASH = BashExecutionMessage("true", "", False, False, 1, exit_code=0)

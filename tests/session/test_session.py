@@ -19,7 +19,7 @@ from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import BadCommand, BusyError, ConfigError, ModelNotFound
 from fairlead.session.context.model_view import bash_text, for_model
 from fairlead.session.events import report
-from fairlead.session.history.paths import new_session_id
+from fairlead.stores.paths import new_session_id
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 
 PLAIN = structs.replace(SCRIPTED_MODEL, id="plain", reasoning=False)

@@ -13,9 +13,10 @@ from tests.session.scene import WithSummaries, a_kept_session, a_tool, entry_of,
 from fairlead.config.settings import CompactionSettings
 from fairlead.core.messages import BashExecutionMessage, Message, ToolCall, Usage, UserMessage
 from fairlead.session.context.budget import RunningTotals, TokenTotals, Totals, totals
-from fairlead.session.history.entries import Entry, decode_line, new_header
+from fairlead.session.history.entries import Entry, decode_line
 from fairlead.session.history.log import Log
 from fairlead.session.history.reading import read_session
+from fairlead.stores.headers import new_header
 from fairlead.testing import Turn
 
 SPENT = Usage(input=1000, output=100, cache_read=10, cache_write=1)

@@ -10,8 +10,9 @@ from tests.session.scene import file_of, in_the_way, talk
 from tests.support.session_file import read_strictly
 
 from fairlead.core.messages import ToolCall
-from fairlead.session.history.listing import delete_session, list_all_sessions, list_sessions
-from fairlead.session.history.paths import transcripts_folder
+from fairlead.stores.deleting import delete_session
+from fairlead.stores.listing import list_all_sessions, list_sessions
+from fairlead.stores.paths import transcripts_folder
 from fairlead.testing import Turn
 
 

@@ -24,8 +24,8 @@ from fairlead.core.messages import (
     add_usage,
 )
 from fairlead.session.context.tokens import context_tokens, estimate
-from fairlead.session.history.entries import new_header
 from fairlead.session.history.log import Log
+from fairlead.stores.headers import new_header
 
 
 def answer(

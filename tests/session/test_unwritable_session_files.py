@@ -126,10 +126,10 @@ APPEND = """
 import os, sys
 from pathlib import Path
 from fairlead.core.messages import UserMessage
-from fairlead.session.history.entries import new_header
-from fairlead.session.history.listing import list_sessions
+from fairlead.stores.headers import new_header
+from fairlead.stores.listing import list_sessions
 from fairlead.session.history.log import Log
-from fairlead.session.history.session_files import temporary
+from fairlead.stores.session_files import temporary
 from fairlead.session.history.store import SessionFile
 path = Path(sys.argv[1])
 if path.exists():

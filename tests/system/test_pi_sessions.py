@@ -13,11 +13,13 @@ import pytest
 from bench.contestants import Turn, scripted_provider, surroundings
 from bench.peers import PI_087
 
+from fairlead.core.message_json import encode_message
 from fairlead.core.messages import AssistantMessage, TextContent, ToolCall, ToolResultMessage, Usage, UserMessage
-from fairlead.session.history.entries import Replacement, encode_message, new_header
+from fairlead.session.history.entries import Replacement
 from fairlead.session.history.log import Log
 from fairlead.session.history.reading import read_session
 from fairlead.session.history.store import SessionFile
+from fairlead.stores.headers import new_header
 
 pytestmark = pytest.mark.system
 

@@ -13,9 +13,9 @@ from msgspec import Struct
 from fairlead.config.home import Home, working_directory
 from fairlead.core.lenient import visible
 from fairlead.errors import SessionError
-from fairlead.session.history.finding import SHORT_ID, find_session, is_path, latest_session, matching_sessions
-from fairlead.session.history.listing import describe, folders_below, newest_first
-from fairlead.session.history.paths import id_in_name, session_folder
+from fairlead.stores.finding import SHORT_ID, find_session, is_path, latest_session, matching_sessions
+from fairlead.stores.listing import describe, folders_below, newest_first
+from fairlead.stores.paths import id_in_name, session_folder
 from fairlead.wire.dialects import Program
 
 #: The word for the session that changed last.
@@ -89,7 +89,7 @@ def with_resumed_name(argv: Sequence[str], word: str, places: SessionPlaces) -> 
 
     `--resume` needs no value, so the word after it may also be a prompt. It is a name if a session has it.
     """
-    from fairlead.session.history.finding import sessions_named
+    from fairlead.stores.finding import sessions_named
 
     found = [places.choose(word)] if word == LAST else sessions_named(word, places.folder, places.root)
     if not found and len(word.split()) == 1 and matching_sessions(word, places.folder, places.root):

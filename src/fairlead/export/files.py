@@ -12,8 +12,8 @@ from typing import Any
 
 from fairlead.errors import ConfigError, SessionError
 from fairlead.export.page import GENERATOR, render
-from fairlead.session.history.reading import HEADER_LIMIT, decode_object, header_in, refuse_endless, without_title
-from fairlead.session.history.session_files import remove_leftovers_in, temporary
+from fairlead.stores.headers import HEADER_LIMIT, decode_object, header_in, refuse_endless, without_title
+from fairlead.stores.session_files import remove_leftovers_in, temporary
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from typing import Any
 from msgspec import Struct
 
 from fairlead.errors import SessionError
-from fairlead.session.history.reading import header_in, refuse_endless
 from fairlead.session.history.spending import Spending, spendings
+from fairlead.stores.headers import header_in, refuse_endless
 
 _NO_MODEL = "unknown model"
 _NO_PROJECT = "unknown directory"

@@ -12,7 +12,7 @@ from fairlead.cli.session_choice import SessionPlaces
 from fairlead.cli.subcommands.table import find
 from fairlead.config.private_files import make_folders
 from fairlead.errors import ConfigError, FairleadError, SessionError
-from fairlead.session.history.finding import is_path
+from fairlead.stores.finding import is_path
 from fairlead.wire.dialects import Program
 
 _PAGES = (".html", ".htm")

@@ -19,9 +19,10 @@ from fairlead.cli.subcommands.tables import table
 from fairlead.core.lenient import one_line, visible
 from fairlead.core.snapshots import SessionInfo
 from fairlead.errors import FairleadError, SessionError
-from fairlead.session.history.listing import delete_session, describe
-from fairlead.session.history.reading import refuse_endless
 from fairlead.session.history.spending import Spending, spendings
+from fairlead.stores.deleting import delete_session
+from fairlead.stores.headers import refuse_endless
+from fairlead.stores.listing import describe
 from fairlead.wire.dialects import Program
 
 #: How many sessions a table shows unless `--limit` asks for more.

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Raw, json
 
 from fairlead.core.events import CompactionResult
+from fairlead.core.message_json import decode_message
 from fairlead.core.messages import CustomMessage, Usage
 from fairlead.extend.extensions.values import converted
 from fairlead.extend.node.results import custom_note
-from fairlead.session.history.entries import Replacement, decode_message, entries_in_context
+from fairlead.session.history.entries import Replacement, entries_in_context
 
 if TYPE_CHECKING:
     from fairlead.session.history.conversation import Conversation

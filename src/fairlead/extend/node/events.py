@@ -20,7 +20,7 @@ from fairlead.core.tool import StructuredResult, ToolResult, as_structured
 from fairlead.extend.extensions import events as e
 from fairlead.extend.node.prompt import changed_prompt, prompt_options
 from fairlead.extend.node.results import decode
-from fairlead.session.history.entries import milliseconds
+from fairlead.stores.headers import milliseconds
 
 if TYPE_CHECKING:
     from fairlead.session.session import Session

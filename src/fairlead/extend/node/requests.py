@@ -180,7 +180,7 @@ class Requests:
         return found
 
     def _sessions(self, params: Params) -> list[dict[str, Any]]:
-        from fairlead.session.history.listing import list_all_sessions, list_sessions
+        from fairlead.stores.listing import list_all_sessions, list_sessions
 
         folder = self._session.history.path
         if folder is None:

@@ -22,9 +22,9 @@ from fairlead.serve.sessions.opening import TAKE_INTERVAL
 from fairlead.serve.sessions.saved import Fleet
 from fairlead.serve.sessions.watched import run_by_workers
 from fairlead.session.history.conversation import Conversation
-from fairlead.session.history.paths import is_subagent_id
-from fairlead.session.history.reading import read_header
 from fairlead.stores import Lease, StoredLines, StoredSession
+from fairlead.stores.headers import read_header
+from fairlead.stores.paths import is_subagent_id
 
 T = TypeVar("T")
 

@@ -21,8 +21,8 @@ from fairlead.serve.sessions.notes import noted_approval
 from fairlead.serve.sessions.spaces import Space
 from fairlead.serve.sessions.submissions import Requests
 from fairlead.session.history.conversation import Conversation
-from fairlead.session.history.paths import new_session_id
 from fairlead.session.history.sessions import ConversationStore
+from fairlead.stores.paths import new_session_id
 
 #: The tools that sessions have beside the usual ones.
 MORE_TOOLS = (ASK, TODO_WRITE, TASK)

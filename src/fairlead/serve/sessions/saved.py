@@ -15,8 +15,8 @@ from fairlead.errors import SessionNotFound
 from fairlead.protocol.http import objects as o
 from fairlead.protocol.http.fleet import JobEvent, JobResult
 from fairlead.serve.refusals import bad_request
-from fairlead.session.history.paths import iso
 from fairlead.stores import SessionStore
+from fairlead.stores.paths import iso
 from fairlead.wire.acp.narrator import short_title
 from fairlead.wire.acp.saved import stored_page
 from fairlead.wire.acp.store import SessionStore as SessionFolders
@@ -101,7 +101,7 @@ class SessionFiles:
         return None if path is None else (path, await asyncio.to_thread(_saved_folder, path))
 
     async def delete(self, session_id: str) -> bool:
-        from fairlead.session.history.listing import delete_session
+        from fairlead.stores.deleting import delete_session
 
         path = await asyncio.to_thread(self._folders.find, session_id, self._cwd)
         if path is not None:
@@ -143,7 +143,7 @@ class StoredSessions:
 
 def _saved_folder(path: Path) -> Path | None:
     """Return the working directory of a saved session if it still exists."""
-    from fairlead.session.history.listing import describe
+    from fairlead.stores.listing import describe
 
     with suppress(OSError, ValueError):
         cwd = describe(path, 0).cwd

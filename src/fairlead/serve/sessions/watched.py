@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from fairlead.core.message_json import encode_message
 from fairlead.core.messages import AssistantMessage, Message, Usage
 from fairlead.core.model import THINKING_LEVELS, ThinkingLevel
 from fairlead.errors import NothingToResume, SessionError
@@ -31,18 +32,19 @@ from fairlead.serve.sessions.notes import REMEMBERED_RESULTS, noted_approval, no
 from fairlead.serve.sessions.trees import tree_of
 from fairlead.session.context.budget import totals
 from fairlead.session.history.call_log import find_interruption
-from fairlead.session.history.entries import NotAnEntry, decode_line, encode_message, role_of
+from fairlead.session.history.entries import NotAnEntry, decode_line, role_of
 from fairlead.session.history.log import Log
-from fairlead.session.history.paths import iso
-from fairlead.session.history.reading import read_header
+from fairlead.stores.headers import read_header
+from fairlead.stores.paths import iso
 from fairlead.wire.pi.encode import encode
 
 if TYPE_CHECKING:
     from fairlead.models.registry import Registry
     from fairlead.protocol.http.fleet import JobEvent, JobResult
     from fairlead.serve.sessions.saved import Fleet
-    from fairlead.session.history.entries import Entry, Header
+    from fairlead.session.history.entries import Entry
     from fairlead.stores import StoredLines
+    from fairlead.stores.headers import Header
 
 _log = logging.getLogger("fairlead.serve")
 

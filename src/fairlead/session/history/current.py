@@ -213,7 +213,7 @@ class History:
         return await asyncio.to_thread(self._saved_files, everywhere)
 
     def _saved_files(self, everywhere: bool) -> list[SessionInfo]:
-        from fairlead.session.history.listing import list_all_sessions, list_sessions
+        from fairlead.stores.listing import list_all_sessions, list_sessions
 
         folder, root = self.sessions.place(), self.sessions.root
         if folder is None:
@@ -252,7 +252,7 @@ class History:
         if self.sessions.store is not None:
             await self.sessions.store.delete(name)
             return
-        from fairlead.session.history.listing import delete_session
+        from fairlead.stores.deleting import delete_session
 
         path = self.sessions.workspace.resolve(name)
         self.sessions.check(path)

@@ -4,7 +4,6 @@ Entries are decoded lazily: the message inside a `message` entry stays JSON unti
 keeps the JSON of each entry beside it, so fields that are unknown here survive.
 """
 
-from datetime import datetime
 from functools import cache
 from typing import Any, TypeAlias, cast
 
@@ -12,15 +11,12 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from fairlead.core import lenient
+from fairlead.core.message_json import encode_message
 from fairlead.core.messages import (
     BranchSummaryMessage,
     CompactionSummaryMessage,
-    Message,
-    Usage,
 )
-from fairlead.session.history.paths import iso
-
-VERSION = 3
+from fairlead.stores.headers import Header, milliseconds
 
 #: The type of the custom entries for queued messages: see `fairlead.session.history.queue_log`.
 QUEUE = "fairlead.queue"
@@ -38,20 +34,6 @@ TASKS = "fairlead.tasks"
 BRANCH = "fairlead.branch"
 #: The type of the custom messages that tell the model about a stream rule. The name is omp's, so that both read the same files.
 STREAM_RULE = "ttsr-injection"
-
-
-class Header(Struct, tag_field="type", tag="session", rename="camel", omit_defaults=True, frozen=True):
-    """The first line of a session file.
-
-    `version` is missing in files of version 1. `cwd` is the working directory. `parent_session` is the path of the session
-    that this one was forked from or, for a sub-agent, that started it.
-    """
-
-    version: int | UnsetType = UNSET
-    id: str = ""
-    timestamp: str = ""
-    cwd: str = ""
-    parent_session: str | None = None
 
 
 class _Entry(Struct, tag_field="type", rename="camel", gc=False):
@@ -258,28 +240,7 @@ def message_in(line: bytes) -> Raw:
     return _message_part().decode(line).message
 
 
-def new_header(session_id: str, cwd: str, now_ms: int, parent_session: str | None = None) -> Header:
-    """Return the header of a new session that starts at `now_ms`, in milliseconds since the epoch."""
-    return Header(version=VERSION, id=session_id, timestamp=iso(now_ms), cwd=cwd, parent_session=parent_session)
-
-
-# Times
-
-
-def milliseconds(timestamp: str) -> int:
-    """Convert an entry's time to milliseconds since the epoch; 0 if it cannot be parsed."""
-    try:
-        return round(datetime.fromisoformat(timestamp).timestamp() * 1000)
-    except (ValueError, OverflowError, OSError):
-        return 0
-
-
 # Messages
-
-
-@cache
-def _message() -> msgspec.json.Decoder[Message]:
-    return msgspec.json.Decoder(Message)
 
 
 class _Role(Struct):
@@ -299,62 +260,6 @@ def role_of(entry: Entry) -> str:
         return _role().decode(entry.message).role
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return ""
-
-
-def encode_message(message: Message) -> Raw:
-    """Return a message as JSON. Lone surrogates are replaced."""
-    try:
-        return Raw(msgspec.json.encode(message))
-    except UnicodeEncodeError:
-        return Raw(msgspec.json.encode(lenient.scrub(msgspec.to_builtins(message))))
-
-
-def decode_message(data: Raw | bytes) -> Message | None:
-    """Decode a message from any program and version; return None if its role is unknown here (such as pi's `system`).
-
-    A message in a slightly different form, from an old version or an extension, keeps the parts that can be understood.
-    """
-    try:
-        return _message().decode(data)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        pass
-    try:
-        return msgspec.convert(_repaired(lenient.decode(bytes(data))), cast("type[Message]", Message))
-    except (msgspec.ValidationError, ValueError):
-        return None
-
-
-#: A tuple and not a set, because a value of any type is looked up in it.
-_BLOCK_TYPES = ("text", "thinking", "image", "toolCall")
-
-
-def _repaired(value: Any) -> Any:
-    """Bring the parts of a message that are known to vary into the form that `Message` accepts."""
-    if not isinstance(value, dict):
-        return value
-    message = cast("dict[str, Any]", value)
-    content = message.get("content")
-    if content is None and message.get("role") != "bashExecution":
-        message["content"] = []
-    elif isinstance(content, str) and message.get("role") in ("assistant", "toolResult"):
-        message["content"] = [{"type": "text", "text": content}]
-    elif isinstance(content, list):
-        blocks = cast("list[Any]", content)
-        message["content"] = [block for block in blocks if isinstance(block, dict) and block.get("type") in _BLOCK_TYPES]  # pyright: ignore[reportUnknownMemberType]
-    if message.get("role") == "toolResult" and not isinstance(message.get("details", {}), dict):
-        del message["details"]
-    if message.get("role") == "assistant":
-        message["usage"] = _repaired_usage(message.get("usage"))
-        if message.get("stopReason") not in ("stop", "length", "toolUse", "error", "aborted"):
-            message["stopReason"] = "stop"
-    return message
-
-
-def _repaired_usage(value: Any) -> dict[str, Any]:
-    try:
-        return msgspec.to_builtins(msgspec.convert(value, Usage))
-    except msgspec.ValidationError:
-        return msgspec.to_builtins(Usage())
 
 
 def messages_of(entry: Entry, edit: ContextEditEntry | None = None) -> list[Raw]:

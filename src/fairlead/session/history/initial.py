@@ -6,8 +6,8 @@ from pathlib import Path
 
 from fairlead.errors import ConfigError
 from fairlead.session.history.conversation import Conversation
-from fairlead.session.history.finding import find_session, latest_session, session_with_id
 from fairlead.session.history.sessions import ConversationStore
+from fairlead.stores.finding import find_session, latest_session, session_with_id
 
 #: Characters of an id: what a file's name has room for, and more than any program of the family uses.
 LONGEST_ID = 128

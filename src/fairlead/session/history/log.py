@@ -15,6 +15,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct
 
 from fairlead.core import lenient
+from fairlead.core.message_json import decode_message, encode_message
 from fairlead.core.messages import AssistantMessage, CustomMessage, Message, Usage, UserBlock, UserMessage, user_text
 from fairlead.errors import EntryNotFound, FairleadError
 from fairlead.session.history.entries import (
@@ -25,7 +26,6 @@ from fairlead.session.history.entries import (
     CustomEntry,
     CustomMessageEntry,
     Entry,
-    Header,
     LabelEntry,
     MessageEntry,
     ModelChangeEntry,
@@ -34,15 +34,14 @@ from fairlead.session.history.entries import (
     ThinkingLevelChangeEntry,
     UsageEntry,
     decode_line,
-    decode_message,
     encode_line,
-    encode_message,
     entries_in_context,
     message_in,
     messages_of,
     role_of,
 )
-from fairlead.session.history.paths import iso
+from fairlead.stores.headers import Header
+from fairlead.stores.paths import iso
 
 if TYPE_CHECKING:
     from fairlead.session.history.tree import EntryNode, Label

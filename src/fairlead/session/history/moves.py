@@ -152,7 +152,7 @@ class Moves:
         await self._change(conversation, "resume")
 
     async def open_folder(self, name: str) -> bool:
-        from fairlead.session.history.finding import latest_session
+        from fairlead.stores.finding import latest_session
 
         if not name.strip():
             raise BadCommand("sessionDir: expected the path of a folder, got an empty string")

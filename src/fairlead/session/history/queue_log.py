@@ -21,9 +21,10 @@ from typing import Any, Literal, TypeAlias, cast
 import msgspec
 from msgspec import Struct
 
+from fairlead.core.message_json import decode_message, encode_message
 from fairlead.core.messages import BashExecutionMessage, CustomMessage, Message, UserMessage
 from fairlead.core.queues import Queued
-from fairlead.session.history.entries import QUEUE, CustomEntry, CustomMessageEntry, decode_message, encode_message, role_of
+from fairlead.session.history.entries import QUEUE, CustomEntry, CustomMessageEntry, role_of
 from fairlead.session.history.log import Log
 
 QueueName: TypeAlias = Literal["steering", "followUp", "nextTurn", "bash"]

@@ -8,8 +8,6 @@ Versions before 3, which `migrate` brings to version 3:
 
 from __future__ import annotations
 
-import os
-import stat
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -17,21 +15,11 @@ from typing import Any, cast
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from fairlead.config.files import is_of_kernel
 from fairlead.core import lenient
 from fairlead.errors import SessionError
-from fairlead.session.history.entries import VERSION, Entry, Header, NotAnEntry, decode_line
+from fairlead.session.history.entries import Entry, NotAnEntry, decode_line
 from fairlead.session.history.log import Log
-from fairlead.session.history.session_files import BINARY
-
-#: A header has to be within this many bytes of a file's beginning.
-HEADER_LIMIT = 1 << 16
-#: The largest file that is read as a whole.
-LARGEST = 1 << 30
-
-#: omp writes a title line before the header.
-_TITLE = b'{"type":"title"'
-_BLANKS = b" \t\r\n\0"
+from fairlead.stores.headers import TITLE, VERSION, Header, cannot, decode_object, read_header, refuse_endless
 
 
 class ParsedSession(Struct):
@@ -102,82 +90,9 @@ def _find_header(path: Path, lines: list[bytes]) -> tuple[int, Header]:
         header = read_header(line)
         if header is not None:
             return number, header
-        if not line.startswith(_TITLE):
+        if not line.startswith(TITLE):
             break
     raise SessionError(f"{path} is not a session file: it does not begin with a session header.")
-
-
-def read_header(line: bytes) -> Header | None:
-    """Return the header in a line; None if the line is something else."""
-    value = decode_object(line)
-    if value is None or value.get("type") != "session":  # msgspec would accept an object without a type
-        return None
-    try:
-        header = msgspec.convert(value, Header)
-    except msgspec.ValidationError:
-        return None
-    return header if header.id else None
-
-
-def header_in(data: bytes) -> Header | None:
-    """Return the header of a file that begins with `data`; None if it has none."""
-    return read_header(without_title(data.split(b"\n", 2))[0])
-
-
-def without_title(lines: list[bytes]) -> list[bytes]:
-    """Return the lines of a session file from its header on: without the title that omp writes first."""
-    return lines[1:] if len(lines) > 1 and lines[0].startswith(_TITLE) else lines
-
-
-def header_of(path: Path) -> Header | None:
-    """Return the header of a file; None if it has none or cannot be read."""
-    try:
-        refuse_endless(path)
-        with path.open("rb", buffering=0) as file:
-            return header_in(file.read(HEADER_LIMIT))
-    except (OSError, SessionError):
-        return None
-
-
-def is_blank(handle: int) -> bool:
-    """Whether an open file has no content: no bytes, only blanks and NULs, or the beginning of a header that a crash cut off."""
-    status = os.fstat(handle)
-    if not stat.S_ISREG(status.st_mode) or status.st_size > HEADER_LIMIT:
-        return False
-    data = os.pread(handle, HEADER_LIMIT, 0).strip(_BLANKS)
-    return not data or (b"\n" not in data and data.startswith(b'{"type":"session"') and not _is_complete(data))
-
-
-def is_blank_file(path: Path) -> bool:
-    """Whether a file exists at `path` and is blank, as `is_blank` defines it."""
-    try:
-        refuse_endless(path)
-        handle = os.open(path, os.O_RDONLY | BINARY)
-    except (OSError, SessionError):
-        return False
-    try:
-        return is_blank(handle)
-    except OSError:
-        return False
-    finally:
-        os.close(handle)
-
-
-def decode_object(line: bytes) -> dict[str, Any] | None:
-    """Return the JSON object in a line; None if the line is something else."""
-    try:
-        value = lenient.decode(line)
-    except ValueError:
-        return None
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
-
-
-def _is_complete(line: bytes) -> bool:
-    try:
-        lenient.decode(line)
-    except ValueError:
-        return False
-    return True
 
 
 def _is_entry_or_header(line: bytes) -> bool:
@@ -199,25 +114,6 @@ def is_utf8(data: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
-
-
-def refuse_endless(path: Path, *, whole: bool = False) -> None:
-    """Raise SessionError for a file that may block or never end when it is read: a pipe, a device, a file of the kernel.
-
-    With `whole`, also raise it for a file that is too large for memory. Raises OSError if there is no such file.
-    """
-    status = path.stat()
-    if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)) or is_of_kernel(status):
-        raise SessionError(f"{path} is not a session file: it is not a regular file on a disk.")
-    if whole and status.st_size > LARGEST:
-        raise SessionError(f"{path} is too large to open: it has more than {LARGEST >> 30} GiB.")
-
-
-def cannot(what: str, path: Path, error: OSError) -> SessionError:
-    """Return the SessionError for an OSError of an action on a session file: "open", "read" or "write"."""
-    if isinstance(error, FileNotFoundError) and what != "write":
-        return SessionError(f"Session file {path} does not exist.")
-    return SessionError(f"Cannot {what} session file {path}: {error.strerror or error}.")
 
 
 # Older versions

@@ -14,7 +14,7 @@ from msgspec import Struct
 from fairlead.config.private_files import make_folders
 from fairlead.errors import SessionError
 from fairlead.session.history.conversation import Conversation
-from fairlead.session.history.paths import Durability, id_in_name, iso, new_session_id, session_folder, session_path
+from fairlead.stores.paths import Durability, id_in_name, iso, new_session_id, session_folder, session_path
 from fairlead.tools.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -69,8 +69,8 @@ class ConversationStore(Struct, kw_only=True):
         cwd = self.workspace.cwd
 
         def begin() -> tuple[Log, SessionFile | StoredLog | None]:
-            from fairlead.session.history.entries import new_header
             from fairlead.session.history.log import Log
+            from fairlead.stores.headers import new_header
 
             return self._kept(Log(new_header(session_id, str(cwd), now, parent), now_ms=self.now_ms), path)
 
@@ -88,7 +88,7 @@ class ConversationStore(Struct, kw_only=True):
 
     def open_or_new(self, path: Path) -> tuple[Conversation, bool]:
         """The conversation in a file, and whether it is new: a file that does not exist, or is blank, gets a new one."""
-        from fairlead.session.history.reading import is_blank_file
+        from fairlead.stores.headers import is_blank_file
 
         self.check(path)
         try:
@@ -119,8 +119,9 @@ class ConversationStore(Struct, kw_only=True):
     def _fork(
         self, source: Log, parent: str | None, folder: Path | None, before: str | None = None, at: str | None = None
     ) -> Conversation:
-        from fairlead.session.history.entries import QUEUE, new_header
+        from fairlead.session.history.entries import QUEUE
         from fairlead.session.history.queue_log import FORKED, undelivered
+        from fairlead.stores.headers import new_header
 
         session_id, now = new_session_id(), self.now_ms()
         header = new_header(session_id, str(self.workspace.cwd), now, parent)
@@ -144,8 +145,8 @@ class ConversationStore(Struct, kw_only=True):
         """The conversation in the store with this id, to be opened with `Conversation.open`. With `create` it may be new."""
 
         async def open() -> tuple[StoredLog, list[str]]:
-            from fairlead.session.history.entries import new_header
             from fairlead.session.history.stored import StoredLog
+            from fairlead.stores.headers import new_header
 
             assert self.store is not None
             open_stored = partial(

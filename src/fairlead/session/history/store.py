@@ -24,7 +24,6 @@ from fairlead.config.private_files import make_folders
 from fairlead.errors import SessionError, SessionLost
 from fairlead.session.history.entries import (
     QUEUE,
-    VERSION,
     CustomEntry,
     CustomMessageEntry,
     Entry,
@@ -33,8 +32,9 @@ from fairlead.session.history.entries import (
     role_of,
 )
 from fairlead.session.history.log import Log
-from fairlead.session.history.paths import Durability
-from fairlead.session.history.session_files import BINARY, open_locked, put_in_place, set_aside, sync_folder, temporary
+from fairlead.stores.headers import VERSION
+from fairlead.stores.paths import Durability
+from fairlead.stores.session_files import BINARY, open_locked, put_in_place, set_aside, sync_folder, temporary
 
 if TYPE_CHECKING:
     from fairlead.session.history.reading import ParsedSession
@@ -89,7 +89,8 @@ class SessionFile:
         Returns the file, the conversation, and a sentence for each problem in the file. Raises SessionError if it is not a
         session file, cannot be written, or is in use by another process.
         """
-        from fairlead.session.history.reading import cannot, parse, refuse_endless
+        from fairlead.session.history.reading import parse
+        from fairlead.stores.headers import cannot, refuse_endless
 
         handle: int | None = None
         try:
@@ -171,7 +172,7 @@ class SessionFile:
                 else:
                     self._restore(change, new)
         except OSError as error:
-            from fairlead.session.history.reading import cannot
+            from fairlead.stores.headers import cannot
 
             raise cannot("write", self.path, error) from error
         self.pending = []

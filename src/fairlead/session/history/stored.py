@@ -19,23 +19,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 from fairlead.errors import SessionError, SessionExists, SessionLost, SessionNotFound, StoreUnavailable
 from fairlead.session.events import report
-from fairlead.session.history.entries import (
-    CALLS,
-    VERSION,
-    CustomEntry,
-    Entry,
-    NotAnEntry,
-    decode_line,
-    encode_line,
-    role_of,
-)
+from fairlead.session.history.entries import CALLS, CustomEntry, Entry, NotAnEntry, decode_line, encode_line, role_of
 from fairlead.session.history.log import Log
-from fairlead.session.history.reading import read_header
 from fairlead.session.history.store import begins, is_worth_keeping
+from fairlead.stores.headers import VERSION, read_header
 
 if TYPE_CHECKING:
-    from fairlead.session.history.entries import Header
     from fairlead.stores import Lease, SessionStore, StoredLines
+    from fairlead.stores.headers import Header
 
 T = TypeVar("T")
 

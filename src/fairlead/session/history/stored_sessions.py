@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 from fairlead.core.snapshots import SessionInfo
-from fairlead.session.history.entries import milliseconds
-from fairlead.session.history.listing import describe_lines
-from fairlead.session.history.reading import read_header
 from fairlead.stores import SessionStore, StoredSession
+from fairlead.stores.headers import milliseconds, read_header
+from fairlead.stores.summaries import describe_lines
 
 #: How many sessions are listed at a time, and how many entries at the beginning and the end of each are read.
 _PAGE, _ENTRIES = 500, 50

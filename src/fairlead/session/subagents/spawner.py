@@ -11,13 +11,13 @@ from msgspec.structs import replace
 
 from fairlead.core.model import Model, ThinkingLevel
 from fairlead.core.tool import Tool
-from fairlead.session.history.paths import new_subagent_id
 from fairlead.session.history.sessions import ConversationStore
 from fairlead.session.options import SessionOptions
 from fairlead.session.selection import Models
 from fairlead.session.session import Session
 from fairlead.session.subagents.tool import task_tool
 from fairlead.session.system_prompt import SystemPrompt
+from fairlead.stores.paths import new_subagent_id
 from fairlead.tools.workspace import Workspace
 
 if TYPE_CHECKING:

@@ -22,9 +22,9 @@ from fairlead.core.model import Model
 from fairlead.core.runtime import CancelToken
 from fairlead.core.snapshots import SubagentSnapshot
 from fairlead.core.tool import Tool
-from fairlead.session.history.paths import transcripts_folder
 from fairlead.session.subagents.agents import AgentDefinition
 from fairlead.session.subagents.slots import Slot, Slots
+from fairlead.stores.paths import transcripts_folder
 from fairlead.tools.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -246,7 +246,7 @@ class SessionSubagents:
         """The names of all sub-agents that this conversation has had, also in other processes."""
         taken = {id.rpartition(".")[2] for id in self.family.ids()}
         if folder is not None:
-            from fairlead.session.history.session_files import remove_leftovers_in
+            from fairlead.stores.session_files import remove_leftovers_in
 
             remove_leftovers_in(folder)
             with suppress(OSError):  # the directory does not exist yet; if it cannot be read, writing the first file says why

@@ -12,8 +12,8 @@ from fairlead.core.messages import AssistantMessage, CustomMessage, TextContent,
 from fairlead.core.model import BlockDelta, BlockStart
 from fairlead.protocol.acp import updates as acp
 from fairlead.protocol.acp.content import TextContent as TextBlock
-from fairlead.session.history.paths import iso
 from fairlead.session.session import Session
+from fairlead.stores.paths import iso
 from fairlead.wire.acp.client import Client
 from fairlead.wire.acp.content import blocks
 from fairlead.wire.acp.history import past_updates

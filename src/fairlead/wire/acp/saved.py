@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from fairlead.core.snapshots import SessionInfo as Listed
 from fairlead.errors import SessionNotFound
 from fairlead.protocol.acp.sessions import SessionInfo
-from fairlead.session.history.paths import is_subagent_id
+from fairlead.stores.paths import is_subagent_id
 from fairlead.wire.acp.store import PAGE, SessionStore, cursor_of, info_of, is_shown, position_in
 from fairlead.wire.jsonrpc import BadParams
 from fairlead.wire.many_sessions import Common
@@ -64,7 +64,7 @@ class SessionFiles:
         return None if path is None else lambda sessions: sessions.open(path)
 
     async def delete(self, session_id: str, cwd: Path, path: Path | None) -> bool:
-        from fairlead.session.history.listing import delete_session
+        from fairlead.stores.deleting import delete_session
 
         def delete() -> bool:
             file = path if path is not None and path.exists() else self._store.find(session_id, cwd)
@@ -107,8 +107,8 @@ async def stored_page(
 
     Raises BadParams for a cursor that no page gave and a `cwd` that is not an absolute path, and SessionError.
     """
-    from fairlead.session.history.reading import read_header
     from fairlead.session.history.stored_sessions import describe_stored, sessions_of
+    from fairlead.stores.headers import read_header
 
     folder = None if cwd is None else _normal_folder(cwd)
     start = None if cursor is None else position_in(cursor)

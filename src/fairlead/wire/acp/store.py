@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from fairlead.core.snapshots import SessionInfo as Listed
 from fairlead.protocol.acp.sessions import SessionInfo
-from fairlead.session.history.paths import iso, session_folder
+from fairlead.stores.paths import iso, session_folder
 from fairlead.wire.acp.narrator import short_title
 from fairlead.wire.jsonrpc import BadParams
 from fairlead.wire.many_sessions import Common
@@ -45,7 +45,7 @@ class SessionStore(Struct, frozen=True):
 
     def find(self, session_id: str, cwd: Path) -> Path | None:
         """Return the file of the session with exactly this id; None if there is none. Raises SessionError."""
-        from fairlead.session.history.finding import session_with_id
+        from fairlead.stores.finding import session_with_id
 
         if not session_id or "/" in session_id or os.sep in session_id:
             return None
@@ -58,7 +58,7 @@ class SessionStore(Struct, frozen=True):
 
         Raises BadParams for a cursor that no page gave and a `cwd` that is not an absolute path, and SessionError.
         """
-        from fairlead.session.history.listing import describe, newest_first
+        from fairlead.stores.listing import describe, newest_first
 
         if cwd is not None and (not os.path.isabs(cwd) or "\0" in cwd):  # noqa: PTH117
             raise BadParams(f"cwd: expected an absolute path, found {cwd!r}")
@@ -80,7 +80,7 @@ class SessionStore(Struct, frozen=True):
         return found, None
 
     def _folders(self, cwd: Path | None) -> list[Path]:
-        from fairlead.session.history.listing import folders_below
+        from fairlead.stores.listing import folders_below
 
         if self.folder is not None:
             return [self.folder]

@@ -17,8 +17,8 @@ from fairlead.config.home import Home
 from fairlead.errors import ConfigError, SessionError, SessionNotFound
 from fairlead.protocol.opal.objects import ListedSession
 from fairlead.session.history.conversation import Conversation
-from fairlead.session.history.paths import iso, transcripts_folder
 from fairlead.session.history.sessions import ConversationStore
+from fairlead.stores.paths import iso, transcripts_folder
 from fairlead.wire.jsonrpc import BadParams
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class OpalStore(Struct, frozen=True):
         return True
 
     def _has_file(self, session_id: str) -> bool:
-        from fairlead.session.history.reading import is_blank_file
+        from fairlead.stores.headers import is_blank_file
 
         path = self.path(session_id)
         return os.path.exists(path) and not is_blank_file(path)
@@ -92,7 +92,7 @@ class OpalStore(Struct, frozen=True):
     async def listed(self, warn: Callable[[str], None] | None) -> list[ListedSession]:
         """The saved sessions, last changed first. Damaged sessions are left out, and reported to `warn`."""
         if self.store is None:
-            from fairlead.session.history.listing import list_sessions
+            from fairlead.stores.listing import list_sessions
 
             found = await asyncio.to_thread(list_sessions, self.folder)
         else:
@@ -116,7 +116,7 @@ class OpalStore(Struct, frozen=True):
         return self._delete_file(session_id)
 
     def _delete_file(self, session_id: str) -> bool:
-        from fairlead.session.history.listing import delete_session
+        from fairlead.stores.deleting import delete_session
 
         path = self.path(session_id)
         if not os.path.exists(path):

@@ -20,9 +20,10 @@ from fairlead.protocol.pi.protocol_2025 import COMMANDS_2025, EVENTS_2025, Compa
 from fairlead.protocol.pi.session_commands import SESSION_COMMANDS
 from fairlead.protocol.schema.builder import NULL, Refinements, reference
 from fairlead.protocol.schema.family import Lines, Variants
-from fairlead.session.history.entries import Entry, Header, MessageEntry, OtherEntry
+from fairlead.session.history.entries import Entry, MessageEntry, OtherEntry
 from fairlead.session.rules.rules import Rule
 from fairlead.session.todos.todos import TodoPhase, TodoTask
+from fairlead.stores.headers import Header
 from fairlead.wire.pi.profile import Profile
 
 #: All commands, by name.

@@ -94,7 +94,7 @@ def put_in_place(source: Path, target: Path) -> None:
 
 
 def _replace_blank(source: Path, target: Path) -> None:
-    from fairlead.session.history.reading import is_blank
+    from fairlead.stores.headers import is_blank
 
     if not stat.S_ISREG(target.lstat().st_mode):
         raise SessionError(f"Session file {target} cannot be created: something that is not a file has this name.")
