@@ -76,7 +76,7 @@ def test_a_real_run_calls_the_functions_in_the_order_of_the_tour(trace: Sequence
 
 
 def test_each_message_is_in_the_file_before_its_message_end_is_sent(trace: Sequence[Call]) -> None:
-    writes, tells = (only(list_steps(page()), name) for name in ("SessionFile._append", "EventFrames.send_event"))
+    writes, tells = (only(list_steps(page()), name) for name in ("LinesFile._append", "EventFrames.send_event"))
     order = [
         "written" if call.function == writes else "sent"
         for call in trace
