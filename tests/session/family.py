@@ -106,7 +106,7 @@ def a_parent(
         "model": SCRIPTED_MODEL,
         "runtime": AsyncioRuntime(),
         "sessions": sessions,
-        "conversation": sessions.open(file) if file is not None else None,
+        "conversation": sessions.open(str(file)) if file is not None else None,
         "subagents": subagents,
     }
     spawner.like = SessionOptions(**(options | changes))

@@ -16,6 +16,7 @@ from fairlead.core.model import Model, ModelRequest, ModelStream, StreamEvent
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.session.compaction.summary import SYSTEM_PROMPT as SUMMARY_PROMPT
+from fairlead.session.history.archive import FileArchive
 from fairlead.session.history.entries import role_of
 from fairlead.session.history.log import Log
 from fairlead.session.history.reading import read_session
@@ -24,6 +25,7 @@ from fairlead.session.options import SessionOptions
 from fairlead.session.runtime import AsyncioRuntime
 from fairlead.session.selection import OneModel
 from fairlead.session.session import Session
+from fairlead.stores.folders import SessionFolders
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 from fairlead.tools.workspace import Workspace
 
@@ -77,7 +79,8 @@ def a_workspace(cwd: Path) -> Workspace:
 
 def kept_in(folder: Path, cwd: Path | None = None) -> ConversationStore:
     """Conversations that have their files in `folder`; the work is in `cwd`, or beside that folder."""
-    return ConversationStore(workspace=a_workspace(cwd or folder.parent), now_ms=AsyncioRuntime().now_ms, folder=folder)
+    archive = FileArchive(folders=SessionFolders(folder=folder))
+    return ConversationStore(workspace=a_workspace(cwd or folder.parent), now_ms=AsyncioRuntime().now_ms, archive=archive)
 
 
 def a_system_prompt(tools: Sequence[Tool], *, brief: bool = False) -> str:
@@ -108,7 +111,7 @@ def a_session(
 def a_kept_session(stream: ModelStream, tmp_path: Path, *, file: Path | None = None, **changes: Any) -> Session:
     """A session with a file in `tmp_path / "sessions"`: a new one, or the one in `file`."""
     sessions = kept_in(tmp_path / "sessions")
-    conversation = sessions.open(file) if file is not None else None
+    conversation = sessions.open(str(file)) if file is not None else None
     return a_session(stream, tmp_path, sessions=sessions, conversation=conversation, **changes)
 
 

@@ -175,7 +175,7 @@ def test_messages_of_unknown_roles_are_counted_but_not_shown(tmp_path: Path) -> 
         '{"type":"message","id":"1","parentId":null,"timestamp":"","message":{"role":"system","sections":{}}}\n'
         '{"type":"message","id":"2","parentId":"1","timestamp":"","message":{"role":"user","content":"hi","timestamp":1}}\n'
     )
-    conversation = kept_in(tmp_path / "sessions").open(path)
+    conversation = kept_in(tmp_path / "sessions").open(str(path))
     assert (conversation.count, texts(conversation.messages)) == (2, ["hi"])
     conversation.close()
 
@@ -325,8 +325,8 @@ def test_a_conversation_is_not_let_go_of_before_all_of_it_is_written(tmp_path: P
         conversation.add(answer("two"))
         assert not conversation.close()
     with pytest.raises(SessionError, match="in use by another session of this process"):
-        sessions.open(path_of(conversation))
+        sessions.open(str(path_of(conversation)))
     assert conversation.close()
-    again = sessions.open(path_of(conversation))
+    again = sessions.open(str(path_of(conversation)))
     assert texts(again.messages) == ["one", "two"]
     again.close()

@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from msgspec import structs
@@ -28,10 +28,11 @@ from tests.session.scene import (
 from fairlead.core import events as e
 from fairlead.core.model import ThinkingLevel
 from fairlead.errors import ConfigError, SessionError
+from fairlead.session.history.archive import FileArchive
 from fairlead.session.history.conversation import Conversation
-from fairlead.session.history.initial import chosen_conversation
 from fairlead.session.history.reading import read_session
 from fairlead.session.history.sessions import ConversationStore
+from fairlead.stores.folders import SessionFolders
 from fairlead.stores.paths import session_folder
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 
@@ -55,12 +56,13 @@ async def a_file(tmp_path: Path, *prompts: str, folder: str = "sessions") -> Pat
 
 def test_a_new_conversation_is_kept_in_the_folder_of_its_working_directory(tmp_path: Path) -> None:
     root = tmp_path / "sessions"
-    sessions = ConversationStore(workspace=a_workspace(Path("/home/me/app")), now_ms=lambda: 0, root=root)
+    archive = FileArchive(folders=SessionFolders(root=root))
+    sessions = ConversationStore(workspace=a_workspace(Path("/home/me/app")), now_ms=lambda: 0, archive=archive)
     conversation = sessions.new()
     assert conversation.path == root / "--home-me-app--" / f"1970-01-01T00-00-00-000Z_{conversation.id}.jsonl"
     sessions.workspace.cwd = Path("/elsewhere")
     assert sessions.place() == root / "--elsewhere--"
-    sessions.folder = tmp_path / "one"
+    sessions.archive.use(tmp_path / "one")
     assert sessions.place() == tmp_path / "one", "one folder for all working directories"
 
 
@@ -113,12 +115,12 @@ async def test_where_no_session_is_a_new_one_is_kept(tmp_path: Path, contents: b
     if contents is not None:
         path.write_bytes(contents)
     sessions = kept_in(tmp_path / "sessions")
-    conversation, created = sessions.open_or_new(path)
+    conversation, created = sessions.open_or_new(str(path))
     assert created and not conversation.has_begun
     session = a_session(Scripted([Turn(text="x")]), tmp_path, sessions=sessions, conversation=conversation)
     await talk(session, "one")
     await session.close()
-    conversation, created = sessions.open_or_new(path)
+    conversation, created = sessions.open_or_new(str(path))
     assert not created and texts(conversation.messages) == ["one", "x"]
     conversation.close()
 
@@ -127,11 +129,11 @@ def test_what_is_no_session_is_not_taken_for_a_place_for_one(tmp_path: Path) -> 
     sessions = kept_in(tmp_path / "sessions")
     (tmp_path / "notes.txt").write_text("precious")
     with pytest.raises(SessionError, match="is not a session file"):
-        sessions.open_or_new(tmp_path / "notes.txt")
+        sessions.open_or_new(str(tmp_path / "notes.txt"))
     with pytest.raises(SessionError, match="Is a directory"):
-        sessions.open_or_new(tmp_path)
+        sessions.open_or_new(str(tmp_path))
     with pytest.raises(SessionError, match="Not a directory"):
-        sessions.open_or_new(tmp_path / "notes.txt" / "x.jsonl")
+        sessions.open_or_new(str(tmp_path / "notes.txt" / "x.jsonl"))
     assert (tmp_path / "notes.txt").read_text() == "precious"
 
 
@@ -227,7 +229,7 @@ async def test_a_fork_has_what_came_before_and_leaves_its_source_alone(tmp_path:
     source = await a_file(tmp_path, "one", "two")
     before = source.read_bytes()
     sessions = kept_in(tmp_path / "elsewhere")
-    opened = sessions.open(source)
+    opened = sessions.open(str(source))
     whole = sessions.fork(opened)
     part = sessions.fork(opened, before=entry_of(opened.log, "two"))
     assert texts(whole.messages) == ["one", "Yes.", "two", "Yes."]
@@ -243,7 +245,7 @@ async def test_a_fork_has_what_came_before_and_leaves_its_source_alone(tmp_path:
 async def test_a_fork_before_the_first_message_is_empty_but_knows_its_source(tmp_path: Path) -> None:
     source = await a_file(tmp_path)
     sessions = kept_in(tmp_path / "sessions")
-    opened = sessions.open(source)
+    opened = sessions.open(str(source))
     fork = sessions.fork(opened, before=entry_of(opened.log, "one"))
     opened.close()
     assert fork.messages == [] and fork.path is not None and not fork.path.exists()
@@ -262,9 +264,9 @@ def test_a_fork_of_what_was_never_saved_names_no_source(tmp_path: Path) -> None:
 async def test_a_fork_that_cannot_be_written_says_so(tmp_path: Path) -> None:
     sessions = kept_in(tmp_path / "sessions")
     with in_the_way(tmp_path / "elsewhere"):
-        sessions.folder = tmp_path / "elsewhere"
+        sessions.archive.use(tmp_path / "elsewhere")
         with pytest.raises(SessionError, match="Cannot write session file"):
-            sessions.fork_file(await a_file(tmp_path))
+            sessions.copy(str(await a_file(tmp_path)))
 
 
 async def test_a_file_in_use_can_be_forked(tmp_path: Path) -> None:
@@ -275,7 +277,7 @@ async def test_a_file_in_use_can_be_forked(tmp_path: Path) -> None:
     await heard.until(e.MessageEnd)
     with file_of(session).open("ab") as file:  # as a reader finds it in the middle of a write
         file.write(b'{"type":"mess')
-    fork = kept_in(tmp_path / "forks").fork_file(file_of(session))
+    fork = kept_in(tmp_path / "forks").copy(str(file_of(session)))
     assert texts(fork.messages) == ["one"]
     assert fork.problems == [f"The last line of {file_of(session)} is incomplete and was left out."]
     assert fork.path is not None and fork.path.parent == tmp_path / "forks"
@@ -287,9 +289,12 @@ async def test_a_file_in_use_can_be_forked(tmp_path: Path) -> None:
 
 
 def chosen(tmp_path: Path, sessions: ConversationStore | None = None, **named: Any) -> Conversation | None:
-    options: dict[str, Any] = {"copy": False, "session": None, "resume": False, "fork": None, "session_id": None}
+    """The conversation to begin with, by the name of a session. Ids are looked for below `tmp_path` too."""
+    options: dict[str, Any] = {"session": None, "resume": False, "fork": None, "session_id": None}
     sessions = sessions or kept_in(tmp_path / "sessions")
-    return chosen_conversation(sessions, tmp_path, **(options | named))
+    cast("FileArchive", sessions.archive).root = tmp_path
+    given: dict[str, Any] = {name: str(value) if isinstance(value, Path) else value for name, value in named.items()}
+    return sessions.begin_with(**(options | given))
 
 
 async def test_the_latest_session_is_resumed_or_a_new_one_begun(tmp_path: Path) -> None:
@@ -342,9 +347,9 @@ async def test_a_session_is_begun_as_a_fork_of_another(tmp_path: Path) -> None:
 async def test_a_session_that_is_not_to_be_kept_is_copied_and_its_file_left_alone(tmp_path: Path, how: str) -> None:
     path = await a_file(tmp_path, folder=session_folder(tmp_path, tmp_path).name)
     before = path.read_bytes()
-    sessions = ConversationStore(workspace=a_workspace(tmp_path), now_ms=lambda: 0)
+    sessions = ConversationStore(workspace=a_workspace(tmp_path), now_ms=lambda: 0, archive=FileArchive(copies=True))
     named = {"session": path, "resume": True, "session_id": header_of(path)["id"]}[how]
-    conversation = chosen(tmp_path, sessions, copy=True, **{how: named})
+    conversation = chosen(tmp_path, sessions, **{how: named})
     session = a_session(Scripted([Turn(text="x")]), tmp_path, sessions=sessions, conversation=conversation)
     await talk(session, "two")
     assert said(session) == ["one", "two"] and session.history.path is None

@@ -324,7 +324,7 @@ async def test_a_fork_does_not_hear_what_waits_in_its_source(tmp_path: Path, how
             await session.prompt("two")
             await session.fork(entry_of(session.history.log, "two"))
         case _:
-            forked = kept_in(tmp_path / "forks").fork_file(source)
+            forked = kept_in(tmp_path / "forks").copy(str(source))
             forked.close()
             await session.history.switch(str(forked.path))
     assert queues(session) == ([], []) and said(session) == ["one"]

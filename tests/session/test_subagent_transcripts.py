@@ -46,7 +46,7 @@ async def test_conversations_are_kept_beside_the_session_in_folders_that_are_nes
         assert lines.header["parentSession"] == str(parents[id])
         assert lines.user_texts() == [id.rpartition(".")[2]]
         assert path.stat().st_mode & 0o777 == 0o600
-        session.history.sessions.open(path).close()  # nobody holds it any more
+        session.history.sessions.open(str(path)).close()  # nobody holds it any more
     assert read_strictly(file).torn == b""
     session.history.conversation.close()
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from fairlead.agent.archives import archive_of
 from fairlead.agent.extensions import AgentExtensions
 from fairlead.agent.options import ASK, TASK, TODO_WRITE, AgentOptions, Telemetry, is_pattern
 from fairlead.agent.tool_sets import ToolServices
@@ -23,7 +24,7 @@ from fairlead.config.settings import ApprovalMode, CompactionSettings, Settings
 from fairlead.core.model import Model, ThinkingLevel
 from fairlead.core.secrets import learn, learn_variables
 from fairlead.core.tool import Tool
-from fairlead.errors import BadOption, ConfigError, ModelNotFound
+from fairlead.errors import ConfigError, ModelNotFound
 from fairlead.models.context_windows import is_small
 from fairlead.models.http.client import Http
 from fairlead.models.model_patterns import qualified
@@ -233,54 +234,16 @@ class Assembly:
     def _conversation(self, workspace: Workspace, runtime: AsyncioRuntime) -> tuple[ConversationStore, Conversation | None]:
         """Return where conversations are saved, and the one to resume; None starts a new one."""
         options = self._options
-        sessions = ConversationStore(
-            workspace=workspace,
-            now_ms=runtime.now_ms,
-            user=self._home.user if self._home.has_omp_layout else None,
-            durability=options.durability,
-            bound=None if options.confinement is None else options.confinement.sessions,
-        )
-        if options.store is not None:
-            return sessions, self._stored_conversation(sessions)
-        folder = options.session_dir
-        if folder is None and not options.isolated:
-            folder = self._env.get("PI_CODING_AGENT_SESSION_DIR") or self._settings.session_dir
-        if options.keep is not False and (options.session_dir is not None or (options.keep and not options.isolated)):
-            sessions.root = None if options.isolated else self._home.sessions_dir
-            sessions.folder = workspace.resolve(str(folder)) if folder else None
+        archive = archive_of(options, self._home, self._cwd, self._env, self._settings)
+        sessions = ConversationStore(workspace=workspace, now_ms=runtime.now_ms, archive=archive)
         if options.conversation is not None:
             return sessions, options.conversation(sessions)
-        named = (options.session, options.fork, options.session_id)
-        if not options.resume and all(name is None for name in named):
-            return sessions, None
-        from fairlead.session.history.initial import chosen_conversation
-
-        found = chosen_conversation(
-            sessions,
-            None if options.isolated else self._home.sessions_dir,
-            copy=options.keep is False,
-            session=options.session,
+        return sessions, sessions.begin_with(
+            session=None if options.session is None else str(options.session),
             resume=options.resume,
-            fork=options.fork,
+            fork=None if options.fork is None else str(options.fork),
             session_id=options.session_id,
         )
-        return sessions, found
-
-    def _stored_conversation(self, sessions: ConversationStore) -> Conversation | None:
-        """Return the conversation in the agent's store, to be opened when it is first used; None starts a new one."""
-        options = self._options
-        if options.keep or options.session_dir is not None:
-            raise BadOption("store: the store keeps the sessions, so `keep` and `session_dir` cannot be used beside it.")
-        from fairlead.session.history.initial import stored_conversation
-        from fairlead.session.history.stored import new_owner
-
-        sessions.store, sessions.lease_seconds = options.store, options.lease_seconds
-        sessions.owner = options.lease_owner or new_owner()
-        if options.conversation is not None:
-            return options.conversation(sessions)
-        session = None if options.session is None else str(options.session)
-        fork = None if options.fork is None else str(options.fork)
-        return stored_conversation(sessions, session=session, resume=options.resume, fork=fork, session_id=options.session_id)
 
     def _models(self, runtime: AsyncioRuntime) -> tuple[Model | None, ThinkingLevel | None, Models]:
         """Return the model, the thinking level if one was given, and the access to all models."""

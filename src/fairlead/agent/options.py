@@ -23,7 +23,8 @@ from fairlead.extend.extensions.late import Mode, OnError
 from fairlead.models.http.exchange import HttpTap
 from fairlead.session.context.tokens import DEFAULT_RESERVE_TOKENS
 from fairlead.session.history.conversation import Conversation
-from fairlead.session.history.sessions import ConversationStore, Durability
+from fairlead.session.history.sessions import ConversationStore
+from fairlead.stores.paths import Durability
 from fairlead.stores.store import SessionStore
 from fairlead.tools import BUILTIN_NAMES, DEFAULT_TOOLS
 

@@ -142,6 +142,6 @@ class ApprovalNotes:
 
     def _restore(self) -> None:
         conversation, approvals = self._session.history.conversation, self._session.approvals
-        mode = noted_approval(conversation.log, self._default) if conversation.stored is not None else self._default
+        mode = noted_approval(conversation.log, self._default) if conversation.is_shared else self._default
         self._restored = mode if mode != approvals.mode else None
         approvals.set_mode(mode)

@@ -23,7 +23,7 @@ from fairlead.protocol.http import objects as o
 from fairlead.serve.refusals import Refusal, bad_request, no_session, outside_root, stopping
 from fairlead.serve.sessions.feed import Feed
 from fairlead.serve.sessions.open_sessions import RING_PART, HubLimits, OpenSessions
-from fairlead.serve.sessions.opening import Parked, make_agent, new_conversation, open_session, restore, restore_approval
+from fairlead.serve.sessions.opening import Parked, make_agent, open_session, restore, restore_approval
 from fairlead.serve.sessions.session import HubSession, check_name
 from fairlead.serve.sessions.spaces import Space
 from fairlead.serve.sessions.watched import Key, WatchedSession, run_by_workers
@@ -157,7 +157,7 @@ class Hub:
         check_name(body.name)
         options: dict[str, object] = {"model": body.model, "thinking": body.thinking}
         given = {name: value for name, value in options.items() if value is not None}
-        session = await self._start(user, cwd, new_conversation, given)
+        session = await self._start(user, cwd, ConversationStore.begin, given)
         session.set_approval(body.approval or session.session.approvals.mode, is_chosen=body.approval is not None)
         if body.name is not None:
             session.session.history.set_name(body.name)
@@ -211,7 +211,7 @@ class Hub:
         if isinstance(found, HubSession):
             return found
         cwd = await _folder_to_work_in(found)
-        return await self._start(user, cwd, lambda store: store.stored(session_id), {})
+        return await self._start(user, cwd, lambda store: store.open(session_id), {})
 
     async def saved(self, user: str, session_id: str) -> tuple[Callable[[ConversationStore], Conversation], Path]:
         """Return what opens a saved session of a user, and its working directory. Raises Refusal and FairleadError."""
@@ -220,9 +220,9 @@ class Hub:
             session = await self._found(user, session_id)
             held = isinstance(session, HubSession)  # this server hands it back when it is idle
             cwd = session.session.host.workspace.cwd if held else await _folder_to_work_in(session)
-            return lambda store: store.stored(session_id), cwd
+            return lambda store: store.open(session_id), cwd
         path, cwd = await self._file(user, session_id)
-        return lambda store: store.open(path), cwd
+        return lambda store: store.open(str(path)), cwd
 
     async def _file(self, user: str, session_id: str) -> tuple[Path, Path]:
         """Return the file of a session of a user, and its working directory. Raises Refusal."""

@@ -22,7 +22,6 @@ from fairlead.serve.sessions.spaces import Space
 from fairlead.serve.sessions.submissions import Requests
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.sessions import ConversationStore
-from fairlead.stores.paths import new_session_id
 
 #: The tools that sessions have beside the usual ones.
 MORE_TOOLS = (ASK, TODO_WRITE, TASK)
@@ -69,14 +68,12 @@ async def open_session(agent: Agent, patience: float) -> None:
             if time.monotonic() > end:
                 raise
         await asyncio.sleep(TAKE_INTERVAL)
-    stored = agent.session.history.conversation.stored
-    if stored is not None:
-        stored.keep()
+    agent.session.history.conversation.keep_empty()
 
 
 def restore_approval(agent: Agent) -> None:
     """Give a session in a store the approval mode that it notes."""
-    if agent.session.history.conversation.stored is not None:
+    if agent.session.history.conversation.is_shared:
         approvals = agent.session.approvals
         approvals.set_mode(noted_approval(agent.session.history.log, approvals.mode))
 
@@ -85,11 +82,6 @@ def restore_approval(agent: Agent) -> None:
 def _with_more(tools: tuple[str, ...]) -> tuple[str, ...]:
     """Return the names of the tools of a session. All sessions share them."""
     return tuple(dict.fromkeys([*tools, *MORE_TOOLS]))
-
-
-def new_conversation(store: ConversationStore) -> Conversation:
-    """Return a new conversation. In a store it exists from the beginning, so that every server finds it."""
-    return store.new() if store.store is None else store.stored(new_session_id(), create=True)
 
 
 def restore(agent: Agent, parked: Parked) -> None:

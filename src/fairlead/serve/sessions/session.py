@@ -164,7 +164,7 @@ class HubSession:
     @property
     def is_stored(self) -> bool:
         """Whether a store keeps the session, so that another server may open it next."""
-        return self.session.history.conversation.stored is not None
+        return self.session.history.conversation.is_shared
 
     @property
     def is_listed(self) -> bool:
@@ -177,8 +177,7 @@ class HubSession:
     @property
     def is_lost(self) -> bool:
         """Whether another owner has the session by now."""
-        stored = self.session.history.conversation.stored
-        return stored is not None and stored.lost is not None
+        return self.session.history.conversation.is_lost
 
     @property
     def is_idle(self) -> bool:

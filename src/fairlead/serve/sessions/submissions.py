@@ -74,8 +74,8 @@ class Submissions:
     @property
     def _is_kept(self) -> bool:
         """Whether a store keeps the session, and has not given it to another owner."""
-        stored = self._session.history.conversation.stored
-        return stored is not None and stored.lost is None
+        conversation = self._session.history.conversation
+        return conversation.is_shared and not conversation.is_lost
 
     async def prompt(self, body: o.Prompt) -> o.AcceptedPrompt:
         """Start a run, or queue the message. Raises what `Session.prompt` raises, and Refusal."""

@@ -67,6 +67,17 @@ class Conversation:
         conversation._begun(log, file)
         return conversation
 
+    @classmethod
+    def opened_later(cls, id: str, opener: Callable[[], Awaitable[tuple[StoredLog, list[str]]]]) -> Conversation:
+        """A conversation in a store, which `open` opens."""
+
+        def begin() -> tuple[Log, None]:
+            raise SessionError("The session is not open yet. Use `async with agent:`, or `await agent.open()`.")
+
+        conversation = cls(id, None, begin)
+        conversation.opener = opener
+        return conversation
+
     @property
     def log(self) -> Log:
         if self._log is None:
@@ -103,6 +114,21 @@ class Conversation:
     def is_saved(self) -> bool:
         """Whether its file exists."""
         return self._file is not None and self._file.begun
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether a store keeps it, so that another process may open it next."""
+        return self.stored is not None
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it can no longer be written, because another owner of the store has it."""
+        return self.is_shared and self._writing.lost is not None
+
+    def keep_empty(self) -> None:
+        """Have the store keep it even if it stays empty, so that others find it."""
+        if self.is_shared:
+            self._writing.keep()
 
     def is_kept_in(self, path: Path) -> bool:
         """Whether its file is the one at that path, also through a link."""
@@ -216,8 +242,8 @@ class Conversation:
     @property
     def last_number(self) -> int:
         """The number of the last entry that is durable; 0 if there is none."""
-        if self.stored is not None and self.stored.begun:
-            return self.stored.durable
+        if self.is_shared and self._writing.begun:
+            return self._writing.durable
         return self._log.number_at(len(self._log) - 1) if self._log is not None and len(self._log) else 0
 
     @property
@@ -251,13 +277,13 @@ class Conversation:
 
     async def written(self) -> None:
         """Wait until everything so far is durable. Raises SessionLost. What is kept in a file is durable at once."""
-        if self.stored is not None:
-            await self.stored.written()
+        if self.is_shared:
+            await self._writing.written()
 
     async def closed(self) -> None:
         """Wait until a conversation that was closed can be opened by others."""
-        if self.stored is not None:
-            await self.stored.closed()
+        if self.is_shared:
+            await self._writing.closed()
 
     def keep(self, append: Callable[[], object]) -> None:
         """Call `append`, which keeps what it adds even if that cannot be written; `on_trouble` is called in that case."""
@@ -292,6 +318,11 @@ class Conversation:
         return True
 
     # Inside
+
+    @property
+    def _writing(self) -> StoredLog:
+        assert self.stored is not None
+        return self.stored
 
     def _begun(self, log: Log, file: SessionFile | StoredLog | None) -> Log:
         self._log, self._file = log, file

@@ -14,6 +14,7 @@ from fairlead.session.events import Events, Notify
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.sessions import ConversationStore
 from fairlead.session.selection import Selection
+from fairlead.stores.store import not_found
 
 if TYPE_CHECKING:
     from fairlead.core.message_updates import UpdateMaker
@@ -206,21 +207,7 @@ class History:
         Raises:
             SessionError: The directory or the store cannot be listed.
         """
-        if self.sessions.store is not None:
-            from fairlead.session.history.stored_sessions import list_stored
-
-            return await list_stored(self.sessions.store)
-        return await asyncio.to_thread(self._saved_files, everywhere)
-
-    def _saved_files(self, everywhere: bool) -> list[SessionInfo]:
-        from fairlead.stores.listing import list_all_sessions, list_sessions
-
-        folder, root = self.sessions.place(), self.sessions.root
-        if folder is None:
-            return []
-        return (
-            list_all_sessions(root) if everywhere and self.sessions.folder is None and root is not None else list_sessions(folder)
-        )
+        return await self.sessions.archive.summaries(self.sessions.workspace.cwd, everywhere=everywhere)
 
     def follow(self, after: Position | None = None) -> AsyncGenerator[NumberedEvent]:
         """Yield what happens after a position, or from now on, until the caller stops: see `fairlead.session.following`."""
@@ -249,16 +236,13 @@ class History:
 
     async def delete(self, name: str) -> None:
         """Delete another session: the file at a path, or the session of the store with an id. Raises SessionError."""
-        if self.sessions.store is not None:
-            await self.sessions.store.delete(name)
-            return
-        from fairlead.stores.deleting import delete_session
-
-        path = self.sessions.workspace.resolve(name)
-        self.sessions.check(path)
-        if self._current.conversation.is_kept_in(path):
+        archive = self.sessions.archive
+        name = archive.resolve(name, self.sessions.workspace.resolve)
+        path = archive.path_at(name)
+        if path is not None and self._current.conversation.is_kept_in(path):
             raise BadCommand("This session is in use. Switch to another one before you delete it.")
-        delete_session(path)
+        if not await archive.delete(name):
+            raise not_found(name)
 
     # Adding
 

@@ -111,22 +111,22 @@ class Moves:
     async def switch(self, name: str) -> bool:
         if not name.strip():
             raise BadCommand("sessionPath: expected the path of a session file, got an empty string")
-        if self._sessions.store is not None:
-            await self._switch_stored(name)
-            return False
-        path = self._workspace.resolve(name)
-        await self._ask_to_switch("resume", path)
+        archive = self._sessions.archive
+        name = archive.resolve(name, self._workspace.resolve)
+        await self._ask_to_switch("resume", archive.path_at(name))
         current = self._current
         present = current.conversation
-        known = next((each for each in (present, *current.unsaved) if each.is_kept_in(path)), None)
+        known = next((each for each in (present, *current.unsaved) if archive.is_at(each, name)), None)
         if known is None:
-            conversation, created = self._sessions.open_or_new(path)
+            await current.closed()
+            conversation, created = self._sessions.open_or_new(name)
+            await conversation.open()
             await self._stopper.stop()
             await self._change(conversation, "resume")
             return created
         await self._stopper.stop()
         if known is not present and known not in current.unsaved:  # all of it could be written meanwhile, and it was closed
-            known = self._sessions.open(path)
+            known = self._sessions.open(name)
         before = after = None
         if known.has_begun:  # as if it were opened again: at its end
             entries, before = known.log.entries(), known.log.leaf
@@ -137,38 +137,19 @@ class Moves:
             self._notify(BranchChanged(after))
         return False
 
-    async def _switch_stored(self, id: str) -> None:
-        await self._ask_to_switch("resume")
-        present = self._current.conversation
-        is_lost = present.stored is not None and present.stored.lost is not None
-        if present.id == id and not is_lost:
-            await self._stopper.stop()
-            await self._change(present, "resume")
-            return
-        await self._current.closed()
-        conversation = self._sessions.stored(id)
-        await conversation.open()
-        await self._stopper.stop()
-        await self._change(conversation, "resume")
-
     async def open_folder(self, name: str) -> bool:
-        from fairlead.stores.finding import latest_session
-
         if not name.strip():
             raise BadCommand("sessionDir: expected the path of a folder, got an empty string")
-        if self._sessions.store is not None:
-            raise SessionError("The sessions of this agent are in a store, not in a folder.")
         folder = self._workspace.resolve(name)
-        _check_folder(folder)
-        self._sessions.check(folder)
-        latest = latest_session(folder)
+        archive = self._sessions.archive
+        latest = archive.latest_in(self._sessions, folder)
         if latest is not None and latest == self._current.conversation.path:
-            self._sessions.folder = folder
+            archive.use(folder)
             return True
         await self._ask_to_switch("new" if latest is None else "resume", latest)
-        conversation = self._sessions.open(latest) if latest is not None else None
+        conversation = self._sessions.open(str(latest)) if latest is not None else None
         await self._stopper.stop()
-        self._sessions.folder = folder
+        archive.use(folder)
         await self._change(conversation or self._sessions.new(), "new" if conversation is None else "resume")
         return conversation is not None
 
@@ -371,12 +352,6 @@ class Moves:
         """Have everything read again that is kept in the conversation, and report the move."""
         self._current.moved()
         self._notify(BranchChanged(self._current.log.leaf))
-
-
-def _check_folder(path: Path) -> None:
-    """Raise SessionError if there is something that is not a folder at `path`."""
-    if os.path.exists(path) and not os.path.isdir(path):
-        raise SessionError(f"{path} is not a folder: no session can be kept there.")
 
 
 def resume(

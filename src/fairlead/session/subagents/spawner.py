@@ -11,13 +11,13 @@ from msgspec.structs import replace
 
 from fairlead.core.model import Model, ThinkingLevel
 from fairlead.core.tool import Tool
+from fairlead.session.history.archive import FileArchive
 from fairlead.session.history.sessions import ConversationStore
 from fairlead.session.options import SessionOptions
 from fairlead.session.selection import Models
 from fairlead.session.session import Session
 from fairlead.session.subagents.tool import task_tool
 from fairlead.session.system_prompt import SystemPrompt
-from fairlead.stores.paths import new_subagent_id
 from fairlead.tools.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -49,15 +49,9 @@ class SessionSpawner:
         assert self.like is not None, "sub-agents come after the first session"
         workspace = replace(parent.host.workspace)
         tools = _tools(parent, workspace, subagents)
-        first = self.like.sessions
-        sessions = ConversationStore(
-            workspace=workspace, now_ms=parent.runtime.now_ms, durability=first.durability if first is not None else "flush"
-        )
-        kept_in = parent.current.conversation.path
-        above, id = str(kept_in) if kept_in is not None else None, None
-        if first is not None and first.store is not None:
-            sessions.store, sessions.owner, sessions.lease_seconds = first.store, first.owner, first.lease_seconds
-            above, id = parent.current.conversation.id, new_subagent_id()
+        archive = FileArchive() if self.like.sessions is None else self.like.sessions.archive
+        archive, above, id = archive.for_subagents(parent.current.conversation)
+        sessions = ConversationStore(workspace=workspace, now_ms=parent.runtime.now_ms, archive=archive)
         model, level = self._model(agent, parent)
         session = Session(
             replace(

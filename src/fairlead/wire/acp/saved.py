@@ -61,7 +61,7 @@ class SessionFiles:
 
     async def find(self, session_id: str, cwd: Path) -> Opener | None:
         path = await asyncio.to_thread(self._store.find, session_id, cwd)
-        return None if path is None else lambda sessions: sessions.open(path)
+        return None if path is None else lambda sessions: sessions.open(str(path))
 
     async def delete(self, session_id: str, cwd: Path, path: Path | None) -> bool:
         from fairlead.stores.deleting import delete_session
@@ -90,7 +90,7 @@ class StoredSessions:
             await self._store.read(session_id, 0, 1)
         except SessionNotFound:
             return None
-        return lambda sessions: sessions.stored(session_id)
+        return lambda sessions: sessions.open(session_id)
 
     async def delete(self, session_id: str, cwd: Path, path: Path | None) -> bool:
         try:
@@ -107,7 +107,7 @@ async def stored_page(
 
     Raises BadParams for a cursor that no page gave and a `cwd` that is not an absolute path, and SessionError.
     """
-    from fairlead.session.history.stored_sessions import describe_stored, sessions_of
+    from fairlead.session.history.store_archive import describe_stored, sessions_of
     from fairlead.stores.headers import read_header
 
     folder = None if cwd is None else _normal_folder(cwd)

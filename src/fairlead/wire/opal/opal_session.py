@@ -71,13 +71,12 @@ class OpalSession:
     def is_kept(self) -> bool:
         """Whether the conversation is saved in a file or in a session store."""
         history = self.session.history
-        return history.path is not None or history.sessions.store is not None
+        return history.sessions.archive.name_of(history.conversation) is not None
 
     @property
     def is_lost(self) -> bool:
         """Whether another owner has the conversation by now."""
-        stored = self.session.history.conversation.stored
-        return stored is not None and stored.lost is not None
+        return self.session.history.conversation.is_lost
 
     # Events
 

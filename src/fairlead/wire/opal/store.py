@@ -78,16 +78,8 @@ class OpalStore(Struct, frozen=True):
 
     def open(self, session_id: str, sessions: ConversationStore) -> Conversation:
         """Open the session with that id to resume it, or begin it. Raises SessionError."""
-        if sessions.store is not None:
-            return sessions.stored(stored_id(session_id), create=True)
-        path = self.path(session_id)
-        if not self._has_file(session_id):
-            return sessions.new(id=session_id, path=path)
-        conversation = sessions.open(path)
-        if conversation.id != session_id:
-            conversation.close()
-            raise SessionError(f'{path} holds another session than "{session_id}".')
-        return conversation
+        name = str(self.path(session_id)) if self.store is None else stored_id(session_id)
+        return sessions.open_or_new(name, session_id)[0]
 
     async def listed(self, warn: Callable[[str], None] | None) -> list[ListedSession]:
         """The saved sessions, last changed first. Damaged sessions are left out, and reported to `warn`."""
@@ -96,9 +88,9 @@ class OpalStore(Struct, frozen=True):
 
             found = await asyncio.to_thread(list_sessions, self.folder)
         else:
-            from fairlead.session.history.stored_sessions import list_stored
+            from fairlead.session.history.store_archive import StoreArchive
 
-            found = await list_stored(self.store)
+            found = await StoreArchive(self.store).summaries(self.folder, everywhere=True)
         for info in found:
             if info.problem is not None and warn is not None:
                 warn(f"session/list leaves out a damaged session. {info.problem}")

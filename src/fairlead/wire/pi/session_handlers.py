@@ -178,7 +178,7 @@ def _set_auto_compaction(server: PiServer, command: c.SetAutoCompaction) -> None
 def _export_html(server: PiServer, command: c.ExportHtml) -> Coroutine[Any, Any, c.Exported]:
     history = server.session.history
     conversation = history.conversation
-    if conversation.path is None and history.sessions.store is None:
+    if history.sessions.archive.name_of(conversation) is None:
         raise FairleadError("Cannot export in-memory session to HTML")
     if command.output_path == "":
         raise BadCommand("outputPath: expected the path of a file, got an empty string")
