@@ -50,7 +50,7 @@ async def pick_session(chat: Chat) -> None:
 
 
 def _session_choice(chat: Chat, info: Any, everywhere: bool) -> Choice:
-    label = info.name or " ".join(info.first_message.split())[:_LONGEST_LABEL] or "(no message)"
+    label = info.title(_LONGEST_LABEL) or "(no message)"
     details = [datetime.fromtimestamp(info.modified / 1000).strftime("%d %b %H:%M")]
     if info.message_count is not None:
         details.append(counted(info.message_count, "message"))

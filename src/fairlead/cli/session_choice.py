@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,48 +10,49 @@ from pathlib import Path
 from msgspec import Struct
 
 from fairlead.config.home import Home, working_directory
-from fairlead.core.lenient import visible
+from fairlead.config.settings_files import load_settings
 from fairlead.errors import SessionError
 from fairlead.stores.finding import SHORT_ID, find_session, is_path, latest_session, matching_sessions
-from fairlead.stores.listing import describe, folders_below, newest_first
-from fairlead.stores.paths import id_in_name, session_folder
+from fairlead.stores.folders import SessionFolders
+from fairlead.stores.listing import describe
+from fairlead.stores.paths import id_in_name
 from fairlead.wire.dialects import Program
 
 #: The word for the session that changed last.
 LAST = "last"
 #: How many candidates an error lists for an ambiguous word.
 _MOST_CANDIDATES = 10
-#: What `fairlead.cli.printing.prompts` puts before a prompt for `@FILE`.
-_ATTACHED_FILES = re.compile(r'\A(?:<file name="[^"]*">.*?</file>\s*)+', re.DOTALL)
 
 
 class SessionPlaces(Struct, frozen=True):
-    """The folder with the sessions of the working directory, and the folder above those of all directories, if there is one."""
+    """Where the sessions of the working directory are, and those of all directories."""
 
-    folder: Path
-    root: Path | None
+    folders: SessionFolders
+    cwd: Path
 
     @classmethod
     def find(cls, program: Program, env: Mapping[str, str], session_dir: str | None = None) -> SessionPlaces:
-        """Return where a run in the working directory would keep its session. See docs/sessions.md for the order."""
-        from fairlead.config.settings_files import load_settings
+        """Return where a run in the working directory would keep its session."""
+        home, cwd = Home.find(env, peer=program.home), working_directory()
+        configured = load_settings(home, cwd)[0].session_dir
+        return cls(SessionFolders.of(home, cwd, env, session_dir, configured), cwd)
 
-        home = Home.find(env, peer=program.home)
-        cwd = working_directory()
-        chosen = session_dir or env.get("PI_CODING_AGENT_SESSION_DIR") or load_settings(home, cwd)[0].session_dir
-        if chosen:
-            return cls(Path(os.path.expanduser(chosen)).absolute(), None)  # noqa: PTH111  # Path.expanduser may raise
-        user = home.user if home.has_omp_layout else None
-        return cls(session_folder(home.sessions_dir, cwd, user), home.sessions_dir)
+    @property
+    def folder(self) -> Path:
+        folder = self.folders.place(self.cwd)
+        assert folder is not None
+        return folder
+
+    @property
+    def root(self) -> Path | None:
+        return self.folders.above
 
     def files(self, *, everywhere: bool = False) -> list[tuple[int, Path]]:
         """Return the session files, each with the time of its last change in nanoseconds, the last changed first.
 
         Takes `everywhere` for those of all directories. Raises SessionError if a folder cannot be listed.
         """
-        if not everywhere or self.root is None:
-            return newest_first(self.folder)
-        return sorted((file for folder in folders_below(self.root) for file in newest_first(folder)), reverse=True)
+        return self.folders.newest_first(None if everywhere else self.cwd)
 
     def choose(self, word: str) -> Path:
         """Return the session that a word means: a path, `last`, the beginning or the end of an id, or a name.
@@ -105,16 +105,6 @@ def short_id(id: str) -> str:
     return id[-SHORT_ID:]
 
 
-def title(name: str | None, first_message: str, limit: int = 200) -> str:
-    """Return the name of a session, else the beginning of its first message, on one line that a terminal can show.
-
-    Files that `@FILE` put before the message are left out, unless there is nothing else.
-    """
-    text = name or _ATTACHED_FILES.sub("", first_message, count=1) or first_message
-    words = " ".join(text[: limit * 4].split())
-    return visible(words)[:limit]
-
-
 def age(modified_ms: int, now: float | None = None) -> str:
     """Return how long ago something was, in at most four characters: `12s`, `5m`, `3h`, `2d`, `5w`, `3y`."""
     seconds = max(0, (time.time() if now is None else now) - modified_ms / 1000)
@@ -133,7 +123,7 @@ def _candidates(paths: list[Path]) -> str:
         except OSError:  # deleted meanwhile
             continue
         info = describe(path, modified)
-        lines.append(f"  {id_in_name(path) or info.id}  {age(info.modified):>4}  {title(info.name, info.first_message, 50)}")
+        lines.append(f"  {id_in_name(path) or info.id}  {age(info.modified):>4}  {info.title(50)}")
     if len(paths) > _MOST_CANDIDATES:
         lines.append(f"  and {len(paths) - _MOST_CANDIDATES} more")
     return "\n".join(lines)

@@ -6,6 +6,8 @@ from typing import Literal, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType
 
+from fairlead.core.titles import LONGEST_TITLE, title_of
+
 
 class SessionInfo(Struct, rename="camel", omit_defaults=True):
     """A session in a list of sessions. Times are milliseconds since the epoch."""
@@ -23,6 +25,10 @@ class SessionInfo(Struct, rename="camel", omit_defaults=True):
     parent_session: str | None = None
     #: Why the file cannot be read. Then only its path and modification time are known.
     problem: str | None = None
+
+    def title(self, limit: int = LONGEST_TITLE) -> str:
+        """Return its name, else the first `limit` characters of its first message; an empty string if it has neither."""
+        return title_of(self.name, self.first_message, limit)
 
 
 #: Where an agent's definition comes from: this program, the user's home, or the project.

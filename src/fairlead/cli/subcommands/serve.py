@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fairlead.jobs.http_routes import FleetRoutes
     from fairlead.serve.access import Access
     from fairlead.serve.server import Binding, ServerOptions
-    from fairlead.serve.sessions.saved import Fleet
+    from fairlead.serve.sessions.fleet import Fleet
     from fairlead.wire.dialects import Program
     from fairlead.wire.pi.profile import Profile
 
@@ -118,7 +118,7 @@ def _enter(root: str | None, cwd: str | None) -> Path | None:
 
 def _server_options(command: Subcommand, options: Options) -> ServerOptions:
     from fairlead.serve.server import ServerOptions
-    from fairlead.serve.sessions.open_sessions import HubLimits
+    from fairlead.serve.sessions.hub_sessions import HubLimits
 
     def number(name: str, default: int, most: int = 10**9) -> int:
         text = options.text(name)
@@ -211,7 +211,7 @@ def _fleet(jobs: Jobs, binding: Binding) -> Fleet:
     """Return the fleet, in which this server has a name that no other process has."""
     import socket
 
-    from fairlead.serve.sessions.saved import Fleet
+    from fairlead.serve.sessions.fleet import Fleet
 
     name = f"fairlead-serve/{socket.gethostname()}:{binding.port}/{os.getpid()}/{os.urandom(3).hex()}"
     return Fleet(jobs.session_store, jobs, name)

@@ -12,12 +12,13 @@ import msgspec
 from msgspec import Struct
 
 from fairlead.cli.console import complain, say, say_exact
-from fairlead.cli.session_choice import SessionPlaces, age, short_id, title
+from fairlead.cli.session_choice import SessionPlaces, age, short_id
 from fairlead.cli.subcommands.subcommand import Options, Subcommand
 from fairlead.cli.subcommands.table import find
 from fairlead.cli.subcommands.tables import table
 from fairlead.core.lenient import one_line, visible
 from fairlead.core.snapshots import SessionInfo
+from fairlead.core.titles import title_of
 from fairlead.errors import FairleadError, SessionError
 from fairlead.session.history.spending import Spending, spendings
 from fairlead.stores.deleting import delete_session
@@ -148,7 +149,7 @@ def _row(summary: SessionSummary) -> list[str]:
         age(info.modified),
         "-" if info.message_count is None else f"{info.message_count:,}",
         dollars(summary.cost),
-        title(info.name, info.first_message) or "(empty)",
+        info.title() or "(empty)",
     ]
 
 
@@ -191,7 +192,7 @@ def _show(command: Subcommand, options: Options, rest: list[str], places: Sessio
         ("Tokens", f"{tokens['input']:,} in, {tokens['output']:,} out, {tokens['cacheRead']:,} from the cache"),
         ("Cost", dollars(summary.cost)),
         ("Forked from", info.parent_session or ""),
-        ("First message", title(None, info.first_message, 500)),
+        ("First message", title_of(None, info.first_message, 500)),
     ]
     width = max(len(name) for name, value in facts if value) + 2
     for name, value in facts:
@@ -227,7 +228,7 @@ def _rename(command: Subcommand, rest: list[str], places: SessionPlaces) -> int:
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     for problem in problems:
         complain(f"fairlead: {problem}")
-    say(f"The session {short_id(log.header.id)} has the name {title(name, '')}.")
+    say(f"The session {short_id(log.header.id)} has the name {title_of(name, '')}.")
     return 0
 
 
@@ -253,7 +254,7 @@ def _confirm(paths: list[Path]) -> bool:
         raise SessionError("Deleting asks first, and there is no terminal to ask at. Add --yes to delete without asking.")
     for path in paths:
         info = describe(path, path.stat().st_mtime_ns)
-        about = title(info.name, info.first_message, 60) or path.name
+        about = info.title(60) or path.name
         complain(f"  {short_id(info.id) or '-':8}  {age(info.modified):>4}  {about}")
     count = "this session" if len(paths) == 1 else f"these {len(paths)} sessions"
     sys.stderr.write(f"Delete {count}? It cannot be undone. [y/N] ")

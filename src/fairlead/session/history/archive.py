@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct, field
 
+from fairlead.config.private_files import make_folders
 from fairlead.errors import SessionError
 from fairlead.stores.folders import SessionFolders
-from fairlead.stores.paths import Durability, id_in_name, iso, make_folders, session_path
+from fairlead.stores.paths import Durability, id_in_name, iso, session_path
 
 if TYPE_CHECKING:
     from fairlead.core.snapshots import SessionInfo
