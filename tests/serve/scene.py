@@ -16,12 +16,12 @@ from fairlead.agent import Agent
 from fairlead.agent.options import AgentOptions, Confinement
 from fairlead.serve.sessions.feed import Ended, Listener
 from fairlead.serve.sessions.hub import Hub
-from fairlead.serve.sessions.open_sessions import HubLimits
+from fairlead.serve.sessions.hub_sessions import HubLimits
 from fairlead.serve.sessions.session import HubSession
 from fairlead.serve.sessions.spaces import Space
+from fairlead.sessions.common import common_parts
 from fairlead.testing import ProviderServer
 from fairlead.testing.agents import TEST_MODEL, agent_command
-from fairlead.wire.many_sessions import common_parts
 
 #: Seconds that a wait may take.
 PATIENCE = 15

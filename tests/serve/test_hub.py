@@ -17,7 +17,7 @@ from fairlead.messages import ImageContent
 from fairlead.protocol.http import objects as o
 from fairlead.serve.refusals import Refusal
 from fairlead.serve.sessions.feed import GRACE, TOO_SLOW, Feed, RingBounds
-from fairlead.serve.sessions.open_sessions import HubLimits
+from fairlead.serve.sessions.hub_sessions import HubLimits
 
 LONG = "word " * 400
 DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

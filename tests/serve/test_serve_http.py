@@ -16,7 +16,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from fairlead.protocol.http.operations import OPERATIONS
 from fairlead.serve.access import FAILURES_OF_ONE
 from fairlead.serve.sessions.feed import RingBounds
-from fairlead.serve.sessions.open_sessions import HubLimits
+from fairlead.serve.sessions.hub_sessions import HubLimits
 
 LONG = "word " * 400
 WRITE: dict[str, Any] = {"toolCalls": [{"name": "write", "arguments": {"path": "made.txt", "content": "made"}}]}

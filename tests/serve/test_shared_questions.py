@@ -11,7 +11,7 @@ from tests.serve.scene import USER, of_type, scene, snapshot, until
 
 from fairlead.errors import BadCommand
 from fairlead.protocol.http import objects as o
-from fairlead.serve.sessions.open_sessions import HubLimits
+from fairlead.serve.sessions.hub_sessions import HubLimits
 from fairlead.serve.sessions.questions import QuestionGone
 
 WRITE: dict[str, Any] = {"toolCalls": [{"name": "write", "arguments": {"path": "made.txt", "content": "made"}}]}

@@ -6,9 +6,7 @@ session, which its job has noted, instead of waiting until it expires.
 
 from __future__ import annotations
 
-import asyncio
 import os
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -17,12 +15,13 @@ import msgspec
 
 from fairlead.agent import Agent
 from fairlead.agent.options import AgentOptions, Hooks
-from fairlead.errors import SessionInUse, SessionNotFound, WorkspaceError
+from fairlead.errors import SessionNotFound, WorkspaceError
 from fairlead.jobs.task import Job
 from fairlead.jobs.workspaces import Placement
 from fairlead.messages import AssistantMessage
 from fairlead.models.providers import FLEET_KEY_PREFIX
 from fairlead.session.history.spending import spendings
+from fairlead.sessions.opening import when_free
 from fairlead.stores import Lease, SessionStore
 from fairlead.stores.store import not_found
 
@@ -31,6 +30,8 @@ if TYPE_CHECKING:
 
 #: How long the lease of a session lasts: as long as the database may be away before a run has to be resumed.
 SESSION_LEASE_SECONDS = 30.0
+#: Seconds between two attempts to take a session.
+_TAKE_INTERVAL = 0.5
 #: What the model of a run is told that continues without the files that it had.
 RESTORED = (
     "This work continues on another machine, with the files of the last snapshot. Snapshots are taken after each turn, so changes"
@@ -139,15 +140,7 @@ def make_agent(
 
 async def open_session(agent: Agent) -> None:
     """Open the session of an agent, if necessary after the lease of another owner has expired. Raises SessionInUse."""
-    end = time.monotonic() + SESSION_LEASE_SECONDS + 2
-    while True:
-        try:
-            await agent.open()
-            return
-        except SessionInUse:
-            if time.monotonic() > end:
-                raise
-            await asyncio.sleep(0.5)
+    await when_free(agent.open, SESSION_LEASE_SECONDS + 2, _TAKE_INTERVAL)
 
 
 def key_variable(key: str) -> str:

@@ -155,9 +155,6 @@ class Api:
         await self._hub.delete(call.user, call.path["id"])
 
     async def prompt(self, call: Call) -> o.AcceptedPrompt:
-        worked_on = await self._hub.worked_on(call.user, call.path["id"])
-        if worked_on is not None:
-            return await worked_on.prompt(call.body)
         async with self._hub.using(call.user, call.path["id"]) as session:
             return await session.prompt(call.body)
 
@@ -166,33 +163,22 @@ class Api:
             return await session.steer(call.body)
 
     async def follow_up(self, call: Call) -> o.AcceptedPrompt:
-        worked_on = await self._hub.worked_on(call.user, call.path["id"])
-        if worked_on is not None:
-            return await worked_on.prompt(call.body)
         async with self._hub.using(call.user, call.path["id"]) as session:
             return await session.follow_up(call.body)
 
     async def abort(self, call: Call) -> o.SessionState:
-        worked_on = await self._hub.worked_on(call.user, call.path["id"])
-        if worked_on is not None:
-            await worked_on.abort()
-            return worked_on.state()
         async with self._hub.using(call.user, call.path["id"]) as session:
-            await session.session.abort()
+            await session.abort()
             return session.state()
 
     async def resume(self, call: Call) -> o.SessionState:
-        worked_on = await self._hub.worked_on(call.user, call.path["id"])
-        if worked_on is not None:
-            await worked_on.resume()
-            return worked_on.state()
         async with self._hub.using(call.user, call.path["id"]) as session:
-            await session.session.activity.resume()
+            await session.resume()
             return session.state()
 
     async def compact(self, call: Call) -> Any:
         async with self._hub.using(call.user, call.path["id"]) as session:
-            return await asyncio.shield(session.session.compact(call.body.instructions))
+            return await session.compact(call.body.instructions)
 
     async def get_tree(self, call: Call) -> o.Tree:
         async with self._hub.reading(call.user, call.path["id"]) as session:
@@ -212,7 +198,7 @@ class Api:
 
     async def answer(self, call: Call) -> None:
         async with self._hub.using(call.user, call.path["id"]) as session:
-            session.questions.answer(call.path["question"], call.body)
+            session.answer(call.path["question"], call.body)
 
     async def listen(self, call: Call) -> EventStream:
         after = _last_event(call.request)

@@ -32,7 +32,7 @@ from fairlead.serve.metrics import Metrics
 from fairlead.serve.pages import page_routes
 from fairlead.serve.refusals import Refusal
 from fairlead.serve.sessions.hub import Hub
-from fairlead.serve.sessions.open_sessions import HubLimits
+from fairlead.serve.sessions.hub_sessions import HubLimits
 from fairlead.serve.sessions.spaces import Space
 from fairlead.serve.sockets import SocketHosts
 

@@ -23,8 +23,8 @@ from fairlead.serve.refusals import Refusal, bad_request, refusal_for, stopping
 from fairlead.serve.sessions.host_store import ApprovalNotes, HostStore
 from fairlead.serve.sessions.hub import Hub
 from fairlead.serve.sessions.spaces import Space
-from fairlead.session.history.conversation import Conversation
-from fairlead.session.history.sessions import ConversationStore
+from fairlead.sessions.catalogue import Opener
+from fairlead.sessions.opening import opening
 from fairlead.wire.connection import Connection, Listener
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ class _Host:
         *,
         updates: str,
         store: HostStore | None,
-        conversation: Callable[[ConversationStore], Conversation] | None = None,
+        conversation: Opener | None = None,
     ) -> _Host:
         """Prepare to serve a host, which begins with a conversation if one is given. Raises FairleadError.
 
@@ -245,12 +245,8 @@ class _Host:
 
         profile = profile_named(dialect)
         agent = Agent(replace(options_in(space.agent_options(profile)), conversation=conversation), shared=common.shared)
-        try:
-            await agent.open()
+        async with opening(agent):
             await prepare(agent)
-        except BaseException:
-            await agent.close()
-            raise
         rpc = RpcOptions(profile=profile, updates="delta" if updates == "delta" else "full")
         return cls(agent.settings.output, lambda connection: AgentServer(connection, agent, rpc), agent)
 

@@ -6,22 +6,19 @@ back, as for the requests of clients over HTTP.
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 from fairlead.agent import Agent
 from fairlead.core import events
-from fairlead.errors import SessionInUse
 from fairlead.protocol.http import objects as o
 from fairlead.serve.refusals import Refusal, outside_root
+from fairlead.serve.sessions.fleet import Fleet
 from fairlead.serve.sessions.notes import has_noted_approval, note_approval, noted_approval
-from fairlead.serve.sessions.opening import TAKE_INTERVAL
-from fairlead.serve.sessions.saved import Fleet
 from fairlead.serve.sessions.watched import run_by_workers
 from fairlead.session.history.conversation import Conversation
+from fairlead.sessions.opening import when_free
 from fairlead.stores import Lease, StoredLines, StoredSession
 from fairlead.stores.headers import read_header
 from fairlead.stores.paths import is_subagent_id
@@ -54,7 +51,7 @@ class HostStore:
             raise outside_root()
         if await self._fleet.jobs.list(session=id):
             raise run_by_workers()
-        return await self._when_free(lambda: self._store.open(id, owner=owner, lease_seconds=lease_seconds))
+        return await when_free(lambda: self._store.open(id, owner=owner, lease_seconds=lease_seconds), self._patience)
 
     async def renew(self, lease: Lease) -> Lease:
         return await self._store.renew(lease)
@@ -87,7 +84,7 @@ class HostStore:
         await self.read(id, 0, 1)
         if any(not job.has_ended for job in await self._fleet.jobs.list(session=id)):
             raise Refusal(409, "busy", "Jobs of this session have not ended. Abort them first.")
-        await self._when_free(lambda: self._store.delete(id))
+        await when_free(lambda: self._store.delete(id), self._patience)
 
     async def close(self) -> None:
         """Do nothing: the store is closed with the server."""
@@ -95,17 +92,6 @@ class HostStore:
     def _shows(self, line: bytes) -> bool:
         header = read_header(line)
         return header is not None and self._admits(Path(header.cwd))
-
-    async def _when_free(self, call: Callable[[], Awaitable[T]]) -> T:
-        """Call the store when a session is free. Raises SessionInUse if it is not free in time."""
-        end = time.monotonic() + self._patience
-        while True:
-            try:
-                return await call()
-            except SessionInUse:
-                if time.monotonic() > end:
-                    raise
-            await asyncio.sleep(TAKE_INTERVAL)
 
 
 class ApprovalNotes:

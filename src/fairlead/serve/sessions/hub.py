@@ -11,27 +11,32 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from msgspec.structs import replace
-
 from fairlead.core.model import Model
-from fairlead.errors import EntryNotFound
+from fairlead.errors import BadCommand
 from fairlead.protocol.http import objects as o
 from fairlead.serve.refusals import Refusal, bad_request, no_session, outside_root, stopping
 from fairlead.serve.sessions.feed import Feed
-from fairlead.serve.sessions.open_sessions import RING_PART, HubLimits, OpenSessions
-from fairlead.serve.sessions.opening import Parked, make_agent, open_session, restore, restore_approval
+from fairlead.serve.sessions.hub_sessions import RING_PART, HubLimits, HubSessions
+from fairlead.serve.sessions.opening import Parked, make_agent, restore, restore_approval
+from fairlead.serve.sessions.served import ServedSession
 from fairlead.serve.sessions.session import HubSession, check_name
 from fairlead.serve.sessions.spaces import Space
 from fairlead.serve.sessions.watched import Key, WatchedSession, run_by_workers
 from fairlead.serve.sessions.watching import WatchedSessions
-from fairlead.session.history.conversation import Conversation
+from fairlead.session.history.archive import Saved
 from fairlead.session.history.sessions import ConversationStore
+from fairlead.sessions.catalogue import Opener, opener
+from fairlead.sessions.opening import opening
+from fairlead.stores.paths import iso
 
 _log = logging.getLogger("fairlead.serve")
+
+#: How many characters of a first message are the title of a session.
+LONGEST_TITLE = 80
 
 
 class Hub:
@@ -45,10 +50,9 @@ class Hub:
         self.opened = 0
         #: How many hosts on WebSockets, each with sessions outside the hub, have left.
         self.hosts_closed = 0
-        self._opening: dict[Key, asyncio.Task[HubSession]] = {}
         #: The sessions of a fleet that clients read and this server does not hold.
         self.watched = WatchedSessions(spaces, self.limits.ring)
-        self._open = OpenSessions(self.limits, self.watched)
+        self._open = HubSessions(self.limits, self.watched)
 
     # Looking
 
@@ -75,8 +79,11 @@ class Hub:
     async def list(self, user: str, cwd: str | None, cursor: str | None) -> o.SessionList:
         """Return a page of the sessions of a user. Raises Refusal and SessionError."""
         space = self.spaces[user]
-        saved, next_cursor = await space.saved.page(cwd, cursor)
-        found = [self._with_status(user, each) for each in saved if space.admits(Path(each.cwd))]
+        try:
+            page = await space.catalogue.page(cwd, cursor)
+        except BadCommand as error:
+            raise bad_request(f"{error}.") from None
+        found = [self._summary(user, each) for each in page.sessions if space.admits(Path(each.info.cwd))]
         if cursor is None:
             listed = {each.id for each in found}
             new = [each for each in self._open.of(user) if not each.is_listed and each.id not in listed]
@@ -86,27 +93,40 @@ class Hub:
                 for state in [session.state()]
                 if cwd is None or state.cwd == cwd
             ]
-        return o.SessionList(sessions=found, next_cursor=next_cursor)
+        return o.SessionList(sessions=found, next_cursor=page.next)
 
-    def _with_status(self, user: str, summary: o.SessionSummary) -> o.SessionSummary:
-        session = self._open.get((user, summary.id))
-        return summary if session is None else replace(summary, status=session.status, owner=None)
+    def _summary(self, user: str, saved: Saved) -> o.SessionSummary:
+        info = saved.info
+        session = self._open.find((user, info.id))
+        return o.SessionSummary(
+            id=info.id,
+            cwd=info.cwd,
+            title=info.title(LONGEST_TITLE) or None,
+            updated_at=iso(info.modified),
+            status="saved" if session is None else session.status,
+            owner=(saved.owner or None) if session is None else None,
+        )
 
     # Opening
 
     @asynccontextmanager
-    async def using(self, user: str, session_id: str) -> AsyncGenerator[HubSession]:
-        """Open a session if it is not open, and keep it open meanwhile. Raises Refusal and FairleadError."""
-        session = await self.open(user, session_id)
+    async def using(self, user: str, session_id: str) -> AsyncGenerator[ServedSession]:
+        """Keep a session meanwhile for a request that acts in it. Unless workers run it, it is opened.
+
+        Raises Refusal and FairleadError.
+        """
+        session = await self._acting(user, session_id)
         session.uses += 1
         try:
             yield session
         finally:
             session.uses -= 1
-            self._open.used(session)
+            session.last_used = time.monotonic()
+            if isinstance(session, HubSession):
+                self._open.used(session)
 
     @asynccontextmanager
-    async def reading(self, user: str, session_id: str) -> AsyncGenerator[HubSession | WatchedSession]:
+    async def reading(self, user: str, session_id: str) -> AsyncGenerator[ServedSession]:
         """Do the same for a request that changes nothing: a session of a fleet is not taken from its owner for it."""
         if self.spaces[user].fleet is None:
             async with self.using(user, session_id) as opened:
@@ -121,12 +141,13 @@ class Hub:
             if isinstance(session, WatchedSession):
                 session.last_used = time.monotonic()
 
-    async def worked_on(self, user: str, session_id: str) -> WatchedSession | None:
-        """Return a session if workers run its prompts; None if this server does. Raises Refusal and FairleadError."""
-        if self.spaces[user].fleet is None:
-            return None
-        session = await self._found(user, session_id)
-        return session if isinstance(session, WatchedSession) and session.has_jobs else None
+    async def _acting(self, user: str, session_id: str) -> ServedSession:
+        """Return a session to act in. Raises Refusal and FairleadError."""
+        if self.spaces[user].fleet is not None:
+            session = await self._found(user, session_id)
+            if isinstance(session, WatchedSession) and session.has_jobs:
+                return session
+        return await self.open(user, session_id)
 
     async def _found(self, user: str, session_id: str) -> HubSession | WatchedSession:
         """Return a session of a fleet as it is: held by this server, or up to date with what its owner has written."""
@@ -136,7 +157,7 @@ class Hub:
             return session
         self._refuse_if_stopping()
         watched = await self.watched.find(key)
-        return self._open.get(key) or watched  # which it may have become meanwhile
+        return self._open.find(key) or watched  # which it may have become meanwhile
 
     async def open(self, user: str, session_id: str) -> HubSession:
         """Return an open session, which was opened for this if need be. Raises Refusal and FairleadError."""
@@ -145,10 +166,7 @@ class Hub:
         if session is not None:
             return session
         self._refuse_if_stopping()  # a client that comes back now must not hear that the session does not exist
-        if key not in self._opening:
-            task = self._opening[key] = asyncio.create_task(self._reopen(key), name="fairlead-open")
-            task.add_done_callback(lambda _: self._opening.pop(key, None))
-        return await asyncio.shield(self._opening[key])
+        return await self._open.open_once(key, lambda: self._reopen(key))
 
     async def create(self, user: str, body: o.NewSession) -> HubSession:
         """Begin a session. Raises Refusal and FairleadError."""
@@ -164,31 +182,17 @@ class Hub:
         await session.session.history.written()
         return session
 
-    async def fork(self, user: str, source: HubSession, body: o.Fork) -> o.Forked:
+    async def fork(self, user: str, source: ServedSession, body: o.Fork) -> o.Forked:
         """Begin a session with what another one has up to an entry. Raises EntryNotFound, Refusal and FairleadError."""
-        history = source.session.history
-        if not history.count:
-            raise bad_request("This session has no messages yet.")
-        text: str | None = None
-        if body.position == "before":
-            if body.entry_id is None:
-                raise bad_request("entryId: expected the message before which the new session ends.")
-            text = dict(history.log.user_messages()).get(body.entry_id)
-            if text is None:
-                raise EntryNotFound(f"Entry {body.entry_id} is not a message of the user.")
-        elif body.entry_id is not None:
-            history.log.get(body.entry_id)
-        before, at = (body.entry_id, None) if body.position == "before" else (None, body.entry_id)
-        forked = history.sessions.fork(history.conversation, before=before, at=at)
-        cwd = source.session.host.workspace.cwd
+        fork = source.fork(body)
         try:
-            session = await self._start(user, cwd, lambda _: forked, {})
-            session.set_approval(source.session.approvals.mode)
+            session = await self._start(user, fork.cwd, lambda _: fork.conversation, {})
+            session.set_approval(fork.approval)
             await session.session.history.written()
         except BaseException:
-            forked.close()
+            fork.conversation.close()
             raise
-        return o.Forked(session=session.state(), text=text)
+        return o.Forked(session=session.state(), text=fork.text)
 
     async def _reopen(self, key: Key) -> HubSession:
         user, session_id = key
@@ -201,8 +205,8 @@ class Hub:
             if parked.name is not None:
                 session.session.history.set_name(parked.name, lasting=False)
             return session
-        opener, cwd = await self.saved(user, session_id)
-        return await self._start(user, cwd, opener, {}, parked)
+        opens, cwd = await self.saved(user, session_id)
+        return await self._start(user, cwd, opens, {}, parked)
 
     async def _take(self, key: Key) -> HubSession:
         """Take the lease of a session of a fleet. Raises Refusal, SessionInUse and FairleadError."""
@@ -211,35 +215,30 @@ class Hub:
         if isinstance(found, HubSession):
             return found
         cwd = await _folder_to_work_in(found)
-        return await self._start(user, cwd, lambda store: store.open(session_id), {})
+        return await self._start(user, cwd, opener(session_id), {})
 
-    async def saved(self, user: str, session_id: str) -> tuple[Callable[[ConversationStore], Conversation], Path]:
+    async def saved(self, user: str, session_id: str) -> tuple[Opener, Path]:
         """Return what opens a saved session of a user, and its working directory. Raises Refusal and FairleadError."""
         space = self.spaces[user]
         if space.fleet is not None:
             session = await self._found(user, session_id)
             held = isinstance(session, HubSession)  # this server hands it back when it is idle
             cwd = session.session.host.workspace.cwd if held else await _folder_to_work_in(session)
-            return lambda store: store.open(session_id), cwd
-        path, cwd = await self._file(user, session_id)
-        return lambda store: store.open(str(path)), cwd
-
-    async def _file(self, user: str, session_id: str) -> tuple[Path, Path]:
-        """Return the file of a session of a user, and its working directory. Raises Refusal."""
-        space = self.spaces[user]
-        found = await space.files.find(session_id)
-        if found is None:
+            return opener(session_id), cwd
+        catalogue = space.catalogue
+        name = await catalogue.find(session_id)
+        if name is None:
             raise no_session(session_id)
-        path, cwd = found
-        if cwd is not None and not space.admits(cwd):
+        folder = await catalogue.folder_of(name)
+        if folder is not None and not space.admits(folder):
             raise outside_root()
-        return path, space.folder(None) if cwd is None else cwd
+        return opener(name), space.folder(None) if folder is None else folder
 
     async def _start(
         self,
         user: str,
         cwd: Path,
-        conversation: Callable[[ConversationStore], Conversation],
+        conversation: Opener,
         options: Mapping[str, object],
         parked: Parked | None = None,
     ) -> HubSession:
@@ -251,25 +250,21 @@ class Hub:
         self,
         user: str,
         cwd: Path,
-        conversation: Callable[[ConversationStore], Conversation],
+        conversation: Opener,
         options: Mapping[str, object],
         parked: Parked | None,
     ) -> HubSession:
         space = self.spaces[user]
         agent = make_agent(space, cwd, conversation, options)
-        try:
-            await open_session(agent, self.limits.take_seconds)
+        async with opening(agent, self.limits.take_seconds):
+            agent.session.history.conversation.keep_empty()
             await space.prepare(agent)
             self._refuse_if_stopping()
             if parked is not None:
                 restore(agent, parked)
             restore_approval(agent)
             feed = await self._feed_of((user, agent.session.history.id))
-            session = HubSession(agent, feed, queue_limit=self.limits.queued, on_replaced=self._open.rename)
-        except BaseException:
-            agent.session.history.conversation.close()
-            agent.leave_nothing_behind()
-            raise
+            session = HubSession(agent, feed, queue_limit=self.limits.queued, on_replaced=self._open.moved)
         if parked is not None:
             session.submissions.known = parked.requests
             session.results = parked.results
@@ -297,17 +292,18 @@ class Hub:
         space, session = self.spaces[user], await self._open.settled(key)
         was_known = session is not None or self._open.parked.pop(key, None) is not None
         if session is not None:
-            await self._open.close(session)
+            await self._open.end(session)
         if space.fleet is not None:
             was_known = False
             if (await self.watched.find(key)).has_open_jobs:
                 raise Refusal(409, "busy", "Jobs of this session have not ended. Abort them first.")
             self.watched.forget(key)
-        else:
-            found = await space.files.find(session_id)
-            if found is not None and found[1] is not None and not space.admits(found[1]):
-                raise no_session(session_id)
-        if not await space.saved.delete(session_id) and not was_known:
+        name = await space.catalogue.find(session_id)
+        folder = None if name is None else await space.catalogue.folder_of(name)
+        if folder is not None and not space.admits(folder):
+            raise no_session(session_id)
+        deleted = name is not None and await space.catalogue.archive.delete(name)
+        if not deleted and not was_known:
             raise no_session(session_id)
 
     async def evict_idle(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 from unicodedata import category
 
 import msgspec
@@ -14,13 +14,15 @@ from fairlead.agent import Agent
 from fairlead.core import events
 from fairlead.core.messages import AssistantMessage, Message
 from fairlead.core.snapshots import SubagentActivity
-from fairlead.errors import BadCommand
+from fairlead.errors import BadCommand, EntryNotFound
 from fairlead.protocol.http import events as shown
 from fairlead.protocol.http import objects as o
 from fairlead.protocol.pi.frames import ToolResult
+from fairlead.serve.refusals import bad_request
 from fairlead.serve.sessions.feed import Feed
 from fairlead.serve.sessions.notes import REMEMBERED_RESULTS, note_approval, noted_results
 from fairlead.serve.sessions.questions import OpenQuestions, SharedUi
+from fairlead.serve.sessions.served import ForkedConversation
 from fairlead.serve.sessions.submissions import Submissions
 from fairlead.serve.sessions.trees import tree_of
 from fairlead.session.history.entries import MessageEntry, role_of
@@ -296,6 +298,36 @@ class HubSession:
         arrival = await asyncio.shield(asyncio.ensure_future(way))
         return o.Moved(leaf_id=arrival.leaf, text=arrival.text)
 
+    async def abort(self) -> None:
+        await self.session.abort()
+
+    async def resume(self) -> None:
+        await self.session.activity.resume()
+
+    async def compact(self, instructions: str | None) -> Any:
+        return await asyncio.shield(self.session.compact(instructions))
+
+    def answer(self, question: str, body: Any) -> None:
+        self.questions.answer(question, body)
+
+    def fork(self, body: o.Fork) -> ForkedConversation:
+        """Return the beginning of a new session: everything up to an entry. Raises EntryNotFound and Refusal."""
+        history = self.session.history
+        if not history.count:
+            raise bad_request("This session has no messages yet.")
+        text: str | None = None
+        if body.position == "before":
+            if body.entry_id is None:
+                raise bad_request("entryId: expected the message before which the new session ends.")
+            text = dict(history.log.user_messages()).get(body.entry_id)
+            if text is None:
+                raise EntryNotFound(f"Entry {body.entry_id} is not a message of the user.")
+        elif body.entry_id is not None:
+            history.log.get(body.entry_id)
+        before, at = (body.entry_id, None) if body.position == "before" else (None, body.entry_id)
+        forked = history.sessions.fork(history.conversation, before=before, at=at)
+        return ForkedConversation(forked, self.session.host.workspace.cwd, self.session.approvals.mode, text)
+
     def clear_queue(self) -> o.ClearedQueue:
         """Remove the messages that wait. Raises SessionError if that cannot be written."""
         steering, follow_up = self.session.queue.clear()
@@ -326,6 +358,10 @@ class HubSession:
         self.session.approvals.set_mode(mode)
         if self.is_stored:
             note_approval(self.session.history.conversation, mode, is_chosen=is_chosen)
+
+    def cancel(self) -> None:
+        """Answer no more questions."""
+        self.questions.close()
 
     async def close(self, *, ends_feed: bool = True) -> None:
         """Stop everything, save, and end all listeners, unless the feed continues."""

@@ -15,10 +15,11 @@ from fairlead.config.home import Home
 from fairlead.config.private_files import make_folders
 from fairlead.serve.access import OWNER
 from fairlead.serve.refusals import Refusal, bad_request
-from fairlead.serve.sessions.saved import Fleet, SavedSessions, SessionFiles, StoredSessions
+from fairlead.serve.sessions.fleet import Fleet
+from fairlead.session.history.store_archive import StoreArchive
+from fairlead.sessions.catalogue import Catalogue
+from fairlead.sessions.common import Common, common_parts
 from fairlead.stores import SessionStore
-from fairlead.wire.acp.store import SessionStore as SessionFolders
-from fairlead.wire.many_sessions import Common, common_parts
 from fairlead.wire.pi.profile import Profile
 
 #: The approval modes that are less strict than `ask`.
@@ -39,12 +40,11 @@ class Space(Struct, frozen=True, kw_only=True):
     fleet: Fleet | None = None
 
     @property
-    def saved(self) -> SavedSessions:
-        return self.files if self.fleet is None else StoredSessions(self.fleet.store)
-
-    @property
-    def files(self) -> SessionFiles:
-        return SessionFiles(SessionFolders.of(self.common), Path(self.common.base.cwd))
+    def catalogue(self) -> Catalogue:
+        """The saved sessions. Those of a fleet are listed even if they are empty, because other servers find them too."""
+        if self.fleet is None:
+            return Catalogue(self.common.archive(), self.common.cwd)
+        return Catalogue(StoreArchive(self.fleet.store), self.common.cwd, lists_empty=True)
 
     @property
     def session_options(self) -> AgentOptions:

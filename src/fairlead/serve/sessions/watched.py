@@ -11,7 +11,7 @@ import asyncio
 import logging
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -29,6 +29,7 @@ from fairlead.serve.refusals import Refusal, bad_request
 from fairlead.serve.sessions.arriving import ArrivingAnswer
 from fairlead.serve.sessions.feed import Feed
 from fairlead.serve.sessions.notes import REMEMBERED_RESULTS, noted_approval, noted_results
+from fairlead.serve.sessions.served import ForkedConversation
 from fairlead.serve.sessions.trees import tree_of
 from fairlead.session.context.budget import totals
 from fairlead.session.history.call_log import find_interruption
@@ -41,7 +42,7 @@ from fairlead.wire.pi.encode import encode
 if TYPE_CHECKING:
     from fairlead.models.registry import Registry
     from fairlead.protocol.http.fleet import JobEvent, JobResult
-    from fairlead.serve.sessions.saved import Fleet
+    from fairlead.serve.sessions.fleet import Fleet
     from fairlead.session.history.entries import Entry
     from fairlead.stores import StoredLines
     from fairlead.stores.headers import Header
@@ -335,6 +336,9 @@ class WatchedSession:
         await self.refresh()
         return o.AcceptedPrompt(status="queued", id=body.id or job.id)
 
+    async def follow_up(self, body: o.QueuedMessage) -> o.AcceptedPrompt:
+        return await self.prompt(body)
+
     async def resume(self) -> None:
         """Queue the last job again if it failed or is parked. Raises NothingToResume and FairleadError."""
         if not self._is_interrupted:
@@ -347,6 +351,29 @@ class WatchedSession:
         jobs = await self._fleet.jobs.list(session=self.id)
         await self._fleet.jobs.cancel(*(job.id for job in jobs if not job.has_ended))
         await self.refresh()
+
+    # What only the owner of the session can do
+
+    async def steer(self, body: o.QueuedMessage) -> o.AcceptedPrompt:
+        raise run_by_workers()
+
+    async def compact(self, instructions: str | None) -> Any:
+        raise run_by_workers()
+
+    async def change(self, changes: o.Changes) -> None:
+        raise run_by_workers()
+
+    async def move(self, body: o.Move) -> o.Moved:
+        raise run_by_workers()
+
+    def fork(self, body: o.Fork) -> ForkedConversation:
+        raise run_by_workers()
+
+    def clear_queue(self) -> o.ClearedQueue:
+        raise run_by_workers()
+
+    def answer(self, question: str, body: Any) -> None:
+        raise run_by_workers()
 
 
 def run_by_workers() -> Refusal:

@@ -41,6 +41,15 @@ class Saved(Struct):
 class Archive(Protocol):
     """Where the sessions of an agent are kept, or of a user."""
 
+    @property
+    def keeps(self) -> bool:
+        """Whether new sessions are saved."""
+        ...
+
+    def in_folder(self, folder: Path, file_of: Callable[[str], Path]) -> Archive:
+        """Return an archive with files in a folder of its own, each named by the id of its session."""
+        ...
+
     # Looking
 
     async def summaries(self, cwd: Path, *, everywhere: bool) -> list[SessionInfo]:
@@ -59,6 +68,10 @@ class Archive(Protocol):
 
     async def find(self, session_id: str, cwd: Path) -> str | None:
         """Return the name of the session with exactly this id; None if there is none. Raises SessionError."""
+        ...
+
+    def name_for(self, session_id: str) -> str:
+        """Return the name of the session with an id that its host has chosen."""
         ...
 
     async def folder_of(self, name: str) -> Path | None:
@@ -156,6 +169,16 @@ class FileArchive(Struct, kw_only=True):
     root: Path | None = None
     #: Whether the session with which an agent begins is copied to memory, and its file left alone.
     copies: bool = False
+    #: Returns the file of the session with an id, if ids name files. A damaged file is then in the place of its session.
+    file_of: Callable[[str], Path] | None = None
+
+    @property
+    def keeps(self) -> bool:
+        return self.folders.place(Path()) is not None
+
+    def in_folder(self, folder: Path, file_of: Callable[[str], Path]) -> Archive:
+        folders = SessionFolders(folder=folder)
+        return FileArchive(folders=folders, durability=self.durability, bound=self.bound, file_of=file_of)
 
     def check(self, path: Path) -> None:
         """Raise SessionError if a file or directory lies outside `bound`. Links are resolved."""
@@ -201,8 +224,20 @@ class FileArchive(Struct, kw_only=True):
         return found, None
 
     async def find(self, session_id: str, cwd: Path) -> str | None:
-        path = await asyncio.to_thread(self.folders.find, session_id, cwd)
+        path = await asyncio.to_thread(self._find_id, session_id, cwd)
         return None if path is None else str(path)
+
+    def _find_id(self, session_id: str, cwd: Path) -> Path | None:
+        if self.file_of is None:
+            return self.folders.find(session_id, cwd)
+        from fairlead.stores.headers import is_blank_file
+
+        path = self.file_of(session_id)
+        return path if os.path.exists(path) and not is_blank_file(path) else None
+
+    def name_for(self, session_id: str) -> str:
+        assert self.file_of is not None
+        return str(self.file_of(session_id))
 
     async def folder_of(self, name: str) -> Path | None:
         from fairlead.stores.headers import header_of
@@ -217,9 +252,15 @@ class FileArchive(Struct, kw_only=True):
         return await asyncio.to_thread(folder)
 
     async def delete(self, name: str) -> bool:
+        return await asyncio.to_thread(self._delete, Path(name))
+
+    def _delete(self, path: Path) -> bool:
         from fairlead.stores.deleting import delete_session
 
-        await asyncio.to_thread(delete_session, Path(name))
+        is_named_by_id = self.file_of is not None
+        if is_named_by_id and not os.path.exists(path):
+            return False
+        delete_session(path, also_blank=is_named_by_id)
         return True
 
     def resolve(self, name: str, resolve: Callable[[str], Path]) -> str:

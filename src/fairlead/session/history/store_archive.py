@@ -38,6 +38,13 @@ class StoreArchive(Struct):
     owner: str = ""
     lease_seconds: float = 15.0
 
+    @property
+    def keeps(self) -> bool:
+        return True
+
+    def in_folder(self, folder: Path, file_of: Callable[[str], Path]) -> Archive:
+        return self
+
     # Looking
 
     async def summaries(self, cwd: Path, *, everywhere: bool) -> list[SessionInfo]:
@@ -72,6 +79,9 @@ class StoreArchive(Struct):
         except SessionNotFound:
             return None
         return name
+
+    def name_for(self, session_id: str) -> str:
+        return storable_id(session_id)
 
     async def folder_of(self, name: str) -> Path | None:
         header = read_header((await self.store.read(name, 0, 1)).header)

@@ -53,7 +53,7 @@ class _Turn(Struct, eq=False):
 
 
 class AcpSession:
-    """Implements `fairlead.wire.many_sessions.ServedSession`."""
+    """Implements `fairlead.sessions.open_sessions.OpenSession`."""
 
     def __init__(self, id: str, agent: Agent, updates: Updates, narrator: Narrator, *, gate: Gate) -> None:
         self.id = id

@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from fairlead.errors import BadCommand
 from fairlead.protocol.acp import initialization as i
 from fairlead.protocol.acp import sessions as s
+from fairlead.stores.paths import iso
 from fairlead.wire.acp.acp_session import AcpSession
+from fairlead.wire.acp.narrator import LONGEST_TITLE
 from fairlead.wire.dispatcher import id_bytes
+from fairlead.wire.jsonrpc import BadParams
 from fairlead.wire.messages import Answer, RequestRoute
 
 if TYPE_CHECKING:
@@ -44,12 +48,19 @@ def _begin(session: AcpSession) -> Any:
 
 
 async def _list(server: AcpServer, params: s.ListSessionsRequest) -> s.ListSessionsResponse:
-    found, cursor = await server.sessions.saved.page(params.cwd, params.cursor)
-    return s.ListSessionsResponse(found, next_cursor=cursor)
+    try:
+        page = await server.sessions.catalogue.page(params.cwd, params.cursor)
+    except BadCommand as error:
+        raise BadParams(str(error)) from None
+    found = [
+        s.SessionInfo(info.id, info.cwd, title=info.title(LONGEST_TITLE) or None, updated_at=iso(info.modified))
+        for info in (each.info for each in page.sessions)
+    ]
+    return s.ListSessionsResponse(found, next_cursor=page.next)
 
 
 async def _close(server: AcpServer, params: s.CloseSessionRequest) -> s.CloseSessionResponse:
-    await server.sessions.close_one(server.sessions.get(params.session_id))
+    await server.sessions.end(server.sessions.get(params.session_id))
     return s.CloseSessionResponse()
 
 

@@ -10,6 +10,7 @@ from fairlead.core import events as core
 from fairlead.core.message_updates import MessageUpdate
 from fairlead.core.messages import AssistantMessage, CustomMessage, TextContent, ThinkingContent, ToolCall, UserMessage
 from fairlead.core.model import BlockDelta, BlockStart
+from fairlead.core.titles import title_of
 from fairlead.protocol.acp import updates as acp
 from fairlead.protocol.acp.content import TextContent as TextBlock
 from fairlead.session.session import Session
@@ -96,7 +97,7 @@ class Narrator:
             for update in past_updates(self._session, self.tools.unique, after=self._seen):
                 self._updates.send(update)
         if self._session.history.name is None and self._session.history.count == 0:
-            self._updates.send(acp.SessionInfoUpdate(title=short_title(text)))
+            self._updates.send(acp.SessionInfoUpdate(title=title_of(None, text, LONGEST_TITLE)))
 
     def replay(self) -> None:
         """Show the whole conversation."""
@@ -255,9 +256,3 @@ class Narrator:
 def subagent_call(subagent: str, call_id: str) -> str:
     """Return the id of a tool call of a sub-agent, which is unique in the session."""
     return f"{subagent}/{call_id}"
-
-
-def short_title(text: str) -> str:
-    """Return the beginning of a prompt as the title of a session."""
-    line = " ".join(text.split())
-    return line if len(line) <= LONGEST_TITLE else f"{line[: LONGEST_TITLE - 1]}…"

@@ -18,10 +18,10 @@ from fairlead.wire.messages import HostReply, Request, RequestRoute, RouteTable
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from fairlead.sessions.common import Common
     from fairlead.wire.acp.auth import Authentication
     from fairlead.wire.acp.sessions import AcpSessions
     from fairlead.wire.dialects import ServeOptions
-    from fairlead.wire.many_sessions import Common
 
 
 class AcpServer:
@@ -43,8 +43,8 @@ class AcpServer:
     @cached_property
     def sessions(self) -> AcpSessions:
         """The sessions of the client. Raises ConfigError if the command line or the settings cannot be used."""
+        from fairlead.sessions.common import common_parts
         from fairlead.wire.acp.sessions import AcpSessions
-        from fairlead.wire.many_sessions import common_parts
 
         common = self._common or common_parts(self._options.agent_options(None))
         self._output.limit = common.settings.output.queue_bytes

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -13,27 +12,24 @@ from msgspec.structs import replace
 
 from fairlead.agent import Agent
 from fairlead.agent.mcp_server import McpServer
-from fairlead.agent.options import ASK, TASK, TODO_WRITE
 from fairlead.errors import BadOption, FairleadError
 from fairlead.protocol.acp import sessions as acp
 from fairlead.protocol.acp.base import AUTH_REQUIRED, RESOURCE_NOT_FOUND
-from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.sessions import ConversationStore
+from fairlead.sessions.catalogue import Catalogue, Opener, opener
+from fairlead.sessions.common import Common
+from fairlead.sessions.open_sessions import OpenSessions
+from fairlead.sessions.opening import opening, with_more_tools
 from fairlead.wire.acp.acp_session import LOG_IN, AcpSession, as_auth_error
 from fairlead.wire.acp.client import Client
 from fairlead.wire.acp.narrator import Narrator
-from fairlead.wire.acp.saved import saved_sessions
 from fairlead.wire.acp.ui import AcpUi
 from fairlead.wire.acp.updates import Updates
 from fairlead.wire.connection import HostOutput
 from fairlead.wire.jsonrpc import BadParams, OutboundRequests, RpcError
-from fairlead.wire.many_sessions import Common, ManySessions
-
-#: The tools that sessions have beside the usual ones.
-MORE_TOOLS = (ASK, TODO_WRITE, TASK)
 
 
-class AcpSessions(ManySessions[AcpSession]):
+class AcpSessions(OpenSessions[str, AcpSession]):
     """The sessions that a client has started or loaded. `prepare` is called with each agent before its first prompt."""
 
     def __init__(
@@ -46,13 +42,11 @@ class AcpSessions(ManySessions[AcpSession]):
     ) -> None:
         super().__init__()
         self.common = common
-        self.saved = saved_sessions(common)
+        self.catalogue = Catalogue(common.archive(), common.cwd)
         self._output = output
         self._requests = requests
         self._client = client
         self._prepare = prepare
-        #: The sessions that are being closed.
-        self._closing: dict[AcpSession, asyncio.Task[None]] = {}
 
     def get(self, session_id: str) -> AcpSession:
         """Return an open session. Raises RpcError if there is no such session."""
@@ -68,7 +62,7 @@ class AcpSessions(ManySessions[AcpSession]):
     @property
     def providers(self) -> list[str]:
         """The providers whose models the open sessions use, that of the newest session first."""
-        models = (session.session.model for session in reversed(self.running))
+        models = (session.session.model for session in reversed(self.all()))
         return [*dict.fromkeys(model.provider for model in models if model is not None)]
 
     async def new(self, params: acp.NewSessionRequest) -> AcpSession:
@@ -82,16 +76,15 @@ class AcpSessions(ManySessions[AcpSession]):
         Raises RpcError. If there is no such session, no new one begins.
         """
         cwd = self._folder("cwd", params.cwd)
-        await self._closed(params.session_id)
-        is_open = self.find(params.session_id)
-        opener = await self.saved.find(params.session_id, cwd)
-        if opener is None:
+        is_open = await self.settled(params.session_id)
+        name = await self.catalogue.find(params.session_id, cwd)
+        if name is None:
             raise RpcError(
                 RESOURCE_NOT_FOUND, f"There is no saved session {params.session_id!r}.", {"sessionId": params.session_id}
             )
         if is_open is not None:
-            await self.close_one(is_open)
-        return await self._open(cwd, params.additional_directories, params.mcp_servers, opener)
+            await self.end(is_open)
+        return await self._open(cwd, params.additional_directories, params.mcp_servers, opener(name))
 
     def _folder(self, name: str, path: str) -> Path:
         """Return a directory that a client names. Raises BadParams if it is not an absolute path of one that is allowed."""
@@ -107,40 +100,13 @@ class AcpSessions(ManySessions[AcpSession]):
             pass
         raise BadParams(f"{name}: expected the absolute path of a directory, found {path!r}")
 
-    async def close_one(self, session: AcpSession) -> None:
-        """Cancel the work of a session, and close it. It is closed even if the client cancels the request for that."""
-        self._running.pop(session.id, None)
-        closing = self._closing[session] = asyncio.create_task(session.close(), name="fairlead-close")
-        closing.add_done_callback(lambda _: self._closing.pop(session, None))
-        await asyncio.shield(closing)
-
-    async def _closed(self, session_id: str) -> None:
-        """Wait until a session that is being closed has released its file."""
-        closing = [task for session, task in self._closing.items() if session.id == session_id]
-        if closing:
-            await asyncio.wait(closing)
-
-    async def close(self) -> None:
-        """Close all sessions."""
-        closing = list(self._closing.values())
-        await super().close()
-        if closing:
-            await asyncio.wait(closing)
-
-    def leave_nothing_behind(self) -> None:
-        """End the processes of all sessions, because this process ends."""
-        super().leave_nothing_behind()
-        for session in self._closing:
-            session.agent.leave_nothing_behind()
-
     async def delete(self, session_id: str) -> None:
         """Close a session and delete it. Raises RpcError if there is no such session, and SessionError."""
-        await self._closed(session_id)
-        is_open = self.find(session_id)
+        is_open = await self.settled(session_id)
         path = None if is_open is None else is_open.session.history.path
         if is_open is not None:
-            await self.close_one(is_open)
-        if not await self.saved.delete(session_id, Path(self.common.base.cwd), path) and is_open is None:
+            await self.end(is_open)
+        if not await self.catalogue.delete(session_id, path) and is_open is None:
             raise RpcError(RESOURCE_NOT_FOUND, f"There is no saved session {session_id!r}.", {"sessionId": session_id})
 
     # Assembling a session
@@ -150,7 +116,7 @@ class AcpSessions(ManySessions[AcpSession]):
         cwd: Path,
         directories: list[str] | None,
         servers: list[Any] | None,
-        conversation: Callable[[ConversationStore], Conversation],
+        conversation: Opener,
     ) -> AcpSession:
         base, registry = self.common.base, self.common.shared.registry
         if not registry.available():
@@ -160,7 +126,7 @@ class AcpSessions(ManySessions[AcpSession]):
             cwd=cwd,
             add_dirs=[*base.add_dirs, *(self._folder("additionalDirectories", each) for each in directories or ())],
             mcp_servers={**base.mcp_servers, **_servers(servers or ())},
-            default_tools=[*dict.fromkeys([*base.default_tools, *MORE_TOOLS])],
+            default_tools=with_more_tools(tuple(base.default_tools)),
             conversation=conversation,
         )
         try:
@@ -169,18 +135,13 @@ class AcpSessions(ManySessions[AcpSession]):
             raise BadParams(str(error)) from None
         except FairleadError as error:
             raise as_auth_error(error) from None
-        try:
-            await agent.open()
+        async with opening(agent):
             agent.session.host.workspace.cwd = cwd  # not the working directory that the conversation had before
             await self._prepare(agent)
             if agent.session.model is None:
                 raise RpcError(AUTH_REQUIRED, f"No provider has a key. {LOG_IN}", {"message": LOG_IN})
             session = self._session(agent)
-        except BaseException:
-            agent.session.history.conversation.close()
-            agent.leave_nothing_behind()
-            raise
-        self._running[session.id] = session
+        self.add(session.id, session)
         return session
 
     def _session(self, agent: Agent) -> AcpSession:

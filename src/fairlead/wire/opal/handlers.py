@@ -12,11 +12,13 @@ from fairlead import __version__
 from fairlead.agent.tool_sets import opal
 from fairlead.errors import EntryNotFound, LoginFailed, MoveCancelled, NothingToCompact
 from fairlead.protocol.opal import methods as m
-from fairlead.protocol.opal.objects import PROTOCOL_VERSION, Nothing
+from fairlead.protocol.opal.objects import PROTOCOL_VERSION, ListedSession, Nothing
+from fairlead.stores.paths import iso
 from fairlead.wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, BadParams, RpcError
 from fairlead.wire.messages import Answer, Request, RequestRoute
 from fairlead.wire.opal.codec import level_named, model_named
 from fairlead.wire.opal.encode import history, in_use, listed
+from fairlead.wire.opal.store import own_folder
 
 if TYPE_CHECKING:
     from fairlead.wire.opal.opal_session import OpalSession
@@ -31,10 +33,9 @@ NODE_NAME = "nonode@nohost"
 
 async def _start(server: OpalServer, params: m.SessionStart) -> Answer:
     session = await server.table.start(params)
-    store = server.table.defaults.store
     result = m.Started(
         session_id=session.id,
-        session_dir=str(store.own_folder(session.id)),
+        session_dir=str(own_folder(server.table.defaults.catalogue.cwd, session.id)),
         context_files=session.narrator.context_files(),
         available_skills=session.skills(),
         node_name=NODE_NAME,
@@ -44,8 +45,13 @@ async def _start(server: OpalServer, params: m.SessionStart) -> Answer:
 
 
 async def _list(server: OpalServer, params: m.SessionList) -> m.SavedSessions:
-    defaults = server.table.defaults
-    return m.SavedSessions(await defaults.store.listed(defaults.base.warn))
+    catalogue, warn = server.table.defaults.catalogue, server.table.defaults.base.warn
+    found = await catalogue.archive.summaries(catalogue.cwd, everywhere=True)
+    for info in found:
+        if info.problem is not None and warn is not None:
+            warn(f"session/list leaves out a damaged session. {info.problem}")
+    usable = [info for info in found if info.problem is None]
+    return m.SavedSessions([ListedSession(info.id, info.name, iso(info.modified).partition(".")[0]) for info in usable])
 
 
 def _history(server: OpalServer, params: m.SessionHistory) -> m.HistoryMessages:
@@ -196,11 +202,11 @@ async def _poll(server: OpalServer, params: m.AuthPoll) -> m.LoggedIn:
 
 
 def _settings(server: OpalServer, params: m.SettingsGet) -> m.SettingsResult:
-    return m.SettingsResult(server.table.defaults.store.settings())
+    return m.SettingsResult(server.table.defaults.saved.read())
 
 
 def _save(server: OpalServer, params: m.SettingsSave) -> m.SettingsResult:
-    return m.SettingsResult(server.table.defaults.store.save(params.settings))
+    return m.SettingsResult(server.table.defaults.saved.save(params.settings))
 
 
 def _config(server: OpalServer, params: m.ConfigGet) -> m.Config:

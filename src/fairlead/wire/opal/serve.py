@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from fairlead.agent import Agent
 from fairlead.agent.options import AgentOptions
+from fairlead.sessions.common import Common, common_parts
 from fairlead.wire.connection import FrameTap
 from fairlead.wire.dialects import ServeOptions
-from fairlead.wire.many_sessions import Common, common_parts
 from fairlead.wire.opal.server import OpalServer
-from fairlead.wire.opal.store import OpalStore
+from fairlead.wire.opal.store import OpalSettings, opal_catalogue
 from fairlead.wire.opal.table import SessionDefaults
 from fairlead.wire.process import HostProcess, OnEof
 from fairlead.wire.stdio import StdioTransport
@@ -56,11 +55,12 @@ def defaults_of(common: Common, *, opened: Callable[[Agent], object] | None = No
 
     `opened` is called with each agent when its session is open.
     """
-    base = common.base
-    folder = None if base.session_dir is None else Path(base.cwd, base.session_dir)
+    catalogue, keeps = opal_catalogue(common)
     return SessionDefaults(
-        base=base,
-        store=OpalStore.below(common.home, folder, keep=base.keep is not False, store=base.store),
+        base=common.base,
+        catalogue=catalogue,
+        keeps=keeps,
+        saved=OpalSettings(common.home),
         opened=opened,
         shared=common.shared,
         settings=common.settings,

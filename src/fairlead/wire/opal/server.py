@@ -116,7 +116,7 @@ class OpalServer:
 
     async def late_answers(self) -> None:
         await self.dispatcher.late_answers()
-        commands = [task for session in self.table.running for task in session.commands]
+        commands = [task for session in self.table.all() for task in session.commands]
         if commands:
             await asyncio.wait(commands)
 
@@ -127,8 +127,8 @@ class OpalServer:
         self.table.warm_up()
 
     def clear_leftovers(self) -> None:
-        store = self.table.defaults.store
-        clear_leftovers(store.folder if store.keeps else None)
+        defaults = self.table.defaults
+        clear_leftovers(defaults.catalogue.archive.place(defaults.catalogue.cwd) if defaults.keeps else None)
 
     def leave_nothing_behind(self) -> None:
         self.table.leave_nothing_behind()

@@ -23,13 +23,15 @@ from fairlead.protocol.opal.statuses import ADVICE
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.sessions import ConversationStore
 from fairlead.session.session import Session
+from fairlead.sessions.catalogue import Catalogue
+from fairlead.sessions.open_sessions import OpenSessions
+from fairlead.sessions.opening import opening
 from fairlead.wire.connection import HostOutput
 from fairlead.wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, BadParams, OutboundRequests, RpcError, notification_line
-from fairlead.wire.many_sessions import ManySessions
 from fairlead.wire.opal.codec import level_named, model_named
 from fairlead.wire.opal.narrator import Narrator
 from fairlead.wire.opal.opal_session import SERVER_TOOLS, OpalSession, changed, nothing
-from fairlead.wire.opal.store import OpalStore, checked_id
+from fairlead.wire.opal.store import OpalSettings, checked_id, own_folder
 from fairlead.wire.opal.ui import OpalUi
 
 #: The features of a session, unless the client says otherwise.
@@ -43,7 +45,12 @@ class SessionDefaults(Struct, frozen=True, kw_only=True):
 
     #: The options from the command line.
     base: AgentOptions
-    store: OpalStore
+    #: The saved sessions. Its directory has the other files of sessions too.
+    catalogue: Catalogue
+    #: Whether new sessions are saved.
+    keeps: bool
+    #: The settings that clients have saved.
+    saved: OpalSettings
     shared: Shared
     #: The user's settings, without those of any project.
     settings: Settings
@@ -51,7 +58,7 @@ class SessionDefaults(Struct, frozen=True, kw_only=True):
     opened: Callable[[Agent], object] | None = None
 
 
-class SessionTable(ManySessions[OpalSession]):
+class SessionTable(OpenSessions[str, OpalSession]):
     """The sessions that clients have started."""
 
     def __init__(self, defaults: SessionDefaults, output: HostOutput, requests: OutboundRequests) -> None:
@@ -74,71 +81,71 @@ class SessionTable(ManySessions[OpalSession]):
         takes the id meanwhile."""
         defaults = self.defaults
         session_id = checked_id(wanted.session_id) if wanted.session_id is not None else os.urandom(16).hex()
-        running = self._running.get(session_id)
+        running = self.find(session_id)
         if running is not None and not running.is_lost:
             raise RpcError(INTERNAL_ERROR, FAILED_TO_START, f'The session "{session_id}" has been started already.')
-        kept = defaults.store.keeps and (bool(wanted.session) or wanted.session_id is not None)
+        kept = defaults.keeps and (bool(wanted.session) or wanted.session_id is not None)
         try:
-            resumed = kept and await defaults.store.has(session_id)
+            resumed = kept and await defaults.catalogue.find(session_id) is not None
             agent = Agent(self._options(wanted, session_id, kept=kept, resumed=resumed), shared=defaults.shared)
+            async with opening(agent):
+                session = await self._begin(agent, session_id, wanted)
         except RpcError:
             raise
         except FairleadError as error:
             raise RpcError(INTERNAL_ERROR, FAILED_TO_START, str(error)) from None
-        try:
-            await agent.open()
-        except FairleadError as error:
-            agent.leave_nothing_behind()
-            raise RpcError(INTERNAL_ERROR, FAILED_TO_START, str(error)) from None
+        if running is not None:
+            await self.end(running)
+        self.add(session_id, session)
+        return session
+
+    async def _begin(self, agent: Agent, session_id: str, wanted: SessionStart) -> OpalSession:
+        """Make the session of an agent that is open. Raises RpcError."""
+        defaults = self.defaults
         if wanted.working_dir is not None:  # not the working directory that the conversation had before
             agent.session.host.workspace.cwd = _folder(defaults.base, wanted.working_dir)
-        try:
-            if defaults.opened is not None:
-                defaults.opened(agent)
-            await agent.session.additions.prepare()
-            session = self._session(session_id, agent, wanted)
-        except BaseException:
-            agent.session.history.conversation.close()
-            agent.leave_nothing_behind()
-            raise
-        if running is not None:
-            await running.close()
-        self._running[session_id] = session
-        return session
+        if defaults.opened is not None:
+            defaults.opened(agent)
+        await agent.session.additions.prepare()
+        return self._session(session_id, agent, wanted)
 
     async def delete(self, session_id: str) -> Callable[[], None] | None:
         """Close a session and delete its files.
 
         Returns a function that sends the events of the run that was stopped for it; None if there is no such session. Raises
         SessionError."""
-        session = self._running.get(session_id)
+        session = self.find(session_id)
+        archive = self.defaults.catalogue.archive
+        name = archive.name_for(session_id)
         if session is None:
-            return nothing if await self.defaults.store.delete(session_id) else None
+            return nothing if await archive.delete(name) else None
         with session.silent() as tell_all:
-            await session.close()
-            self._running.pop(session_id, None)
-            await self.defaults.store.delete(session_id)
+            await self.end(session)
+            await archive.delete(name)
             return tell_all
 
     # Assembling a session
 
     def _options(self, wanted: SessionStart, session_id: str, *, kept: bool, resumed: bool) -> AgentOptions:
         defaults = self.defaults
-        base, store = defaults.base, defaults.store
+        base, catalogue = defaults.base, defaults.catalogue
         allowed = base.tool_names() if wanted.tools is None else wanted.tools
 
         def conversation(sessions: ConversationStore) -> Conversation:
-            return store.open(session_id, sessions) if kept else sessions.new(id=session_id)
+            if not kept:
+                return sessions.new(id=session_id)
+            sessions.archive = catalogue.archive
+            return sessions.open_or_new(catalogue.archive.name_for(session_id), session_id)[0]
 
         options = replace(
             base,
             cwd=_folder(base, wanted.working_dir),
-            store=store.store if kept else None,
-            keep=kept if store.store is None else None if kept else False,
-            session_dir=store.folder if kept and store.store is None else None,
+            store=None,
+            keep=False,
+            session_dir=None,
             conversation=conversation,
             advice=[*base.advice, ADVICE],
-            tool_set=opal.opal_tools(data_dir=store.own_folder(session_id), excluded=base.exclude_tools),
+            tool_set=opal.opal_tools(data_dir=own_folder(catalogue.cwd, session_id), excluded=base.exclude_tools),
             extra_tools=[tool for tool in base.own_tools() if tool.name not in base.exclude_tools],
             # Of the tools that come later, those of MCP servers are chosen here. `OpalSession` chooses the others.
             tools=None if allowed is None else _of_servers(allowed),
@@ -159,13 +166,13 @@ class SessionTable(ManySessions[OpalSession]):
             if wanted.model.thinking_level is not None:
                 options.thinking = level_named(wanted.model.thinking_level, "model.thinking_level")
         elif options.model is None and options.provider is None and not options.models and not resumed:
-            saved = self.defaults.store.default_model()
+            saved = self.defaults.saved.default_model()
             if saved is not None:
                 try:
                     options.model = model_named(registry, saved)
                 except BadParams as error:
                     if options.warn is not None:
-                        options.warn(f"{self.defaults.store.settings_path}: default_model: {error}")
+                        options.warn(f"{self.defaults.saved.path}: default_model: {error}")
 
     def _session(self, session_id: str, agent: Agent, wanted: SessionStart) -> OpalSession:
         """Make the session. Raises BadParams if the client names tools that do not exist."""

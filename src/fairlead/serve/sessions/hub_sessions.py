@@ -6,11 +6,11 @@ take it. Clients that listen to it stay, and watch it.
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections import OrderedDict
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -22,6 +22,7 @@ from fairlead.serve.sessions.opening import Parked
 from fairlead.serve.sessions.session import HubSession
 from fairlead.serve.sessions.watched import Key
 from fairlead.serve.sessions.watching import WatchedSessions
+from fairlead.sessions.open_sessions import OpenSessions
 
 #: How many evicted sessions are remembered. Of the others, only what their files hold is kept.
 MOST_PARKED = 10_000
@@ -49,20 +50,17 @@ class HubLimits(Struct, frozen=True, kw_only=True):
     ring: RingBounds = RingBounds()
 
 
-class OpenSessions:
+class HubSessions(OpenSessions[Key, HubSession]):
     """The open sessions of all users. Those that are handed back are in `watched` as long as clients listen to them."""
 
     def __init__(self, limits: HubLimits, watched: WatchedSessions) -> None:
+        super().__init__()
         #: How many sessions were evicted or handed back since the start.
         self.evicted = 0
         #: What evicted sessions have that is not in their files.
         self.parked: dict[Key, Parked] = {}
         self._limits = limits
         self._watched = watched
-        #: The session that was not used for longest comes first.
-        self._sessions: OrderedDict[Key, HubSession] = OrderedDict()
-        self._keys: dict[HubSession, Key] = {}
-        self._closing: dict[Key, asyncio.Task[None]] = {}
         #: How many sessions are being opened.
         self._starting = 0
         #: How many listeners were dropped from sessions that are closed.
@@ -70,23 +68,15 @@ class OpenSessions:
 
     # Looking
 
-    def all(self) -> list[HubSession]:
-        return list(self._sessions.values())
-
     def of(self, user: str) -> list[HubSession]:
         return [session for (owner, _), session in self._sessions.items() if owner == user]
 
-    def get(self, key: Key) -> HubSession | None:
-        return self._sessions.get(key)
-
     async def settled(self, key: Key) -> HubSession | None:
         """Return an open session. One that is being closed is closed first, and one that was lost is handed back."""
-        session = self._sessions.get(key)
+        session = self.find(key)
         if session is not None and session.is_lost:
             await self._hand_back(session)
-        if key in self._closing:
-            await asyncio.wait([self._closing[key]])
-        return self._sessions.get(key)
+        return await super().settled(key)
 
     @property
     def dropped_listeners(self) -> int:
@@ -115,50 +105,26 @@ class OpenSessions:
     def add(self, key: Key, session: HubSession) -> None:
         self.parked.pop(key, None)
         self._watched.taken(key)
-        self._sessions[key] = session
-        self._keys[session] = key
+        super().add(key, session)
 
-    def used(self, session: HubSession) -> None:
-        """Note that a session was used just now."""
-        session.last_used = time.monotonic()
+    def moved(self, session: HubSession) -> None:
+        """Find a session under the id of the conversation that it has moved to."""
         key = self._keys.get(session)
         if key is not None:
-            self._sessions.move_to_end(key)
-
-    def rename(self, session: HubSession) -> None:
-        """Find a session under the id of the conversation that it has moved to."""
-        key = self._keys.pop(session, None)
-        if key is not None:
-            self._sessions.pop(key, None)
-            self._keys[session] = key[0], session.id
-            self._sessions[key[0], session.id] = session
+            self.rename(session, (key[0], session.id))
 
     # Closing
 
-    async def close(self, session: HubSession, *, ends_feed: bool = True) -> None:
-        """Close a session, and end all its listeners unless its feed continues."""
-        key = self._keys.pop(session, None)
-        if key is None:
-            return
-        self._sessions.pop(key, None)
-        self._dropped_before += session.feed.dropped
-        task = self._closing[key] = asyncio.create_task(session.close(ends_feed=ends_feed), name="fairlead-close")
-        task.add_done_callback(lambda _: self._closing.pop(key, None))
-        await asyncio.shield(task)
+    async def end(self, session: HubSession, close: Callable[[], Coroutine[Any, Any, None]] | None = None) -> None:
+        if session in self._keys:
+            self._dropped_before += session.feed.dropped
+        await super().end(session, close)
 
     async def close_all(self) -> None:
         """Abort all work, save and close all sessions. Takes at most `shutdown_seconds`."""
-        for session in self.all():
-            session.questions.close()
-            session.session.activity.cancel(resumable=True)
-        closing = [asyncio.create_task(self.close(session)) for session in self.all()]
-        waiting = [*closing, *self._closing.values()]
-        if waiting:
-            _, late = await asyncio.wait(waiting, timeout=self._limits.shutdown_seconds)
-            for task in late:
-                task.cancel()
-        for session in [*self._keys]:
-            session.agent.leave_nothing_behind()
+        self.cancel(resumable=True)
+        await self.close(self._limits.shutdown_seconds)
+        self.leave_nothing_behind()
 
     async def evict_idle(self) -> None:
         """Evict the sessions that were idle for too long, and drop the rings of those that no client listens to."""
@@ -194,7 +160,7 @@ class OpenSessions:
         while len(self.parked) > MOST_PARKED:
             self.parked.pop(next(iter(self.parked)))
         self.evicted += 1
-        await self.close(session)
+        await self.end(session)
 
     async def _hand_back(self, session: HubSession) -> None:
         """Let other processes have a session of a fleet. Clients that listen to it stay, and watch it."""
@@ -202,7 +168,7 @@ class OpenSessions:
         if session.feed.listeners:
             self._watched.add(key, session.feed, None if session.is_lost else conversation.last_number)
         self.evicted += 1
-        await self.close(session, ends_feed=not session.feed.listeners)
+        await self.end(session, partial(session.close, ends_feed=not session.feed.listeners))
         if session.is_lost:  # clients may have seen what its next owner does not know
             session.feed.publish(msgspec.json.encode(BranchChanged(leaf_id=None)))
 

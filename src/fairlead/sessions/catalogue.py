@@ -1,0 +1,91 @@
+"""The catalogue of the sessions that a user has saved: listing them in pages, and finding, opening and deleting one."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from fairlead.core.snapshots import SessionInfo
+from fairlead.errors import BadCommand
+from fairlead.session.history.archive import Archive, Saved
+from fairlead.session.history.conversation import Conversation
+from fairlead.session.history.sessions import ConversationStore
+
+#: How many sessions a page of a list has.
+PAGE = 50
+
+#: Opens or begins the conversation of an agent.
+Opener: TypeAlias = Callable[[ConversationStore], Conversation]
+
+
+class Page(Struct):
+    """A page of a list, the last changed session first. `next` is the cursor of the next page; None if this is the last one."""
+
+    sessions: Sequence[Saved]
+    next: str | None
+
+
+class Catalogue(Struct, frozen=True):
+    """The saved sessions of a user."""
+
+    archive: Archive
+    #: The working directory whose sessions are looked for first.
+    cwd: Path
+    #: Whether sessions without messages and without a name are listed too.
+    lists_empty: bool = False
+
+    async def page(self, cwd: str | None = None, cursor: str | None = None) -> Page:
+        """Return sessions of a working directory, or of all, from a cursor on.
+
+        Raises BadCommand for a cursor that no page gave and a `cwd` that is not an absolute path, and SessionError.
+        """
+        if cwd is not None and (not os.path.isabs(cwd) or "\0" in cwd):  # noqa: PTH117
+            raise BadCommand(f"cwd: expected an absolute path, found {cwd!r}")
+        folder = None if cwd is None else os.path.normpath(cwd)  # noqa: ASYNC240
+        after = None if cursor is None else _place_in(cursor)
+        sessions, last = await self.archive.page(folder, after, PAGE, self._lists)
+        return Page(sessions, None if last is None else _cursor_of(last))
+
+    def _lists(self, info: SessionInfo) -> bool:
+        return self.lists_empty or bool((info.message_count != 0 or info.name) and info.cwd)
+
+    async def find(self, session_id: str, cwd: Path | None = None) -> str | None:
+        """Return the name of the session with exactly this id in its archive; None if there is none. Raises SessionError."""
+        return await self.archive.find(session_id, cwd or self.cwd)
+
+    async def folder_of(self, name: str) -> Path | None:
+        """Return the working directory of a session if it exists on this machine. Raises SessionError."""
+        return await self.archive.folder_of(name)
+
+    async def delete(self, session_id: str, path: Path | None = None) -> bool:
+        """Delete the session with an id, whose file is at `path` if that is known.
+
+        Returns False if there is none. Raises SessionError if it is in use.
+        """
+        name = str(path) if path is not None and os.path.exists(path) else await self.find(session_id)  # noqa: ASYNC240
+        return name is not None and await self.archive.delete(name)
+
+
+def opener(name: str) -> Opener:
+    """Return what opens a session, by its name in the archive."""
+    return lambda sessions: sessions.open(name)
+
+
+def _cursor_of(place: tuple[int, str]) -> str:
+    """Return the cursor of the page that follows a place in a list: a time and a name."""
+    return base64.urlsafe_b64encode(f"{place[0]}:{place[1]}".encode(errors="surrogateescape")).decode()
+
+
+def _place_in(cursor: str) -> tuple[int, str]:
+    """Return the place that a cursor names. Raises BadCommand."""
+    try:
+        changed, _, name = base64.urlsafe_b64decode(cursor.encode()).decode(errors="surrogateescape").partition(":")
+        return int(changed), name
+    except (ValueError, binascii.Error):
+        raise BadCommand("cursor: expected the nextCursor of an earlier answer") from None
