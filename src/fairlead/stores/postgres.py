@@ -9,26 +9,17 @@ and an append that is sent again after the connection was lost is not written tw
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import cache
 from typing import TYPE_CHECKING, Any, LiteralString, TypeVar
 
 from msgspec import Struct
 
 from fairlead.errors import ConfigError, FairleadError, SessionError, SessionNotFound, StoreUnavailable
-from fairlead.stores.store import (
-    Lease,
-    StoredLine,
-    StoredLines,
-    StoredSession,
-    check_id,
-    check_lines,
-    exists,
-    in_use,
-    lost,
-    not_found,
-    why_lost,
-)
+from fairlead.stores.sql import RELEASE, RENEW, TABLES, SqlSessions
+from fairlead.stores.store import Lease, StoredLines, StoredSession, check_id, check_lines, exists, in_use, not_found
 from fairlead.stores.worker import Job, Worker
 
 if TYPE_CHECKING:
@@ -49,17 +40,14 @@ CONNECTION: dict[str, Any] = {
     "tcp_user_timeout": 15_000,
     "application_name": "fairlead",
 }
-_TABLES = """
-CREATE TABLE IF NOT EXISTS fairlead_sessions (
-    key bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, id text COLLATE "C" NOT NULL UNIQUE, header bytea NOT NULL,
-    last bigint NOT NULL, epoch bigint NOT NULL, owner text NOT NULL, expires_at float8 NOT NULL,
-    created_at float8 NOT NULL, changed_at float8 NOT NULL
-);
-CREATE TABLE IF NOT EXISTS fairlead_entries (
-    session bigint NOT NULL REFERENCES fairlead_sessions ON DELETE CASCADE, number bigint NOT NULL, line bytea NOT NULL,
-    PRIMARY KEY (session, number)
-);
-"""
+_TABLES = TABLES.format(
+    key="bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+    text='text COLLATE "C"',
+    bytes="bytea",
+    number="bigint",
+    time="float8",
+    parent="bigint NOT NULL REFERENCES fairlead_sessions ON DELETE CASCADE",
+)
 #: The time in seconds, also in a transaction that began earlier.
 _NOW = "extract(epoch FROM clock_timestamp())::float8"
 _APPEND = f"""
@@ -94,15 +82,6 @@ WHERE id = %(id)s AND (expires_at <= {_NOW} OR (%(again)s AND owner = %(owner)s)
 SELECT taken.epoch, taken.expires_at, taken.last, found.owner, found.expires_at
 FROM fairlead_sessions AS found LEFT JOIN taken ON true WHERE found.id = %(id)s
 """
-_READ = f"""
-SELECT key, header, last, CASE WHEN expires_at > {_NOW} THEN owner ELSE '' END,
-       CASE WHEN expires_at > {_NOW} THEN expires_at ELSE 0 END
-FROM fairlead_sessions WHERE id = %s
-"""
-_RENEW = f"""
-UPDATE fairlead_sessions SET expires_at = {_NOW} + %(seconds)s::float8
-WHERE id = %(id)s AND epoch = %(epoch)s AND expires_at > {_NOW} RETURNING expires_at, last
-"""
 _FORK = """
 WITH source AS (
     SELECT key, least(last, coalesce(%(up_to)s::bigint, last)) AS last FROM fairlead_sessions WHERE id = %(id)s
@@ -117,6 +96,12 @@ WITH source AS (
 )
 SELECT (SELECT last FROM source), (SELECT last FROM made)
 """.replace("{now}", _NOW)
+
+
+@cache
+def _translated(statement: LiteralString) -> LiteralString:
+    """Return a statement of `fairlead.stores.sql` as psycopg takes it."""
+    return re.sub(r":([a-z]+)", lambda found: _NOW if found[1] == "now" else f"%({found[1]})s", statement)  # pyright: ignore[reportReturnType]
 
 
 class _Statement(Struct):
@@ -172,54 +157,32 @@ class PostgresStore:
         return await self._do(open)
 
     async def renew(self, lease: Lease) -> Lease:
-        def finish(db: Db, row: tuple[Any, ...] | None) -> Lease:
-            if row is None:
-                raise _why_lost(db, lease)
-            return Lease(lease.id, lease.epoch, lease.owner, row[0], lease.seconds, row[1])
-
         values = {"id": lease.id, "epoch": lease.epoch, "seconds": lease.seconds}
-        return await self._pipelined(_Statement(lease.id, _RENEW, values, finish))
+
+        def finish(db: Db, row: tuple[Any, ...] | None) -> Lease:
+            return _sessions(db).renewed(lease, row)
+
+        return await self._pipelined(_Statement(lease.id, _translated(RENEW), values, finish))
 
     async def release(self, lease: Lease) -> None:
-        text = "UPDATE fairlead_sessions SET expires_at = 0, owner = '' WHERE id = %(id)s AND epoch = %(epoch)s RETURNING 1"
-        await self._pipelined(_Statement(lease.id, text, {"id": lease.id, "epoch": lease.epoch}, lambda db, row: None))
+        values = {"id": lease.id, "epoch": lease.epoch}
+        await self._pipelined(_Statement(lease.id, _translated(RELEASE), values, lambda db, row: None))
 
     async def append(self, lease: Lease, lines: Sequence[bytes], *, after: int | None = None) -> int:
         check_lines(lines)
         lines = list(lines)
 
         def finish(db: Db, row: tuple[Any, ...] | None) -> int:
-            return _appended_before(db, lease, lines, after) if row is None else row[0]
+            return _sessions(db).appended_before(lease, lines, after) if row is None else row[0]
 
         values = {"id": lease.id, "epoch": lease.epoch, "after": after, "count": len(lines), "lines": lines}
         return await self._pipelined(_Statement(lease.id, _APPEND, values, finish, repeatable=after is not None))
 
     async def read(self, id: str, after: int = 0, limit: int | None = None) -> StoredLines:
-        def read(db: Db, again: bool) -> StoredLines:
-            row = db.execute(_READ, (id,), binary=True).fetchone()
-            if row is None:
-                raise not_found(id)
-            found = db.execute(
-                "SELECT number, line FROM fairlead_entries WHERE session = %s AND number > %s AND number <= %s"
-                " ORDER BY number LIMIT %s",
-                (row[0], after, row[2], limit),
-                binary=True,
-            )
-            return StoredLines(row[1], [StoredLine(*line) for line in found], *row[2:])
-
-        return await self._do(read)
+        return await self._do(lambda db, again: _sessions(db).read(id, after, limit))
 
     async def list(self, *, after: str = "", limit: int | None = None) -> Sequence[StoredSession]:
-        def list_all(db: Db, again: bool) -> list[StoredSession]:
-            rows = db.execute(
-                f"SELECT id, header, last, created_at, changed_at, CASE WHEN expires_at > {_NOW} THEN owner ELSE '' END"
-                " FROM fairlead_sessions WHERE id > %s ORDER BY id LIMIT %s",
-                (after, limit),
-                binary=True,
-            )
-            return [StoredSession(*row) for row in rows]
-
-        return await self._do(list_all)
+        return await self._do(lambda db, again: _sessions(db).list_after(after, limit))
 
     async def fork(self, id: str, new_id: str, header: bytes, up_to: int | None = None) -> int:
         check_id(new_id)
@@ -245,11 +208,11 @@ class PostgresStore:
 
     async def delete(self, id: str) -> None:
         def delete(db: Db, again: bool) -> None:
-            text = f"DELETE FROM fairlead_sessions WHERE id = %s AND expires_at <= {_NOW} RETURNING 1"
-            if db.execute(text, (id,)).fetchone() is None:
-                problem = _not_free(db, id)
-                if not (again and isinstance(problem, SessionNotFound)):
-                    raise problem
+            try:
+                _sessions(db).delete(id)
+            except SessionNotFound:
+                if not again:  # otherwise, the first attempt has deleted it
+                    raise
 
         await self._do(delete)
 
@@ -401,26 +364,8 @@ def _close(db: Db | None) -> None:
             db.close()
 
 
-def _appended_before(db: Db, lease: Lease, lines: list[bytes], after: int | None) -> int:
-    """Return the last number if an append has taken effect before. Raises SessionLost if not."""
-    row = db.execute(
-        f"SELECT key, last, epoch, owner, expires_at > {_NOW} FROM fairlead_sessions WHERE id = %s", (lease.id,)
-    ).fetchone()
-    if row is None or row[2] != lease.epoch or not row[4] or after is None:
-        raise why_lost(lease, None if row is None else row[2], "" if row is None else row[3])
-    found = db.execute(
-        "SELECT line FROM fairlead_entries WHERE session = %s AND number > %s ORDER BY number", (row[0], after), binary=True
-    ).fetchall()
-    if [line for (line,) in found] == lines:
-        return row[1]
-    raise lost(lease.id, f"it has {row[1]} entries, and not {after}")
+def _sessions(db: Db) -> SqlSessions:
+    def run(statement: LiteralString, values: dict[str, Any]) -> Sequence[Sequence[Any]]:
+        return db.execute(_translated(statement), values, binary=True).fetchall()
 
-
-def _not_free(db: Db, id: str) -> SessionError:
-    row = db.execute("SELECT owner, expires_at FROM fairlead_sessions WHERE id = %s", (id,)).fetchone()
-    return not_found(id) if row is None else in_use(id, row[0], row[1])
-
-
-def _why_lost(db: Db, lease: Lease) -> SessionError:
-    row = db.execute("SELECT epoch, owner FROM fairlead_sessions WHERE id = %s", (lease.id,)).fetchone()
-    return why_lost(lease, None if row is None else row[0], "" if row is None else row[1])
+    return SqlSessions(run, no_limit=None)

@@ -10,38 +10,22 @@ import sqlite3
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from fairlead.config.private_files import keep_database_private
 from fairlead.errors import FairleadError, SessionError, StoreUnavailable
-from fairlead.stores.store import (
-    Lease,
-    StoredLine,
-    StoredLines,
-    StoredSession,
-    check_id,
-    check_lines,
-    exists,
-    in_use,
-    lost,
-    not_found,
-    why_lost,
-)
+from fairlead.stores.sql import RELEASE, RENEW, TABLES, SqlSessions
+from fairlead.stores.store import Lease, StoredLines, StoredSession, check_id, check_lines, exists, not_found
 from fairlead.stores.worker import Job, Worker
 
 #: Seconds to wait while another process writes.
 _PATIENCE = 30.0
 
-_TABLES = """
-CREATE TABLE IF NOT EXISTS fairlead_sessions (
-    key INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, header BLOB NOT NULL, last INTEGER NOT NULL, epoch INTEGER NOT NULL,
-    owner TEXT NOT NULL, expires_at REAL NOT NULL, created_at REAL NOT NULL, changed_at REAL NOT NULL
-);
-CREATE TABLE IF NOT EXISTS fairlead_entries (
-    session INTEGER NOT NULL, number INTEGER NOT NULL, line BLOB NOT NULL, PRIMARY KEY (session, number)
-);
-"""
+_TABLES = TABLES.format(
+    key="INTEGER PRIMARY KEY", text="TEXT", bytes="BLOB", number="INTEGER", time="REAL", parent="INTEGER NOT NULL"
+)
 
 
 class SqliteStore:
@@ -79,30 +63,21 @@ class SqliteStore:
                 (owner, now + lease_seconds, id, now),
             )
             if row is None:
-                raise _not_free(db, id)
+                raise _sessions(db).why_not_free(id)
             return Lease(id, row[0], owner, now + lease_seconds, lease_seconds, row[1])
 
         return await self._writer.do(open)
 
     async def renew(self, lease: Lease) -> Lease:
         def renew(db: sqlite3.Connection) -> Lease:
-            now = time.time()
-            row = _row(
-                db,
-                "UPDATE fairlead_sessions SET expires_at = ? WHERE id = ? AND epoch = ? AND expires_at > ? RETURNING last",
-                (now + lease.seconds, lease.id, lease.epoch, now),
-            )
-            if row is None:
-                raise _why_lost(db, lease)
-            return Lease(lease.id, lease.epoch, lease.owner, now + lease.seconds, lease.seconds, row[0])
+            rows = _run(db, RENEW, {"id": lease.id, "epoch": lease.epoch, "seconds": lease.seconds})
+            return _sessions(db).renewed(lease, rows[0] if rows else None)
 
         return await self._writer.do(renew)
 
     async def release(self, lease: Lease) -> None:
         def release(db: sqlite3.Connection) -> None:
-            db.execute(
-                "UPDATE fairlead_sessions SET expires_at = 0, owner = '' WHERE id = ? AND epoch = ?", (lease.id, lease.epoch)
-            )
+            _run(db, RELEASE, {"id": lease.id, "epoch": lease.epoch})
 
         await self._writer.do(release)
 
@@ -119,37 +94,17 @@ class SqliteStore:
                 (len(lines), len(lines), now, lease.id, lease.epoch, now, after),
             )
             if row is None:
-                return _appended_before(db, lease, lines, after, now)
+                return _sessions(db).appended_before(lease, lines, after)
             _insert(db, row[0], row[1] - len(lines), lines)
             return row[1]
 
         return await self._writer.do(append)
 
     async def read(self, id: str, after: int = 0, limit: int | None = None) -> StoredLines:
-        def read(db: sqlite3.Connection) -> StoredLines:
-            row = _row(db, "SELECT key, header, last, owner, expires_at FROM fairlead_sessions WHERE id = ?", (id,))
-            if row is None:
-                raise not_found(id)
-            owner, expires_at = row[3:] if row[4] > time.time() else ("", 0.0)
-            found = db.execute(
-                "SELECT number, line FROM fairlead_entries WHERE session = ? AND number > ? AND number <= ?"
-                " ORDER BY number LIMIT ?",
-                (row[0], after, row[2], -1 if limit is None else limit),
-            )
-            return StoredLines(row[1], [StoredLine(*line) for line in found], row[2], owner, expires_at)
-
-        return await self._reader.do(read)
+        return await self._reader.do(lambda db: _sessions(db).read(id, after, limit))
 
     async def list(self, *, after: str = "", limit: int | None = None) -> Sequence[StoredSession]:
-        def list_all(db: sqlite3.Connection) -> list[StoredSession]:
-            rows = db.execute(
-                "SELECT id, header, last, created_at, changed_at, CASE WHEN expires_at > ? THEN owner ELSE '' END"
-                " FROM fairlead_sessions WHERE id > ? ORDER BY id LIMIT ?",
-                (time.time(), after, -1 if limit is None else limit),
-            )
-            return [StoredSession(*row) for row in rows]
-
-        return await self._reader.do(list_all)
+        return await self._reader.do(lambda db: _sessions(db).list_after(after, limit))
 
     async def fork(self, id: str, new_id: str, header: bytes, up_to: int | None = None) -> int:
         check_id(new_id)
@@ -173,10 +128,8 @@ class SqliteStore:
 
     async def delete(self, id: str) -> None:
         def delete(db: sqlite3.Connection) -> None:
-            row = _row(db, "DELETE FROM fairlead_sessions WHERE id = ? AND expires_at <= ? RETURNING key", (id, time.time()))
-            if row is None:
-                raise _not_free(db, id)
-            db.execute("DELETE FROM fairlead_entries WHERE session = ?", row)
+            key = _sessions(db).delete(id)
+            db.execute("DELETE FROM fairlead_entries WHERE session = ?", (key,))
 
         await self._writer.do(delete)
 
@@ -284,6 +237,14 @@ def _close(db: sqlite3.Connection | None) -> None:
             db.close()
 
 
+def _run(db: sqlite3.Connection, statement: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
+    return db.execute(statement, {**values, "now": time.time()}).fetchall()
+
+
+def _sessions(db: sqlite3.Connection) -> SqlSessions:
+    return SqlSessions(partial(_run, db), no_limit=-1)
+
+
 def _row(db: sqlite3.Connection, statement: str, values: Sequence[Any]) -> Any:
     found = db.execute(statement, values).fetchall()  # all of them: a statement with RETURNING must run to its end
     return found[0] if found else None
@@ -310,24 +271,3 @@ def _insert(db: sqlite3.Connection, key: int, last: int, lines: Sequence[bytes])
     if lines:
         rows = ((key, last + 1 + index, line) for index, line in enumerate(lines))
         db.executemany("INSERT INTO fairlead_entries (session, number, line) VALUES (?, ?, ?)", rows)
-
-
-def _appended_before(db: sqlite3.Connection, lease: Lease, lines: list[bytes], after: int | None, now: float) -> int:
-    """Return the last number if an append has taken effect before. Raises SessionLost if not."""
-    row = _row(db, "SELECT key, last, epoch, owner, expires_at FROM fairlead_sessions WHERE id = ?", (lease.id,))
-    if row is None or row[2] != lease.epoch or row[4] <= now or after is None:
-        raise why_lost(lease, None if row is None else row[2], "" if row is None else row[3])
-    found = db.execute("SELECT line FROM fairlead_entries WHERE session = ? AND number > ? ORDER BY number", (row[0], after))
-    if [line for (line,) in found] == lines:
-        return row[1]
-    raise lost(lease.id, f"it has {row[1]} entries, and not {after}")
-
-
-def _not_free(db: sqlite3.Connection, id: str) -> SessionError:
-    row = _row(db, "SELECT owner, expires_at FROM fairlead_sessions WHERE id = ?", (id,))
-    return not_found(id) if row is None else in_use(id, row[0], row[1])
-
-
-def _why_lost(db: sqlite3.Connection, lease: Lease) -> SessionError:
-    row = _row(db, "SELECT epoch, owner FROM fairlead_sessions WHERE id = ?", (lease.id,))
-    return why_lost(lease, None if row is None else row[0], "" if row is None else row[1])
