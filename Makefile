@@ -37,6 +37,7 @@ check: $(READY) ## Check style, format, types, layers, prose and generated files
 	$(BIN)/ruff format --check .
 	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright
 	$(BIN)/lint-imports
+	$(BIN)/python scripts/shape.py --check
 	$(BIN)/python scripts/prose.py
 	@set -e; for script in scripts/make_*.py; do echo "$$script --check"; $(BIN)/python $$script --check; done
 

@@ -1,12 +1,14 @@
-"""Print figures about the shape of the source: `python scripts/shape.py [FOLDER]`.
+"""Print figures about the shape of the source: `python scripts/shape.py [--check] [FOLDER]`.
 
 They show whether the code grows crowded: how many files and lines there are, how much the session's facade offers, how many
-classes depend on all of it, and how many modules are fragments of another.
+classes depend on all of it, and how many modules are fragments of another. `--check` compares those that have a limit, which no
+change may raise again.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -89,16 +91,43 @@ def importers(found: list[Module]) -> dict[str, set[str]]:
 
 
 def late_imports(found: list[Module]) -> int:
-    """Imports inside functions."""
-    count = 0
+    """Imports inside functions, each counted once, however deep the function is."""
+    return sum(_late_imports(module.tree, inside=False) for module in found)
+
+
+def _late_imports(node: ast.AST, *, inside: bool) -> int:
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        return int(inside)
+    inside = inside or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    return sum(_late_imports(child, inside=inside) for child in ast.iter_child_nodes(node))
+
+
+def saved_sessions(found: list[Module]) -> list[str]:
+    """The protocols outside the stores that list and delete saved sessions."""
+    names: list[str] = []
     for module in found:
-        for node in ast.walk(module.tree):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                count += sum(isinstance(each, ast.Import | ast.ImportFrom) for each in ast.walk(node))
-    return count
+        for node in ast.walk(module.tree) if not module.name.startswith("fairlead.stores.") else ():
+            if isinstance(node, ast.ClassDef) and any(ast.unparse(base) == "Protocol" for base in node.bases):
+                methods = {each.name for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)}
+                if "delete" in methods and methods & {"page", "find", "has", "listed", "summaries"}:
+                    names.append(f"{module.name}.{node.name}")
+    return names
 
 
-def main(root: Path) -> None:
+#: A question that a null object or a method should answer.
+_STORE_IS_NONE = re.compile(r"\b_?store is (?:not )?None\b")
+
+
+def asks_for_store(found: list[Module]) -> int:
+    """Tests for whether there is a session store."""
+    return sum(len(_STORE_IS_NONE.findall(module.text)) for module in found)
+
+
+#: The most that `--check` allows of a figure.
+LIMITS = {"protocols of saved sessions": 1, "tests for `store is None`": 0}
+
+
+def main(root: Path, *, check: bool) -> None:
     found = modules(root)
     by_name = importers(found)
     plain = [module for module in found if not module.is_package and module.name.count(".") > 1]
@@ -108,7 +137,7 @@ def main(root: Path) -> None:
     for module in plain:
         folders[module.path.parent] = folders.get(module.path.parent, 0) + 1
     fullest = max(folders.items(), key=lambda item: item[1])
-    rows = [
+    rows: list[tuple[str, int | str]] = [
         ("files", len(found)),
         ("lines", sum(module.lines for module in found)),
         (f"modules over {LONG} lines", sum(module.lines > LONG for module in found)),
@@ -119,7 +148,18 @@ def main(root: Path) -> None:
         ("classes that take a Session", len(takes_session(found))),
         ("of these inside session/", sum(name.startswith("fairlead.session.") for name in takes_session(found))),
         ("imports inside functions", late_imports(found)),
+        ("protocols of saved sessions", len(saved_sessions(found))),
+        ("tests for `store is None`", asks_for_store(found)),
     ]
+    if check:
+        risen = [
+            f"{name}: {value}, and at most {LIMITS[name]}"
+            for name, value in rows
+            if isinstance(value, int) and value > LIMITS.get(name, value)
+        ]
+        if risen:
+            sys.exit("The source has grown more crowded. " + "; ".join(risen))
+        return
     for name, value in rows:
         print(f"{name:32} {value}")
     for title, names in (
@@ -130,4 +170,5 @@ def main(root: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else SOURCE)
+    folders = [Path(word) for word in sys.argv[1:] if word != "--check"]
+    main(folders[0] if folders else SOURCE, check="--check" in sys.argv)

@@ -54,7 +54,8 @@ class Jobs:
         self._records = Records(self._database)
         self._events = EventReader(self._database)
         self._queues = Queues(self._url)
-        self._store: SessionStore | None = None
+        #: The store that keeps the sessions of the fleet. It is closed with this object.
+        self.session_store: SessionStore = open_store(str(self._url))
         self._is_ready = self._is_closed = False
 
     async def __aenter__(self) -> Self:
@@ -85,8 +86,7 @@ class Jobs:
             return
         self._is_closed = True
         self._events.close()
-        if self._store is not None:
-            await self._store.close()
+        await self.session_store.close()
         await asyncio.to_thread(self._queues.close)
         await self._database.close()
 
@@ -242,13 +242,6 @@ class Jobs:
         if not is_id(session) or not await self._admits_session(session):
             return None
         return await read_transcript(self.session_store, session)
-
-    @property
-    def session_store(self) -> SessionStore:
-        """The store that keeps the sessions of the fleet. It is closed with this object."""
-        if self._store is None:
-            self._store = open_store(str(self._url))
-        return self._store
 
     async def cancel(self, *ids: str) -> list[JobResult]:
         """Cancel jobs. One that runs is stopped within a second. One that has ended is left as it is.

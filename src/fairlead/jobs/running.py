@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -89,7 +89,8 @@ class JobRun:
         self._is_stopped = False
         #: Whether another worker owns the job. Then nothing more is written about it, not even that the run was aborted.
         self._is_lost = False
-        self._store: TakeoverStore | None = None
+        #: Releases the session of the job, if another worker owns that.
+        self._leave_session: Callable[[], Awaitable[None]] = _nothing
         #: Whether the end of the job has been recorded.
         self.is_recorded = False
 
@@ -124,9 +125,9 @@ class JobRun:
             if self._agent is not None:
                 with suppress(Exception):
                     await self._agent.close()
-            if self._store is not None and self._is_lost:
+            if self._is_lost:
                 with suppress(Exception):
-                    await self._store.leave()
+                    await self._leave_session()
         if self._is_stopped or not is_owner:
             await self._leave(has_ended=self._is_stopped and await self._keep_if_cancelled())
             return self._is_stopped or not await self._around.records.give_up(self._record)
@@ -198,7 +199,8 @@ class JobRun:
         before_tool = self._before_tool if self._job.repo is not None else None
         hooks = Hooks(before_tool=before_tool, on_event=self._receive)
         around = self._around
-        store = self._store = TakeoverStore(around.store, self._record, self._note_lease, self._check_owner)
+        store = TakeoverStore(around.store, self._record, self._note_lease, self._check_owner)
+        self._leave_session = store.leave
         self._agent = agent = make_agent(self._job, placement, around.options, store, around.worker, hooks)
         await open_session(agent)
         # An earlier prompt, or an attempt of another worker, may have worked in a directory that is still there.
@@ -373,3 +375,7 @@ class JobRun:
         if data is not None:
             self._number += 1
             self._around.writer.add(self._record.id, self._record.epoch, self._number, data)
+
+
+async def _nothing() -> None:
+    """Do nothing: the job has no session yet."""

@@ -20,7 +20,7 @@ from fairlead.errors import FairleadError
 from fairlead.serve.guard import refuse
 from fairlead.serve.metrics import Metrics
 from fairlead.serve.refusals import Refusal, bad_request, refusal_for, stopping
-from fairlead.serve.sessions.host_store import ApprovalNotes, HostStore
+from fairlead.serve.sessions.host_store import HostSessions, host_sessions
 from fairlead.serve.sessions.hub import Hub
 from fairlead.serve.sessions.spaces import Space
 from fairlead.sessions.catalogue import Opener
@@ -146,15 +146,13 @@ class SocketHosts:
         query = websocket.query_params
         space = self._hub.spaces[websocket.state.user]
         updates, session = query.get("updates") or "full", query.get("session")
-        store = None
-        if space.fleet is not None:
-            store = HostStore(space.fleet, space.admits, self._hub.limits.take_seconds)
+        sessions = host_sessions(space, self._hub.limits.take_seconds)
         if session is None:
-            return await _Host.make(space, dialect, space.folder(query.get("cwd")), updates=updates, store=store)
+            return await _Host.make(space, dialect, space.folder(query.get("cwd")), updates=updates, sessions=sessions)
         if dialect in ("opal", "acp"):
             raise bad_request("session: hosts of this protocol open sessions with its own requests.")
         conversation, folder = await self._hub.saved(websocket.state.user, session)
-        return await _Host.make(space, dialect, folder, updates=updates, store=store, conversation=conversation)
+        return await _Host.make(space, dialect, folder, updates=updates, sessions=sessions, conversation=conversation)
 
     async def _talk(self, websocket: WebSocket, host: _Host) -> None:
         await websocket.accept()
@@ -206,23 +204,19 @@ class _Host:
         folder: Path,
         *,
         updates: str,
-        store: HostStore | None,
+        sessions: HostSessions,
         conversation: Opener | None = None,
     ) -> _Host:
-        """Prepare to serve a host, which begins with a conversation if one is given. Raises FairleadError.
-
-        Its sessions are in the store of a fleet if there is one, and otherwise in files.
-        """
+        """Prepare to serve a host, which begins with a conversation if one is given. Raises FairleadError."""
         if updates not in ("full", "delta"):
             raise bad_request(f"updates: expected full or delta, found {updates[:50]!r}.")
 
         def options_in(options: AgentOptions) -> AgentOptions:
-            return replace(options if store is None else space.kept_in(store, options), cwd=folder)
+            return replace(sessions.kept(options), cwd=folder)
 
         async def prepare(agent: Agent) -> None:
             await space.prepare(agent)
-            if store is not None:
-                ApprovalNotes(agent)
+            sessions.opened(agent)
 
         common = replace(space.common, base=options_in(space.common.base))
         output = common.settings.output
@@ -238,8 +232,7 @@ class _Host:
 
             if space.asks:
                 common = replace(common, base=replace(common.base, approval="ask"))
-            opened = None if store is None else ApprovalNotes
-            return cls(output, lambda connection: OpalServer(connection, defaults_of(common, opened=opened)))
+            return cls(output, lambda connection: OpalServer(connection, defaults_of(common, opened=sessions.opened)))
         from fairlead.wire.pi.profile import profile_named
         from fairlead.wire.pi.serve import AgentServer, RpcOptions
 

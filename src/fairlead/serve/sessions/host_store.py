@@ -7,15 +7,20 @@ back, as for the requests of clients over HTTP.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from msgspec import Struct
+
 from fairlead.agent import Agent
+from fairlead.agent.options import AgentOptions
 from fairlead.core import events
 from fairlead.protocol.http import objects as o
 from fairlead.serve.refusals import Refusal, outside_root
 from fairlead.serve.sessions.fleet import Fleet
 from fairlead.serve.sessions.notes import has_noted_approval, note_approval, noted_approval
+from fairlead.serve.sessions.spaces import Space
 from fairlead.serve.sessions.watched import run_by_workers
 from fairlead.session.history.conversation import Conversation
 from fairlead.sessions.opening import when_free
@@ -92,6 +97,24 @@ class HostStore:
     def _shows(self, line: bytes) -> bool:
         header = read_header(line)
         return header is not None and self._admits(Path(header.cwd))
+
+
+class HostSessions(Struct, frozen=True):
+    """How the sessions of a host are kept."""
+
+    #: Returns options of agents whose sessions are kept there.
+    kept: Callable[[AgentOptions], AgentOptions]
+    #: Called with each agent when its session is open.
+    opened: Callable[[Agent], object]
+
+
+def host_sessions(space: Space, patience: float) -> HostSessions:
+    """Return how the sessions of a host are kept: in files, or in the store of a fleet."""
+    match space.fleet:
+        case None:
+            return HostSessions(lambda options: options, lambda agent: None)
+        case fleet:
+            return HostSessions(partial(space.kept_in, HostStore(fleet, space.admits, patience)), ApprovalNotes)
 
 
 class ApprovalNotes:
