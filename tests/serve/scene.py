@@ -17,7 +17,7 @@ from fairlead.agent.options import AgentOptions, Confinement
 from fairlead.serve.sessions.feed import Ended, Listener
 from fairlead.serve.sessions.hub import Hub
 from fairlead.serve.sessions.hub_sessions import HubLimits
-from fairlead.serve.sessions.session import HubSession
+from fairlead.serve.sessions.served import ServedSession
 from fairlead.serve.sessions.spaces import Space
 from fairlead.sessions.common import common_parts
 from fairlead.testing import ProviderServer
@@ -93,7 +93,7 @@ async def until_ended(listener: Listener) -> Ended:
                 return ended
 
 
-def snapshot(session: HubSession) -> Any:
+def snapshot(session: ServedSession) -> Any:
     return json.loads(session.snapshot())
 
 

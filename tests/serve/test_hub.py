@@ -211,7 +211,7 @@ async def test_an_evicted_session_comes_back_from_its_file(tmp_path: Path) -> No
         async with at.hub.using(USER, session.id) as again:
             assert again is not session
             assert [text_of(message) for message in snapshot(again)["messages"]] == ["hi", "first"]
-            assert again.session.approvals.mode == "deny"  # as it was, not as it would be for a new one
+            assert again.state().approval == "deny"  # as it was, not as it would be for a new one
             assert again.feed.last > number
             assert (await again.prompt(o.Prompt(text="hi", id="p1"))).status == "started"
             assert len(snapshot(again)["messages"]) == 2  # the prompt was not repeated

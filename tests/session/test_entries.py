@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from fairlead.core.message_json import decode_message
-from fairlead.core.messages import AssistantMessage, ImageContent, TextContent, ToolResultMessage, UserMessage
+from fairlead.core.messages import AssistantMessage, ImageContent, TextContent, ToolResultMessage, UserMessage, decode_message
 from fairlead.session.context.model_view import for_model
 from fairlead.session.history.entries import (
     CompactionEntry,

@@ -13,8 +13,7 @@ import pytest
 from bench.contestants import Turn, scripted_provider, surroundings
 from bench.peers import PI_087
 
-from fairlead.core.message_json import encode_message
-from fairlead.core.messages import AssistantMessage, TextContent, ToolCall, ToolResultMessage, Usage, UserMessage
+from fairlead.core.messages import AssistantMessage, TextContent, ToolCall, ToolResultMessage, Usage, UserMessage, encode_message
 from fairlead.session.history.entries import Replacement
 from fairlead.session.history.log import Log
 from fairlead.session.history.reading import read_session

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from fairlead.agent.archives import archive_of
 from fairlead.agent.extensions import AgentExtensions
 from fairlead.agent.options import ASK, TASK, TODO_WRITE, AgentOptions, Telemetry, is_pattern
 from fairlead.agent.tool_sets import ToolServices
@@ -24,7 +23,7 @@ from fairlead.config.settings import ApprovalMode, CompactionSettings, Settings
 from fairlead.core.model import Model, ThinkingLevel
 from fairlead.core.secrets import learn, learn_variables
 from fairlead.core.tool import Tool
-from fairlead.errors import ConfigError, ModelNotFound
+from fairlead.errors import BadOption, ConfigError, ModelNotFound
 from fairlead.models.context_windows import is_small
 from fairlead.models.http.client import Http
 from fairlead.models.model_patterns import qualified
@@ -32,12 +31,14 @@ from fairlead.models.registry import DEFAULT_LEVEL, Registry
 from fairlead.session.approval_mode import SessionApprovals
 from fairlead.session.context.tokens import DEFAULT_RESERVE_TOKENS
 from fairlead.session.history.conversation import Conversation
+from fairlead.session.history.file_archive import FileArchive
 from fairlead.session.history.sessions import ConversationStore
 from fairlead.session.options import SessionOptions
 from fairlead.session.runtime import AsyncioRuntime
 from fairlead.session.selection import Models, OneModel
 from fairlead.session.session import Session
 from fairlead.session.system_prompt import SystemPrompt
+from fairlead.stores.paths import SessionFolders
 from fairlead.tools import BUILTIN_NAMES, builtin
 from fairlead.tools.workspace import Workspace
 
@@ -46,10 +47,12 @@ if TYPE_CHECKING:
     from fairlead.core.limits import RunLimits
     from fairlead.policy.sandbox import Bubblewrap
     from fairlead.session.approvals import Approvals
+    from fairlead.session.history.archive import Archive
     from fairlead.session.host import Host
     from fairlead.session.rules.rules import Rule
     from fairlead.session.subagents.spawner import SessionSpawner
     from fairlead.session.subagents.subagents import SessionSubagents
+    from fairlead.stores.store import SessionStore
 
 
 class Shared(Struct, frozen=True):
@@ -401,3 +404,41 @@ def _for_model(options: AgentOptions, window: int | None) -> AgentOptions:
 def _wants_task(options: AgentOptions) -> bool:
     """Whether the model may use the built-in `task` tool."""
     return TASK in options.wanted_tools() and all(tool.name != TASK for tool in options.own_tools())
+
+
+def archive_of(options: AgentOptions, home: Home, cwd: Path, env: Mapping[str, str], settings: Settings) -> Archive:
+    """Return the archive of an agent that works in `cwd`. Raises BadOption if the options contradict each other."""
+    match options.store:
+        case None:
+            return _files(options, home, cwd, env, settings)
+        case store:
+            return _stored(options, store)
+
+
+def _files(options: AgentOptions, home: Home, cwd: Path, env: Mapping[str, str], settings: Settings) -> FileArchive:
+    is_wanted = options.session_dir is not None or (bool(options.keep) and not options.isolated)
+    folders = SessionFolders.of(
+        home,
+        cwd,
+        env,
+        options.session_dir,
+        settings.session_dir,
+        isolated=options.isolated,
+        keeps=options.keep is not False and is_wanted,
+    )
+    return FileArchive(
+        folders=folders,
+        durability=options.durability,
+        bound=None if options.confinement is None else options.confinement.sessions,
+        root=None if options.isolated else home.sessions_dir,
+        copies=options.keep is False,
+    )
+
+
+def _stored(options: AgentOptions, store: SessionStore) -> Archive:
+    if options.keep or options.session_dir is not None:
+        raise BadOption("store: the store keeps the sessions, so `keep` and `session_dir` cannot be used beside it.")
+    from fairlead.session.history.store_archive import StoreArchive
+    from fairlead.session.history.stored import new_owner
+
+    return StoreArchive(store, options.lease_owner or new_owner(), options.lease_seconds)

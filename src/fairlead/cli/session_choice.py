@@ -13,9 +13,8 @@ from fairlead.config.home import Home, working_directory
 from fairlead.config.settings_files import load_settings
 from fairlead.errors import SessionError
 from fairlead.stores.finding import SHORT_ID, find_session, is_path, latest_session, matching_sessions
-from fairlead.stores.folders import SessionFolders
 from fairlead.stores.listing import describe
-from fairlead.stores.paths import id_in_name
+from fairlead.stores.paths import SessionFolders, id_in_name
 from fairlead.wire.dialects import Program
 
 #: The word for the session that changed last.

@@ -11,7 +11,8 @@ from msgspec import Struct
 
 from fairlead.errors import SessionError
 from fairlead.session.history.spending import Spending, spendings
-from fairlead.stores.headers import header_in, refuse_endless
+from fairlead.stores.headers import header_in
+from fairlead.stores.session_files import refuse_endless
 
 _NO_MODEL = "unknown model"
 _NO_PROJECT = "unknown directory"

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from fairlead.agent import Shared, shared_by_agents
-from fairlead.agent.archives import archive_of
+from fairlead.agent.assembly import archive_of
 from fairlead.agent.options import AgentOptions
 from fairlead.config.home import Home
 from fairlead.config.settings import Settings

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from fairlead.errors import SessionError
-from fairlead.stores.headers import header_of, refuse_endless
+from fairlead.stores.headers import header_of
 from fairlead.stores.listing import folders_below, newest_first
 from fairlead.stores.paths import id_in_name
+from fairlead.stores.session_files import refuse_endless
 from fairlead.stores.summaries import decode_listed
 
 #: How many characters of an id its short form has. Ids begin with the time, so their ends differ, and the short form is the end.

@@ -12,18 +12,15 @@ from typing import Any, cast
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from fairlead.config.files import is_of_kernel
 from fairlead.core import lenient
 from fairlead.errors import SessionError
 from fairlead.stores.paths import iso
-from fairlead.stores.session_files import BINARY
+from fairlead.stores.session_files import BINARY, refuse_endless
 
 VERSION = 3
 
 #: A header has to be within this many bytes of a file's beginning.
 HEADER_LIMIT = 1 << 16
-#: The largest file that is read as a whole.
-LARGEST = 1 << 30
 
 #: omp writes a title line before the header.
 TITLE = b'{"type":"title"'
@@ -128,22 +125,3 @@ def _is_complete(line: bytes) -> bool:
     except ValueError:
         return False
     return True
-
-
-def refuse_endless(path: Path, *, whole: bool = False) -> None:
-    """Raise SessionError for a file that may block or never end when it is read: a pipe, a device, a file of the kernel.
-
-    With `whole`, also raise it for a file that is too large for memory. Raises OSError if there is no such file.
-    """
-    status = path.stat()
-    if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)) or is_of_kernel(status):
-        raise SessionError(f"{path} is not a session file: it is not a regular file on a disk.")
-    if whole and status.st_size > LARGEST:
-        raise SessionError(f"{path} is too large to open: it has more than {LARGEST >> 30} GiB.")
-
-
-def cannot(what: str, path: Path, error: OSError) -> SessionError:
-    """Return the SessionError for an OSError of an action on a session file: "open", "read" or "write"."""
-    if isinstance(error, FileNotFoundError) and what != "write":
-        return SessionError(f"Session file {path} does not exist.")
-    return SessionError(f"Cannot {what} session file {path}: {error.strerror or error}.")

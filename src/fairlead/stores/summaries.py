@@ -12,8 +12,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from fairlead.core import lenient
-from fairlead.core.message_json import decode_message
-from fairlead.core.messages import UserMessage, user_text
+from fairlead.core.messages import UserMessage, decode_message, user_text
 from fairlead.core.snapshots import SessionInfo
 
 

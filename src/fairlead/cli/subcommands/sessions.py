@@ -17,13 +17,12 @@ from fairlead.cli.subcommands.subcommand import Options, Subcommand
 from fairlead.cli.subcommands.table import find
 from fairlead.cli.subcommands.tables import table
 from fairlead.core.lenient import one_line, visible
-from fairlead.core.snapshots import SessionInfo
-from fairlead.core.titles import title_of
+from fairlead.core.snapshots import SessionInfo, title_of
 from fairlead.errors import FairleadError, SessionError
 from fairlead.session.history.spending import Spending, spendings
 from fairlead.stores.deleting import delete_session
-from fairlead.stores.headers import refuse_endless
 from fairlead.stores.listing import describe
+from fairlead.stores.session_files import refuse_endless
 from fairlead.wire.dialects import Program
 
 #: How many sessions a table shows unless `--limit` asks for more.

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Raw, json
 
 from fairlead.core.events import CompactionResult
-from fairlead.core.message_json import decode_message
-from fairlead.core.messages import CustomMessage, Usage
+from fairlead.core.messages import CustomMessage, Usage, decode_message
 from fairlead.extend.extensions.values import converted
 from fairlead.extend.node.results import custom_note
 from fairlead.session.history.entries import Replacement, entries_in_context

@@ -83,7 +83,7 @@ class Hub:
             page = await space.catalogue.page(cwd, cursor)
         except BadCommand as error:
             raise bad_request(f"{error}.") from None
-        found = [self._summary(user, each) for each in page.sessions if space.admits(Path(each.info.cwd))]
+        found = [self._summary(user, each) for each in page.sessions if space.admits(Path(each[0].cwd))]
         if cursor is None:
             listed = {each.id for each in found}
             new = [each for each in self._open.of(user) if not each.is_listed and each.id not in listed]
@@ -96,7 +96,7 @@ class Hub:
         return o.SessionList(sessions=found, next_cursor=page.next)
 
     def _summary(self, user: str, saved: Saved) -> o.SessionSummary:
-        info = saved.info
+        info, owner = saved
         session = self._open.find((user, info.id))
         return o.SessionSummary(
             id=info.id,
@@ -104,7 +104,7 @@ class Hub:
             title=info.title(LONGEST_TITLE) or None,
             updated_at=iso(info.modified),
             status="saved" if session is None else session.status,
-            owner=(saved.owner or None) if session is None else None,
+            owner=(owner or None) if session is None else None,
         )
 
     # Opening

@@ -17,8 +17,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from fairlead.core.message_json import encode_message
-from fairlead.core.messages import AssistantMessage, Message, Usage
+from fairlead.core.messages import AssistantMessage, Message, Usage, encode_message
 from fairlead.core.model import THINKING_LEVELS, ThinkingLevel
 from fairlead.errors import NothingToResume, SessionError
 from fairlead.protocol.http import events as shown

@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from msgspec import Struct
 
-from fairlead.core.message_json import decode_message, encode_message
-from fairlead.core.messages import AssistantMessage, ToolCall, ToolResultMessage
+from fairlead.core.messages import AssistantMessage, ToolCall, ToolResultMessage, decode_message, encode_message
 from fairlead.session.history.entries import BRANCH, CALLS, RUN, BranchSummaryEntry, ContextEditEntry, CustomEntry, Entry, role_of
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from fairlead.core import lenient
-from fairlead.core.message_json import encode_message
 from fairlead.core.messages import (
     BranchSummaryMessage,
     CompactionSummaryMessage,
+    encode_message,
 )
 from fairlead.stores.headers import Header, milliseconds
 

@@ -15,8 +15,17 @@ import msgspec
 from msgspec import UNSET, Raw, Struct
 
 from fairlead.core import lenient
-from fairlead.core.message_json import decode_message, encode_message
-from fairlead.core.messages import AssistantMessage, CustomMessage, Message, Usage, UserBlock, UserMessage, user_text
+from fairlead.core.messages import (
+    AssistantMessage,
+    CustomMessage,
+    Message,
+    Usage,
+    UserBlock,
+    UserMessage,
+    decode_message,
+    encode_message,
+    user_text,
+)
 from fairlead.errors import EntryNotFound, FairleadError
 from fairlead.session.history.entries import (
     NOTES,

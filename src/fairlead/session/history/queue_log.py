@@ -21,8 +21,7 @@ from typing import Any, Literal, TypeAlias, cast
 import msgspec
 from msgspec import Struct
 
-from fairlead.core.message_json import decode_message, encode_message
-from fairlead.core.messages import BashExecutionMessage, CustomMessage, Message, UserMessage
+from fairlead.core.messages import BashExecutionMessage, CustomMessage, Message, UserMessage, decode_message, encode_message
 from fairlead.core.queues import Queued
 from fairlead.session.history.entries import QUEUE, CustomEntry, CustomMessageEntry, role_of
 from fairlead.session.history.log import Log

@@ -19,7 +19,8 @@ from fairlead.core import lenient
 from fairlead.errors import SessionError
 from fairlead.session.history.entries import Entry, NotAnEntry, decode_line
 from fairlead.session.history.log import Log
-from fairlead.stores.headers import TITLE, VERSION, Header, cannot, decode_object, read_header, refuse_endless
+from fairlead.stores.headers import TITLE, VERSION, Header, decode_object, read_header
+from fairlead.stores.session_files import cannot, refuse_endless
 
 
 class ParsedSession(Struct):

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from fairlead.errors import ConfigError
-from fairlead.session.history.archive import Archive, FileArchive, make_folder
 from fairlead.session.history.conversation import Conversation
+from fairlead.session.history.file_archive import FileArchive, make_folder
 from fairlead.stores.paths import new_session_id
 from fairlead.tools.workspace import Workspace
 
 if TYPE_CHECKING:
+    from fairlead.session.history.archive import Archive
     from fairlead.session.history.log import Log
     from fairlead.session.history.store import SessionFile
     from fairlead.session.history.stored import StoredLog

@@ -24,9 +24,9 @@ from fairlead.session.history.entries import (
     role_of,
 )
 from fairlead.session.history.log import Log
-from fairlead.stores.headers import VERSION, cannot
-from fairlead.stores.lines_file import LinesFile, close, open_to_append
+from fairlead.stores.headers import VERSION
 from fairlead.stores.paths import Durability
+from fairlead.stores.session_files import LinesFile, cannot, close, open_to_append
 
 if TYPE_CHECKING:
     from fairlead.session.history.reading import ParsedSession

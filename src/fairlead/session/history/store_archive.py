@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from fairlead.core.snapshots import SessionInfo
 from fairlead.errors import SessionError, SessionNotFound
-from fairlead.session.history.archive import Archive, Saved, usable_id
 from fairlead.session.history.conversation import Conversation
+from fairlead.session.history.file_archive import usable_id
 from fairlead.session.history.stored import StoredLog, read_stored
 from fairlead.stores.headers import milliseconds, new_header, read_header
 from fairlead.stores.paths import is_subagent_id, new_session_id, new_subagent_id
@@ -23,7 +23,7 @@ from fairlead.stores.store import SessionStore, StoredSession, check_id
 from fairlead.stores.summaries import describe_lines
 
 if TYPE_CHECKING:
-    from fairlead.session.history.archive import Place
+    from fairlead.session.history.archive import Archive, Place, Saved
     from fairlead.session.history.log import Log
     from fairlead.session.history.sessions import ConversationStore
 
@@ -69,7 +69,7 @@ class StoreArchive(Struct):
             except SessionNotFound:  # it was deleted meanwhile
                 continue
             if info.problem is None and wants(info):
-                found.append(Saved(info, session.owner))
+                found.append((info, session.owner))
         return found, places[size - 1][0] if len(places) > size else None
 
     async def find(self, session_id: str, cwd: Path) -> str | None:

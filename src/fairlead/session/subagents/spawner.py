@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from fairlead.core.model import Model, ThinkingLevel
 from fairlead.core.tool import Tool
-from fairlead.session.history.archive import FileArchive
+from fairlead.session.history.file_archive import FileArchive
 from fairlead.session.history.sessions import ConversationStore
 from fairlead.session.options import SessionOptions
 from fairlead.session.selection import Models

@@ -54,7 +54,7 @@ async def _list(server: AcpServer, params: s.ListSessionsRequest) -> s.ListSessi
         raise BadParams(str(error)) from None
     found = [
         s.SessionInfo(info.id, info.cwd, title=info.title(LONGEST_TITLE) or None, updated_at=iso(info.modified))
-        for info in (each.info for each in page.sessions)
+        for info, _ in page.sessions
     ]
     return s.ListSessionsResponse(found, next_cursor=page.next)
 

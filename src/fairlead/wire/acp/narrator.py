@@ -10,7 +10,7 @@ from fairlead.core import events as core
 from fairlead.core.message_updates import MessageUpdate
 from fairlead.core.messages import AssistantMessage, CustomMessage, TextContent, ThinkingContent, ToolCall, UserMessage
 from fairlead.core.model import BlockDelta, BlockStart
-from fairlead.core.titles import title_of
+from fairlead.core.snapshots import title_of
 from fairlead.protocol.acp import updates as acp
 from fairlead.protocol.acp.content import TextContent as TextBlock
 from fairlead.session.session import Session
