@@ -90,7 +90,7 @@ async def _chat(argv: Sequence[str], arguments: Arguments, profile: Profile, pro
         code = await chat.run()
     history = chat.session.history
     if history.path is not None and history.count and history.path.exists():
-        from fairlead.cli.session_choice import short_id
+        from fairlead.sessions.places import short_id
 
         say("")
         say(f"Continue this session with: fairlead --resume {short_id(history.id)}")

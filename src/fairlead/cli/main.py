@@ -240,9 +240,10 @@ def _resume_by_name(argv: Sequence[str], arguments: Arguments, program: Program)
 
 
 def _with_resumed_name(argv: Sequence[str], word: str, session_dir: str | None, program: Program) -> Sequence[str] | None:
-    from fairlead.cli.session_choice import SessionPlaces, with_resumed_name
+    from fairlead.cli.resumed_name import with_resumed_name
+    from fairlead.sessions.places import SessionPlaces
 
-    changed = with_resumed_name(argv, word, SessionPlaces.find(program, os.environ, session_dir))
+    changed = with_resumed_name(argv, word, SessionPlaces.find(program.home, os.environ, session_dir))
     if changed is None and len(word.split()) == 1:  # a name that is misspelt, not a prompt
         raise ConfigError(
             f'No session has the id or the name "{word}". `fairlead sessions` lists the sessions of this directory. '

@@ -1,4 +1,4 @@
-"""The sessions that a front end has open: each is opened once, shared by whoever asks for it, and closed in one place."""
+"""The sessions that a front end has open: each is opened once, shared by all who ask for it, and closed in one place."""
 
 from __future__ import annotations
 

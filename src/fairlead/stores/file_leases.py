@@ -11,9 +11,9 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from fairlead.stores.session_files import BINARY
 from fairlead.stores.store import Lease, in_use
 
-_BINARY: int = getattr(os, "O_BINARY", 0)
 _LEASE = ".lease."
 #: The digits of the time, which is rewritten in place.
 _DIGITS = 20
@@ -35,7 +35,7 @@ def create_lease(path: Path, lease: Lease, former: str) -> Path:
     """Create the file of a lease. Raises SessionInUse if another process was faster."""
     claim = lease_path(path, lease.epoch)
     try:
-        handle = os.open(claim, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o600)
+        handle = os.open(claim, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, 0o600)
     except FileExistsError:
         raise in_use(lease.id, former) from None
     try:
@@ -52,7 +52,7 @@ def _lease_text(expires_at: float, owner: str) -> bytes:
 def write_lease(path: Path, expires_at: float, owner: str) -> None:
     """Rewrite the file of a lease. It is not created: a file that is gone belongs to an owner that has lost its session."""
     with suppress(FileNotFoundError):
-        handle = os.open(path, os.O_WRONLY | _BINARY)
+        handle = os.open(path, os.O_WRONLY | BINARY)
         try:
             os.write(handle, _lease_text(expires_at, owner))
         finally:

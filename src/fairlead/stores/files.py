@@ -26,6 +26,9 @@ from fairlead.config.open_files import lock_holder, try_lock
 from fairlead.config.private_files import make_folders
 from fairlead.errors import SessionError, SessionLost, StoreUnavailable
 from fairlead.stores.file_leases import create_lease, lease_epochs, lease_path, newest_lease, process_of, write_lease
+from fairlead.stores.headers import TITLE
+from fairlead.stores.paths import id_in_name
+from fairlead.stores.session_files import BINARY
 from fairlead.stores.store import (
     Lease,
     StoredLine,
@@ -40,10 +43,6 @@ from fairlead.stores.store import (
     why_lost,
 )
 from fairlead.stores.worker import Job, Worker
-
-_BINARY: int = getattr(os, "O_BINARY", 0)
-#: omp writes a title line before the header.
-_TITLE = b'{"type":"title"'
 
 
 class _Owned(Struct):
@@ -209,7 +208,7 @@ class FileStore:
     def _write_new(self, data: bytes) -> Path:
         """Write a file with a name that no listing mistakes for a session."""
         path = self.folder / f".fairlead-{os.urandom(8).hex()}.tmp"
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o600)
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, 0o600)
         try:
             _write(handle, data)
             os.fsync(handle)
@@ -340,10 +339,8 @@ class FileStore:
 
 
 def _id_of(path: Path) -> str:
-    """Return the id in the name of a session file: all of it, or what follows the time."""
-    time_of_day, separator, id = path.stem.partition("_")
-    is_time = separator and len(time_of_day) == len("2026-01-31T23-59-59-999Z") and time_of_day.endswith("Z")
-    return id if is_time else path.stem
+    """Return the id in the name of a session file: what follows the time, or all of it."""
+    return id_in_name(path) or path.stem
 
 
 def _contents(id: str, path: Path) -> bytes:
@@ -356,7 +353,7 @@ def _contents(id: str, path: Path) -> bytes:
 def _split(data: bytes, id: str) -> tuple[bytes, list[bytes]]:
     """Return the header and the entries of a file, without a last line that is incomplete."""
     lines = [line for line in data[: data.rfind(b"\n") + 1].split(b"\n") if line.strip()]
-    if lines and lines[0].startswith(_TITLE):
+    if lines and lines[0].startswith(TITLE):
         lines.pop(0)
     if not lines:
         raise SessionError(f"The file of session {id} has no header.")
@@ -384,7 +381,7 @@ def _write(handle: int, data: bytes) -> None:
 def _open_locked(path: Path) -> tuple[int, bool]:
     """Open a file, and lock it unless another process has. Returns its handle, and whether it is locked."""
     while True:
-        handle = os.open(path, os.O_RDWR | os.O_APPEND | _BINARY)
+        handle = os.open(path, os.O_RDWR | os.O_APPEND | BINARY)
         try:
             is_locked = try_lock(handle) is not False
             # The process that held the lock before may have replaced the file that is open here.

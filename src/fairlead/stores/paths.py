@@ -124,8 +124,7 @@ class SessionFolders(Struct):
             chosen = chosen or env.get("PI_CODING_AGENT_SESSION_DIR") or configured
         if not keeps or (isolated and not chosen):
             return cls(user=user)
-        # Path.expanduser would raise for users that do not exist.
-        folder = Path(os.path.abspath(Path(cwd, os.path.expanduser(chosen)))) if chosen else None  # noqa: PTH100, PTH111
+        folder = Path(os.path.abspath(Path(cwd, _expanded(str(chosen), env)))) if chosen else None  # noqa: PTH100
         return cls(None if isolated else home.sessions_dir, folder, user)
 
     def place(self, cwd: Path) -> Path | None:
@@ -173,3 +172,10 @@ class SessionFolders(Struct):
         folders = self.all(cwd)
         others = [folder for folder in self.all() if folder not in folders]
         return next((path for folder in (*folders, *others) if (path := session_with_id(session_id, folder)) is not None), None)
+
+
+def _expanded(path: str, env: Mapping[str, str]) -> str:
+    """Return a path with the home of its user instead of `~`. Path.expanduser would raise for users that do not exist."""
+    if path.split("/", 1)[0] == "~" and env.get("HOME"):
+        return env["HOME"] + path[1:]
+    return os.path.expanduser(path)  # noqa: PTH111

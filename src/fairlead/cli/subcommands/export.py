@@ -8,10 +8,10 @@ from pathlib import Path
 
 from fairlead.cli.console import complain, say_bytes, say_exact
 from fairlead.cli.flags import UsageError
-from fairlead.cli.session_choice import SessionPlaces
 from fairlead.cli.subcommands.table import find
 from fairlead.config.private_files import make_folders
 from fairlead.errors import ConfigError, FairleadError, SessionError
+from fairlead.sessions.places import SessionPlaces
 from fairlead.stores.finding import is_path
 from fairlead.wire.dialects import Program
 
@@ -26,7 +26,7 @@ def export(words: Sequence[str], program: Program) -> int:
     options = command.parse(words)
     if not options.words:
         raise command.usage_error("fairlead export needs a session: its file, its id, its name, or `last`.")
-    places = SessionPlaces.find(program, os.environ, options.text("session_dir"))
+    places = SessionPlaces.find(program.home, os.environ, options.text("session_dir"))
     return export_sessions(options.words, places, force=options.has("force"), output=options.text("output"))
 
 

@@ -12,7 +12,6 @@ import msgspec
 from msgspec import Struct
 
 from fairlead.cli.console import complain, say, say_exact
-from fairlead.cli.session_choice import SessionPlaces, age, short_id
 from fairlead.cli.subcommands.subcommand import Options, Subcommand
 from fairlead.cli.subcommands.table import find
 from fairlead.cli.subcommands.tables import table
@@ -20,6 +19,7 @@ from fairlead.core.lenient import one_line, visible
 from fairlead.core.snapshots import SessionInfo, title_of
 from fairlead.errors import FairleadError, SessionError
 from fairlead.session.history.spending import Spending, spendings
+from fairlead.sessions.places import SessionPlaces, age, short_id
 from fairlead.stores.deleting import delete_session
 from fairlead.stores.listing import describe
 from fairlead.stores.session_files import refuse_endless
@@ -74,7 +74,7 @@ def sessions(words: Sequence[str], program: Program) -> int:
         from fairlead.cli.advice import nearest
 
         raise command.usage_error(f"fairlead sessions has no action {action!r}.{nearest(action, _ACTIONS)}")
-    places = SessionPlaces.find(program, os.environ, options.text("session_dir"))
+    places = SessionPlaces.find(program.home, os.environ, options.text("session_dir"))
     if action == "list":
         return _list(command, options, rest, places)
     if not rest:

@@ -12,7 +12,6 @@ from pathlib import Path
 import msgspec
 
 from fairlead.cli.console import complain, say, say_bytes, say_exact
-from fairlead.cli.session_choice import SessionPlaces
 from fairlead.cli.subcommands.sessions import dollars
 from fairlead.cli.subcommands.subcommand import Subcommand
 from fairlead.cli.subcommands.table import find
@@ -20,6 +19,7 @@ from fairlead.cli.subcommands.tables import clip, end_of, table, terminal_width
 from fairlead.core.lenient import visible
 from fairlead.export.contents import count, tokens
 from fairlead.export.usage import Totals, UsageReport, usage_report
+from fairlead.sessions.places import SessionPlaces
 from fairlead.wire.dialects import Program
 
 #: How many rows a table has unless it is the only one.
@@ -46,7 +46,7 @@ def usage(words: Sequence[str], program: Program) -> int:
         from fairlead.export.files import check_target
 
         check_target(Path(page), force=options.has("force"))
-    places = SessionPlaces.find(program, os.environ, options.text("session_dir"))
+    places = SessionPlaces.find(program.home, os.environ, options.text("session_dir"))
     report = usage_report((path for _, path in places.files(everywhere=True)), since)
     if page is not None:
         _write_page(page, report, today, since, force=options.has("force"))

@@ -31,7 +31,7 @@ class Archive(Protocol):
         ...
 
     def in_folder(self, folder: Path, file_of: Callable[[str], Path]) -> Archive:
-        """Return an archive with files in a folder of its own, each named by the id of its session."""
+        """Return an archive with files in its own folder, each named by the id of its session."""
         ...
 
     # Looking

@@ -35,7 +35,7 @@ class FileArchive(Struct, kw_only=True):
     root: Path | None = None
     #: Whether the session with which an agent begins is copied to memory, and its file left alone.
     copies: bool = False
-    #: Returns the file of the session with an id, if ids name files. A damaged file is then in the place of its session.
+    #: Returns the file of the session with an id, if ids name files. A blank file is then no session.
     file_of: Callable[[str], Path] | None = None
 
     @property

@@ -1,21 +1,20 @@
-"""Where the sessions are that the subcommands work on, and which one a word on the command line means."""
+"""Where the files of a user's sessions are, and which one a word means."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from msgspec import Struct
 
-from fairlead.config.home import Home, working_directory
+from fairlead.config.home import Home, PeerHome, working_directory
 from fairlead.config.settings_files import load_settings
 from fairlead.errors import SessionError
 from fairlead.stores.finding import SHORT_ID, find_session, is_path, latest_session, matching_sessions
 from fairlead.stores.listing import describe
 from fairlead.stores.paths import SessionFolders, id_in_name
-from fairlead.wire.dialects import Program
 
 #: The word for the session that changed last.
 LAST = "last"
@@ -30,9 +29,9 @@ class SessionPlaces(Struct, frozen=True):
     cwd: Path
 
     @classmethod
-    def find(cls, program: Program, env: Mapping[str, str], session_dir: str | None = None) -> SessionPlaces:
-        """Return where a run in the working directory would keep its session."""
-        home, cwd = Home.find(env, peer=program.home), working_directory()
+    def find(cls, peer_home: PeerHome | None, env: Mapping[str, str], session_dir: str | None = None) -> SessionPlaces:
+        """Return where a run in the working directory would keep its session. `peer_home` is that of `Home.find`."""
+        home, cwd = Home.find(env, peer=peer_home), working_directory()
         configured = load_settings(home, cwd)[0].session_dir
         return cls(SessionFolders.of(home, cwd, env, session_dir, configured), cwd)
 
@@ -80,23 +79,6 @@ class SessionPlaces(Struct, frozen=True):
             hint = "" if self.root is None else " `fairlead sessions --all` lists those of other directories."
             raise SessionError(f"This directory has no session.{hint}")
         return latest
-
-
-def with_resumed_name(argv: Sequence[str], word: str, places: SessionPlaces) -> Sequence[str] | None:
-    """Return a command line in which `--resume NAME` is `--resume=FILE`; None if no session has the name `word` or an
-    id with it. `last` is the session that changed last. Raises SessionError if `word` is part of several ids.
-
-    `--resume` needs no value, so the word after it may also be a prompt. It is a name if a session has it.
-    """
-    from fairlead.stores.finding import sessions_named
-
-    found = [places.choose(word)] if word == LAST else sessions_named(word, places.folder, places.root)
-    if not found and len(word.split()) == 1 and matching_sessions(word, places.folder, places.root):
-        found = [places.choose(word)]  # part of an id that is too short to be taken for one by itself
-    if not found:
-        return None
-    at = next(index for index, flag in enumerate(argv) if flag in ("-r", "--resume") and argv[index + 1 : index + 2] == [word])
-    return [*argv[:at], f"--resume={found[0]}", *argv[at + 2 :]]
 
 
 def short_id(id: str) -> str:
