@@ -287,7 +287,7 @@ def shared_by_agents(options: AgentOptions, home: Home, settings: Settings) -> S
 def clear_leftovers(sessions: Path | None) -> None:
     """Remove temporary files of processes that were killed, including those in the directory `sessions`."""
     from fairlead.config.scratch import remove_leftovers
-    from fairlead.stores.deleting import remove_leftovers_in
+    from fairlead.stores.leftovers import remove_leftovers_in
 
     remove_leftovers()
     if sessions is not None:

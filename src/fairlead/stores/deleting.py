@@ -1,4 +1,4 @@
-"""Deleting session files with the sessions of their sub-agents, and the temporary files of killed processes."""
+"""Deleting session files with the sessions of their sub-agents."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from fairlead.config.open_files import try_lock
 from fairlead.errors import SessionError
 from fairlead.stores.headers import HEADER_LIMIT, header_in, is_blank
+from fairlead.stores.leftovers import remove_leftovers_in
 from fairlead.stores.paths import id_in_name, transcripts_folder
-from fairlead.stores.session_files import BINARY, NO_LINKS, is_temporary, lock, refuse_endless
+from fairlead.stores.session_files import BINARY, NO_LINKS, lock, refuse_endless
 
 #: The names of sub-agents' files: see `fairlead.session.subagents.subagents`.
 _TRANSCRIPT = re.compile(r"[0-9]+-[A-Za-z0-9_-]+\.jsonl")
@@ -135,27 +134,3 @@ def _delete(session: Path, files: list[Path]) -> None:
     remove_leftovers_in(folder)
     with suppress(OSError):
         folder.rmdir()
-
-
-# What killed processes have left
-
-
-def remove_leftovers(paths: Iterable[str]) -> None:
-    """Delete the temporary files among `paths` whose process has ended. A locked file belongs to a running process."""
-    if os.name == "nt":
-        return
-    for path in paths:
-        with suppress(OSError):
-            handle = os.open(path, os.O_RDWR | NO_LINKS)
-            try:
-                status = os.fstat(handle)
-                if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and try_lock(handle):
-                    Path(path).unlink()
-            finally:
-                os.close(handle)
-
-
-def remove_leftovers_in(folder: Path) -> None:
-    """Call `remove_leftovers` for all temporary files in a folder. A folder that cannot be read is ignored."""
-    with suppress(OSError), os.scandir(folder) as items:
-        remove_leftovers([item.path for item in items if is_temporary(item.name)])

@@ -8,8 +8,8 @@ from pathlib import Path
 from fairlead.core.lenient import scrub_text
 from fairlead.core.snapshots import SessionInfo
 from fairlead.errors import SessionError
-from fairlead.stores.deleting import remove_leftovers
 from fairlead.stores.headers import header_in, milliseconds
+from fairlead.stores.leftovers import remove_leftovers
 from fairlead.stores.session_files import is_temporary, refuse_endless
 from fairlead.stores.summaries import describe_lines
 

@@ -4,7 +4,7 @@
     ...                                   # write the whole file
     put_in_place(path, target)            # it appears complete; an existing file is never overwritten
 
-A process that is killed meanwhile leaves a temporary file without a lock, which `fairlead.stores.deleting` deletes.
+A process that is killed meanwhile leaves a temporary file without a lock, which `fairlead.stores.leftovers` deletes.
 
 A `LinesFile` appends with one `write` per call. A failed write leaves no partial line: the file then ends with the last complete
 line. A crash during a write leaves a torn last line, which the next writer cuts off. Changes by another program are noticed

@@ -246,7 +246,7 @@ class SessionSubagents:
         """The names of all sub-agents that this conversation has had, also in other processes."""
         taken = {id.rpartition(".")[2] for id in self.family.ids()}
         if folder is not None:
-            from fairlead.stores.deleting import remove_leftovers_in
+            from fairlead.stores.leftovers import remove_leftovers_in
 
             remove_leftovers_in(folder)
             with suppress(OSError):  # the directory does not exist yet; if it cannot be read, writing the first file says why
