@@ -18,8 +18,8 @@ from fairlead.config.settings_files import load_settings
 from fairlead.config.trust import find_decision, save_decision, saved_decision
 from fairlead.errors import ConfigError
 from fairlead.extend.mcp.config import McpConfigFile, load_servers
-from fairlead.session.additions import Origin
 from fairlead.session.rules.rules import load_rules
+from fairlead.session.slash_commands import Origin
 from fairlead.session.subagents.agents import load_agents
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 
