@@ -8,6 +8,8 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from configparser import ConfigParser
+from configparser import Error as ConfigParserError
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -353,7 +355,15 @@ def _temporary_packages(folder: Path) -> Iterator[tuple[Path, PackageSource]]:
         if ref is None:
             for repository in sorted((base / "git").glob("*/**/.git")):
                 identity = str(repository.parent.relative_to(base / "git"))
-                yield base, PackageSource(f"git:{identity}", "git", identity)
+                yield base, PackageSource(f"git:{identity}", "git", identity, _origin_of(repository))
+
+
+def _origin_of(repository: Path) -> str:
+    """Return the address that a repository was cloned from, without a password; an empty string if it names none."""
+    config = ConfigParser(strict=False, interpolation=None)
+    with suppress(OSError, ValueError, ConfigParserError):
+        config.read_string("\n".join(line.strip() for line in (repository / "config").read_text().splitlines()))
+    return config.get('remote "origin"', "url", fallback="")
 
 
 def _version_of(folder: Path) -> str:
