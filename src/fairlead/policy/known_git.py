@@ -41,9 +41,9 @@ _READING = {
     ),
     "apply": Words(
         flags="Rqvz",
-        valued="Cp",
+        more=r"-[Cp]\d+",
         long="check numstat quiet recount reverse stat summary verbose",
-        needs="--check --numstat --stat",
+        first_word="--check|--numstat|--stat",
     ),
     "blame": Words(
         flags="bceflnpstw", valued="CLM", long="abbrev color-by-age color-lines date line-porcelain porcelain root since"
@@ -116,9 +116,7 @@ _READING = {
         flags="ar", long="all color current date-order independent list merge-base more no-name remotes sha1-name"
     ),
     "show-ref": Words(flags="dqs", valued="s", long="abbrev branches dereference hash head heads quiet tags verify exists"),
-    "stash": Words(
-        flags="pu", long="include-untracked name-only name-status numstat oneline patch stat", first="list|show", least=1
-    ),
+    "stash": Words(flags="pu", long="include-untracked name-only name-status numstat oneline patch stat", first_word="list|show"),
     "status": Words(
         flags="bsvz",
         valued="u",

@@ -218,7 +218,7 @@ _PROGRAMS: dict[str, Words] = {
         long="bzip2 exclude file gzip list lzma to-stdout verbose xz zstd",
         value="[^:]*",
         operands="[^:]*",
-        first_word="[JOajtvzf]+",
+        first_word="-.*|[JOajtvzf]+",
     ),
     "tree": Words(flags="ACDFJNQSUXacdfghilnpqrstuvx", valued="ILP", long=_TREE_LONG),
     "uniq": Words(
@@ -228,7 +228,7 @@ _PROGRAMS: dict[str, Words] = {
         long="all-repeated check-chars count group ignore-case repeated skip-chars skip-fields unique zero-terminated",
         most=1,
     ),
-    "unzip": Words(flags="Zclpqtvz", needs="-Z -Z1 -c -l -p -t -v -z", more="-Z1"),
+    "unzip": Words(flags="Zclpqtvz", first_word="-(?:Z1?|c|l|p|t|v|z)", more="-Z1"),
     "xxd": Words(flags="abceipu", valued="lsgco", value=r"\d+", most=1),
     "yarn": Words(when_spelled=_NPM.when_spelled, before="--version -v --silent -s"),
     "yq": Words(flags="MNPCre", long="null-input prettyPrint unwrapScalar exit-status no-colors no-doc"),

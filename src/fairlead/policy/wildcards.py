@@ -37,14 +37,12 @@ class Words(Struct, frozen=True, kw_only=True):
     operands: str = ".*"
     #: A regular expression for the first operand.
     first: str | None = None
-    #: A regular expression for the first word, if it is an operand.
+    #: A regular expression for the first word, whether it is an option or an operand. Without words, it has to match nothing.
     first_word: str | None = None
     #: The minimum and the maximum number of operands. With a maximum, every word after the first operand counts as one, because
     #: not all systems look for options there.
     least: int = 0
     most: int | None = None
-    #: Options, separated by blanks. One of them must be there.
-    needs: str = ""
     #: Whether the wildcard covers all words after `--`, because they go to code that runs anyway.
     free_after_dashes: bool = False
     #: Whether the rule itself must name the first operand, for a wildcard to cover any operand.
@@ -130,6 +128,8 @@ def _covers(table: Words, words: Sequence[str], spelled: int) -> bool:
 
 
 def _covers_options(table: Words, words: Sequence[str], spelled: int) -> bool:
+    if not spelled and not _fits(table.first_word, words[0] if words else ""):
+        return False
     operands = 0
     for at, word in enumerate(words):
         if word == "--" and table.free_after_dashes:
@@ -140,13 +140,11 @@ def _covers_options(table: Words, words: Sequence[str], spelled: int) -> bool:
                 continue
             if operands == 1 and (table.is_first_spelled or not _fits(table.first, word)):
                 return False
-            if at == 0 and not _fits(table.first_word, word):
-                return False
             if not _fits(table.operands, word) or (table.most is not None and operands > table.most):
                 return False
         elif at >= spelled and word != "--" and not _is_listed(table, word):
             return False
-    return operands >= table.least and (not table.needs or any(word in words for word in table.needs.split()))
+    return operands >= table.least
 
 
 def _is_operand(word: str) -> bool:
