@@ -27,15 +27,21 @@ INTERPRETERS = frozenset(
 RUN_ANYTHING = (
     RUNNERS
     | frozenset(
-        """7z 7za 7zr ack ag ansible apt apt-get aptitude ar aria2c as at awk batch bc bpftrace brew bun c89 c99 capsh cmake
-        cobc coverage cpan cpio cprofile crontab csplit ctags dc dd debugfs deno dialog diff3 dnf dpkg ed efax emacs
-        enscript ex exiftool expect ffmpeg fpm ftp fzf gawk gem ghci gpg gradle hg install ip irb java javac jdb jj
-        journalctl jrunscript knife latex ld less lftp logrotate lualatex lynx m4 magick mail mawk micro more mount mutt
-        mvn mysql nano nasm nawk nc ncat netcat nmap nvim octave openssl osascript pacman patch pax pdb pdflatex pico
-        pip-run profile psql puppet pwsh rake rar redis-cli rpm rpmbuild rsync run-mailcap run-parts runpy scp sdiff
-        sftp snap split sqlite3 ssh-keygen ssh-keyscan sshfs svn systemctl tcpdump tee telnet terraform tex tftp timeit
-        top trace tsx ugrep unrar vagrant vi view vim vimdiff visudo w3m wall wget wish xdg-open xelatex yt-dlp yum
-        zgrep zip zypper""".split()
+        """7z 7za 7zr ack ag ammonite ansible ansible-playbook ant apt apt-get aptitude ar aria2c as at awk bat batcat
+        batch bazel bc bpftrace brew bsdcpio bsdtar bun bzgrep bzless bzmore c++ c89 c99 capsh cc clang clang++ clisp
+        cloc cmake cobc code coreutils coverage cpan cpio cpp cprofile crontab crystal cscope csi csplit ctags dc dd
+        debugfs delta deno dialog diff3 dnf doctest dot dotnet dpkg ed efax elinks elixir emacs emacsclient enscript
+        erl escript ex exiftool expect ffmpeg fpm ftp fx fzf g++ gawk gcc gem ghc ghci git-shell gnuplot gpg gradle
+        groovy guile helix hg hx iex install ip irb janet java javac jbang jc jdb jj joe journalctl jrunscript just
+        kak kakoune knife kotlin latex ld ldd less lftp links logrotate lualatex lynx m4 magick mail mawk maxima mc
+        mcedit micro mono more most mount mutt mvn mysql nano nasm nawk nc ncat ne netcat nim ninja nmap nox nu nvim
+        ocaml octave octave-cli open openssl osascript pacman pandoc patch pax pdb pdflatex pee pg pico pip-run
+        profile protoc psql puppet pwsh pydoc pygmentize r racket rake rar redis-cli rga rpm rpmbuild rsync
+        run-mailcap run-parts runghc runpy rustc sage sbcl scala scheme scp sdiff sftp snap split sqlite3 ssh-keygen
+        ssh-keyscan sshfs subl svn swift systemctl task tcpdump tee telnet terraform tex tftp tig timeit top tox trace
+        tsx ugrep unrar vagrant vi vidir view vim vimdiff vipe visudo w3m wall wget wish xdg-open xelatex xmllint
+        xonsh xsltproc xzgrep xzless xzmore yt-dlp yum zcmp zdiff zgrep zig zip zless zmore zrun zstdgrep zstdless
+        zypper""".split()
     )
 ) - (PREFIXES | INTERPRETERS | PREFIX_SUBCOMMANDS.keys() | {"find"})
 _COLOR = "color colour no-color"
@@ -72,8 +78,11 @@ _TREE_LONG = """
 _SED_PART = r"(?:[^/\\\n\[]|\\[^\n])*"
 _SED_ADDRESS = rf"(?:\d+|\$|/{_SED_PART}/)"
 _SED_SCRIPT = rf"(?:{_SED_ADDRESS}(?:,(?:\+?\d+|\$|/{_SED_PART}/))?!?)?(?:[pdq=]|s/{_SED_PART}/{_SED_PART}/[gpi0-9]*)"
-#: An address on the web, a header, or another word without a colon and without a file after `@`.
-_CURL_WORD = r"(?!@)(?:[^:]*|(?i:https?)://.*|[A-Za-z-]+: .*|[A-Za-z0-9.-]+:\d+(?:/[^:]*)?|\[[0-9A-Fa-f:]+\][^@]*)"
+#: An address on the web, a header, a number, or a method that only reads. Other methods look like names of computers.
+_CURL_WORD = (
+    r"(?!@)(?:[^:]*[./][^:]*|localhost|\d+|GET|HEAD|OPTIONS|(?i:https?)://.*|[A-Za-z-]+: .*|[A-Za-z0-9.-]+:\d+(?:/[^:]*)?"
+    r"|\[[0-9A-Fa-f:]+\][^@]*)"
+)
 _CURL_LONG = """
     compressed connect-timeout fail fail-early fail-with-body get globoff head header http1.0 http1.1 http2 include insecure ipv4
     ipv6 location max-redirs max-time no-progress-meter request retry retry-all-errors retry-connrefused retry-delay
@@ -106,6 +115,9 @@ _CARGO = Words(
     valued="pjF",
     free_after_dashes=True,
 )
+#: What follows `--` goes to the compiler, which takes names of files and of programs.
+_CLIPPY = Words(flags="hqrv", valued="ADWFpj", long=_CARGO.long)
+_ARCHIVE = Words(flags="lt", long="list test")
 _NPM_READ = Words(flags="aglps", long="all depth global json long offline parseable production silent")
 _NPM_RUN = Words(
     flags="s", long="if-present silent workspaces", operands=r"[A-Za-z0-9_@][A-Za-z0-9_:@./-]*", free_after_dashes=True
@@ -140,11 +152,18 @@ _PROGRAMS: dict[str, Words] = {
             ),
             "version": Words(flags="v", long="verbose"),
         },
-        when_spelled=dict.fromkeys(("b", "bench", "build", "c", "check", "clippy", "d", "doc", "r", "run", "t", "test"), _CARGO)
-        | {"fmt": Words(flags="qv", long="all check quiet verbose")},
+        when_spelled=dict.fromkeys(("b", "bench", "build", "c", "check", "d", "doc", "r", "run", "t", "test"), _CARGO)
+        | {"clippy": _CLIPPY, "fmt": Words(flags="qv", long="all check quiet verbose")},
         before="--version -V",
     ),
-    "curl": Words(flags="46GILSfgiksv#", valued="XmH", value="[^@].*|", long=_CURL_LONG, operands=_CURL_WORD),
+    "curl": Words(
+        flags="46GILSfgiksv#X",
+        valued="mH",
+        value="[^@].*|",
+        long=_CURL_LONG,
+        more="-[46GILSfgiksv#]*X(?:GET|HEAD|OPTIONS)",
+        operands=_CURL_WORD,
+    ),
     "date": Words(flags="uR", valued="dIr", long="date iso-8601 reference rfc-3339 rfc-email universal utc", operands=r"\+.*"),
     "diff": Words(
         flags="BEHNTZabcdeipqrstuwy",
@@ -167,7 +186,9 @@ _PROGRAMS: dict[str, Words] = {
         flags="0EILNbhiknprsv",
         long="brief dereference keep-going mime mime-encoding mime-type no-buffer no-dereference no-pad raw",
     ),
-    "find": Words(more=rf"-(?:[EHLPXdsx]+|O[0-3]|newer[aBcm][aBcmt]|{'|'.join(_FIND_TESTS)}|[ao]|and|or)"),
+    "find": Words(
+        more=rf"-(?:[EHLPXdsx]+|[0-9]+[A-Za-z]?|[augo]+[+=-][rwxXst]+|O[0-3]|newer[aBcm][aBcmt]|{'|'.join(_FIND_TESTS)}|[ao]|and|or)"
+    ),
     "gh": Words(
         subcommands=dict.fromkeys(("cache", "gist", "issue", "label", "pr", "release", "repo", "run", "workflow"), _GH_LISTS)
         | {"search": Words(subcommands=dict.fromkeys(("code", "commits", "issues", "prs", "repos"), _GH))},
@@ -184,6 +205,7 @@ _PROGRAMS: dict[str, Words] = {
         subcommands=dict.fromkeys(("api-resources", "api-versions", "describe", "explain", "get", "logs", "version"), _KUBECTL)
         | {"top": Words(subcommands=dict.fromkeys(("node", "nodes", "pod", "pods"), _KUBECTL))},
     ),
+    "json.tool": Words(long="compact json-lines no-ensure-ascii no-indent sort-keys tab", most=1),
     "make": Words(
         flags="Bikqsw",
         valued="j",
@@ -193,7 +215,9 @@ _PROGRAMS: dict[str, Words] = {
     ),
     "man": Words(operands=r"[A-Za-z0-9][A-Za-z0-9_.+:-]*"),
     "md5sum": _DIGEST,
+    "nm": Words(flags="ABCDPSagnoprsuvz", valued="ft"),
     "npm": _NPM,
+    "objdump": Words(flags="CDSTadfhprstwx", valued="jM"),
     "pip": _PIP,
     "pnpm": _NPM,
     "pytest": Words(
@@ -201,7 +225,7 @@ _PROGRAMS: dict[str, Words] = {
         valued="kmnr",
         long="""capture collect-only co durations exitfirst failed-first ff full-trace last-failed lf maxfail new-first nf
             no-header no-summary quiet setup-show showlocals stepwise sw tb verbose""",
-        operands=rf"(?!@){INSIDE}",
+        operands=rf"(?!@)(?!(?:.*/)?\.\.::){INSIDE}",
     ),
     "rg": Words(flags=".0FHILNPSUabchilnopqsuvwx", valued="ABCEMTdegjmrt", long=_RG_LONG),
     "sed": Words(flags="Enruz", long="null-data quiet regexp-extended silent unbuffered", first=_SED_SCRIPT),
@@ -213,6 +237,7 @@ _PROGRAMS: dict[str, Words] = {
             ignore-leading-blanks ignore-nonprinting key merge month-sort numeric-sort parallel random-sort reverse sort
             stable unique version-sort zero-terminated""",
     ),
+    "ss": Words(flags="046HOSTVZabdeilmnoprstuwxz"),
     "tar": Words(
         flags="JOajtvzf",
         long="bzip2 exclude file gzip list lzma to-stdout verbose xz zstd",
@@ -220,6 +245,7 @@ _PROGRAMS: dict[str, Words] = {
         operands="[^:]*",
         first_word="-.*|[JOajtvzf]+",
     ),
+    "tarfile": _ARCHIVE,
     "tree": Words(flags="ACDFJNQSUXacdfghilnpqrstuvx", valued="ILP", long=_TREE_LONG),
     "uniq": Words(
         flags="Dcdiuz",
@@ -228,10 +254,12 @@ _PROGRAMS: dict[str, Words] = {
         long="all-repeated check-chars count group ignore-case repeated skip-chars skip-fields unique zero-terminated",
         most=1,
     ),
+    "unittest": Words(flags="bcfhpqstv", valued="k", long="buffer catch failfast locals quiet verbose", operands=INSIDE),
     "unzip": Words(flags="Zclpqtvz", first_word="-(?:Z1?|c|l|p|t|v|z)", more="-Z1"),
     "xxd": Words(flags="abceipu", valued="lsgco", value=r"\d+", most=1),
     "yarn": Words(when_spelled=_NPM.when_spelled, before="--version -v --silent -s"),
     "yq": Words(flags="MNPCre", long="null-input prettyPrint unwrapScalar exit-status no-colors no-doc"),
+    "zipfile": _ARCHIVE,
 }
 #: What a wildcard covers, by the name of the program.
 PROGRAMS: Mapping[str, Words] = _PROGRAMS | {
