@@ -506,6 +506,7 @@ WANTED = [
     "git diff HEAD -- a.txt",
     "git diff --stat --cached",
     "git diff -U5 -w main..HEAD",
+    "git diff HEAD~1 -- a.txt",
     "git diff --name-only HEAD",
     "git log --oneline -5",
     "git log -n 3 --format='%h %s' -- a.txt",

@@ -40,6 +40,7 @@ def read(line: str) -> list[Argv] | None:
         ("make 2>&1 >/dev/null </dev/null", [("make",)]),
         ("make x 2> /dev/null|./tee.sh y >&2;b", [("make", "x"), ("./tee.sh", "y"), ("b",)]),
         ("git log --pretty=%h,%s a@b:c/d.e_f+g", [("git", "log", "--pretty=%h,%s", "a@b:c/d.e_f+g")]),
+        ("git diff HEAD~1 main~2:a x=b~", [("git", "diff", "HEAD~1", "main~2:a", "x=b~")]),
         ("echo if then PATH=x", [("echo", "if", "then", "PATH=x")]),
     ],
 )
@@ -54,7 +55,7 @@ def test_plain_lines_are_read_as_their_commands(line: str, commands: list[Argv])
         *("a &", "a & b", "a |& b", "(a)", "a (b)", "{ a; }", "{a,b}", "a {b,c}", "! a", "a() { b; }", "a #b", "#a", "a#b"),
         *("a $b", "a ${b}", "a $(b)", "a `b`", 'a "$b"', 'a "`b`"', 'a "\\b"', 'a "b!"', "a \\b", "a\\\nb", "a $'b'", 'a $"b"'),
         *('a "$\\\n(b)"', "a $\\\n(b)", "a {b['$(c)']}>/dev/null", "a {b}>/dev/null", "a 'b", 'a "b', "a >&'$(b)'"),
-        *("a *", "a b?", "a [b]", "a ~", "a b~", "a ^b", "a b:~/c", "[ a ]", "[[ a ]]", "((a))"),
+        *("a *", "a b?", "a [b]", "a ~", "a ~b", "a b=~", "a ''~", "a b~~", "a ^b", "a b:~/c", "[ a ]", "[[ a ]]", "((a))"),
         *("A=b", "A=b c", "A+=b c", "A[1]=b c", "'a' b", '"a" b', "a'b' c", "-a", "+a", "%a", "=a", "a=b"),
         *("a > b", "a >b", "a >> b", "a < b", "a <<E\nE", "a <<<b", "a <(b)", "a &>/dev/null", "a >&b", "a >| b", "a <> b"),
         *("a >/dev/nullx", "a >/dev/null/../x", "a 2>&1x", "a2>/dev/null", "a'2'>/dev/null", ">/dev/null a", "a 3>&1", "a >&-"),
