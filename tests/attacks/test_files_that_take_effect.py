@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from fairlead.config.settings import ApprovalRule
 from fairlead.policy.approvals import PatternContext, Policy, Subject
 
 ASKED = """
@@ -60,6 +61,12 @@ def action(path: Path, cwd: Path, *more: Path) -> str:
     return Policy("write").verdict("write", harmless=False, subject=Subject("path", str(path), str(path)), around=around).action
 
 
+def action_by_rule(path: Path, cwd: Path, pattern: str | None) -> str:
+    policy = Policy("ask", [ApprovalRule("allow", "write", pattern)])
+    around = PatternContext(str(cwd), "/home/me")
+    return policy.verdict("write", harmless=False, subject=Subject("path", str(path), str(path)), around=around).action
+
+
 @pytest.mark.parametrize("name", [*ASKED, *OTHER_SPELLINGS])
 @pytest.mark.parametrize("depth", ["", "sub", "a/b/c"])
 def test_a_file_that_takes_effect_needs_a_question_at_any_depth(tmp_path: Path, depth: str, name: str) -> None:
@@ -71,6 +78,40 @@ def test_a_file_that_takes_effect_needs_a_question_at_any_depth(tmp_path: Path, 
 def test_other_files_of_the_workspace_need_none(tmp_path: Path, name: str) -> None:
     assert action(tmp_path / name, tmp_path) == "allow"
     assert action(tmp_path / "sub" / name, tmp_path) == "allow"
+
+
+@pytest.mark.parametrize("pattern", ["src/**", "src", "**", "*.json", "/**", "s*/**"])
+@pytest.mark.parametrize("name", [".vscode/x.json", "a/.mcp.json", ".git/x.json", ".GIT/x.json", ".fairlead/x.json"])
+def test_a_rule_covers_no_file_that_takes_effect_unless_it_spells_the_name(tmp_path: Path, pattern: str, name: str) -> None:
+    assert action_by_rule(tmp_path / "src" / "x.json", tmp_path, pattern) == "allow"
+    assert action_by_rule(tmp_path / "src" / name, tmp_path, pattern) == "ask"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name"),
+    [
+        ("src/.vscode/**", "src/.vscode/x.json"),
+        (".github/workflows/*.yml", ".github/workflows/ci.yml"),
+        ("**/.github/**", "a/.github/x"),
+        (".gitattributes", "a/.gitattributes"),
+        (".git/**", ".git/config"),
+        ("*", ".git/config"),
+        (None, ".git/config"),
+    ],
+)
+def test_a_rule_that_spells_the_name_covers_the_file(tmp_path: Path, pattern: str | None, name: str) -> None:
+    assert action_by_rule(tmp_path / name, tmp_path, pattern) == "allow"
+
+
+def test_a_rule_does_not_let_a_folder_become_a_repository(tmp_path: Path) -> None:
+    (tmp_path / "src" / "refs").mkdir(parents=True)
+    (tmp_path / "src" / "HEAD").touch()
+    assert action_by_rule(tmp_path / "src" / "config", tmp_path, "src/**") == "ask"
+
+
+def test_a_rule_about_all_folders_does_not_cover_the_folder_of_an_agent(tmp_path: Path) -> None:
+    cwd = tmp_path / ".fairlead"
+    assert action_by_rule(cwd / "extensions" / "x.py", cwd, "*.py") == "ask"
 
 
 def test_a_folder_never_becomes_a_repository_that_git_obeys_without_a_question(tmp_path: Path) -> None:

@@ -150,8 +150,13 @@ def _fits(rule: ApprovalRule, pattern: str, subject: Subject, around: PatternCon
     forbids = rule.action != "allow"
     if subject.kind in ("uri", "arguments"):
         return _pattern(pattern, False).fits(subject.text)
-    matches = _path_pattern(pattern, around.cwd, around.home, forbids).matches
-    return matches(subject.text) or (forbids and matches(subject.named))
+    paths = _path_pattern(pattern, around.cwd, around.home, forbids)
+    if forbids:
+        return paths.matches(subject.text) or paths.matches(subject.named)
+    path, folder = PurePath(subject.text), PurePath(paths.fixed)
+    if not paths.matches(subject.text) or not path.is_relative_to(folder):
+        return False
+    return pattern == "*" or not takes_effect(path, folder, paths.spelled)
 
 
 @lru_cache(256)

@@ -109,7 +109,7 @@ class CommandPattern:
 
     def __init__(self, text: str) -> None:
         #: Whether it has no wildcards.
-        self.is_literal = not set(text) & set("*?")
+        self.is_literal = not _has_wildcard(text)
         self._patterns = [WildcardPattern(text)] + ([WildcardPattern(text[:-2])] if text.endswith(" *") else [])
 
     def fits(self, command: str) -> bool:
@@ -129,19 +129,28 @@ class PathPattern:
         everywhere: for patterns that protect. A pattern without a slash then matches outside `base` too, and case is ignored.
     """
 
-    __slots__ = ("_patterns",)
+    __slots__ = ("_patterns", "fixed", "spelled")
 
     def __init__(self, text: str, base: str, home: str, *, everywhere: bool) -> None:
         if text == "~" or text.startswith("~/"):
             text = f"{home}{text[1:]}"
         text = text.rstrip("/") or "/"
+        #: The names that the pattern has without wildcards.
+        self.spelled = frozenset(name for name in text.split("/") if not _has_wildcard(name))
         if "/" not in text:
             text = f"/**/{text}" if everywhere else f"{base.rstrip('/')}/**/{text}"
         elif not text.startswith("/"):
             text = f"{base.rstrip('/')}/{text.removeprefix('./')}"
+        names = text.split("/")
+        #: The path before the first name with a wildcard.
+        self.fixed = "/".join(names[: next((at for at, name in enumerate(names) if _has_wildcard(name)), None)]) or "/"
         below = "/**" if text == "/" else f"{text}/**"
         # Some file systems ignore case. A pattern that protects must hold there too.
         self._patterns = [WildcardPattern(each, paths=True, fold=everywhere) for each in (text, below)]
 
     def matches(self, path: str) -> bool:
         return any(pattern.fits(path) for pattern in self._patterns)
+
+
+def _has_wildcard(text: str) -> bool:
+    return bool(set(text) & set("*?"))

@@ -1,4 +1,6 @@
-"""Names the files that take effect without the user running the project's own code. The approval mode `write` asks about them.
+"""Names the files that take effect without the user running the project's own code.
+
+The approval mode `write` asks about them, and no "allow" rule covers them unless it spells their names.
 
 A version control system, an editor, a shell, a package manager, an agent or a CI service looks for a file with such a name, and
 runs what it says. Not listed is what runs only when the user starts the project itself: its sources, its tests, Makefiles, the
@@ -9,6 +11,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Collection
 from pathlib import PurePath
 
 from fairlead.config.home import AGENT_FOLDERS
@@ -59,17 +62,21 @@ _IGNORED = re.compile(
 _SHORT_NAME = re.compile(r"[a-z0-9_$]{1,6}~[0-9]+(\..*)?")
 
 
-def takes_effect(path: PurePath, folder: PurePath) -> bool:
+def takes_effect(path: PurePath, folder: PurePath, spelled: Collection[str] = ()) -> bool:
     """Return whether a program may run something because of this file, although the user does not run the project's code.
 
     Args:
         path: the file, with all links resolved. It need not exist.
         folder: the working directory, or another directory of the workspace, that contains the file.
+        spelled: the names of files and folders that the user has allowed by name.
     """
+    allowed = set(map(_folded, spelled))
     names = [_folded(name) for name in path.relative_to(folder).parts]
-    if any(map(_is_powerful, names)) or any(_folded(part) in _EVERYWHERE for part in folder.parts):
+    if any(name not in allowed and _is_powerful(name) for name in names):
         return True
-    return is_of_repository(folder, path.relative_to(folder).parts)
+    if any(_folded(part) in _EVERYWHERE - allowed for part in folder.parts):
+        return True
+    return GIT not in allowed and is_of_repository(folder, path.relative_to(folder).parts)
 
 
 def _is_powerful(name: str) -> bool:
