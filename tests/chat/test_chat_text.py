@@ -123,6 +123,7 @@ def test_a_terminal_obeys_nothing_in_plain_text(text: str) -> None:
         ("echo \x1b]0;rm x\x07", "echo ^[]0;rm x^G"),
         ("rm x\x08\x08\x08\x08ls", "rm x^H^H^H^Hls"),
         ("a\u202eb\u200bc\x9b2J", "a<U+202E>b<U+200B>c<U+009B>2J"),
+        ("a\u3164b\u00a0c\u2800d\u034fe\ufe0ff", "a<U+3164>b<U+00A0>c<U+2800>d<U+034F>e<U+FE0F>f"),
         ("漢字 👨\u200d👩", "漢字 👨\u200d👩"),
     ],
 )

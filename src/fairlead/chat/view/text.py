@@ -25,10 +25,10 @@ _ESCAPE = re.compile(
 _UNUSUAL = re.compile(r"[^\n -~]")
 #: Control characters, overrides of the writing direction, and halves of surrogate pairs.
 _CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
-#: Those without tabs, and characters without a width or a meaning as text. The joiner U+200D stays: emoji need it.
+#: Those without tabs, and characters without ink, a width or a meaning as text. The joiner U+200D stays: emoji need it.
 _HIDING = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u200b\u200c\u200e\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff"
-    "\U000e0000-\U000e007f]"
+    "[\x00-\x08\x0b-\x1f\x7f-\xa0\xad\u034f\u061c\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f\u2000-\u200c\u200e\u200f"
+    "\u2028-\u202f\u205f-\u206f\u2800\u3000\u3164\ud800-\udfff\ufe00-\ufe0f\ufeff\uffa0\ufffc\U0001d159\U000e0000-\U000e0fff]"
 )
 #: What an erased character leaves: each backspace removes the character before it.
 _BACKSPACE = re.compile("[^\x08\n]\x08")
