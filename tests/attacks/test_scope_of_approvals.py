@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.host_tools import ECHO, echo, offer
+from tests.support.opal import opal
 from tests.support.stage import bash, calls, says, stage
 
 from fairlead.chat.dialogs import Approval
@@ -31,6 +32,14 @@ def test_a_select_says_it_in_its_title(tmp_path: Path, dialect: str, scope: str)
         asked = host.until("extension_ui_request", method="select")
         assert asked["title"].endswith(f'"Approve for session" covers {scope}.')
         assert asked["options"] == ["Approve", "Approve for session", "Deny"]
+
+
+def test_input_for_a_process_is_not_called_a_command(tmp_path: Path) -> None:
+    written = ("shell", {"action": "input", "id": "1", "input": "y", "command": "true"})
+    with opal(tmp_path, [calls(written), says("ok")], flags=["--approval", "ask"]) as client:
+        client.send("agent/prompt", session_id=client.start(), text="go")
+        asked = client.asked("client/confirm")["params"]
+        assert '"input":"y"' in asked["message"] and asked["message"].endswith("For the session: the same arguments.")
 
 
 def test_an_option_of_acp_says_it() -> None:

@@ -243,6 +243,8 @@ def _scope(tool: Tool, subject: Subject) -> str:
     """Return what an approval for the session covers."""
     if tool.subject is None:
         return f"{shown(tool.name)} with any arguments"
+    if not subject.text:
+        return "the same arguments"
     match subject.kind:
         case "command":
             return "the same command"
