@@ -139,6 +139,20 @@ def test_approvals_are_answered_with_buttons(tab: Browser, tmp_path: Path) -> No
         assert states == ["done", "failed", "done"]
 
 
+def test_a_command_hides_nothing_in_the_question_and_in_its_card(tab: Browser, tmp_path: Path) -> None:
+    call = {"toolCalls": [{"name": "bash", "arguments": {"command": "rm a\u3164b\u00a0c\u200bd"}}]}
+    with served(tab, tmp_path, [call, {"text": "All done"}], "--approval", "ask") as page:
+        page.begin()
+        page.say("go")
+        page.until("document.querySelector('#questions .deny') !== null")
+        shown = r"rm a\u{3164}b\u{a0}c\u{200b}d"
+        assert tab.run("document.getElementById('questions').innerText").count(shown) == 1
+        assert tab.run("document.querySelector('.tool-subject').textContent") == shown
+        assert tab.run("document.querySelector('.tool-input').textContent") == shown
+        page.click("#questions .deny")
+        page.until(f"{TEXT}.includes('All done') && {IDLE}")
+
+
 def test_a_run_is_steered_queued_and_stopped(tab: Browser, tmp_path: Path) -> None:
     turns = [{"text": "word " * 400, "holdAfter": 20}, {"text": "unused"}]
     with served(tab, tmp_path, turns) as page:

@@ -3,12 +3,9 @@
 import { call, sessionPath } from "./api.mjs";
 import { announce, el, notice } from "./dom.mjs";
 import { codeBlock } from "./markdown.mjs";
-import { diffBlock } from "./tools.mjs";
+import { diffBlock, reveal } from "./tools.mjs";
 
 const LONGEST = 20_000;
-/** Characters without ink, except spaces, tabs and line feeds; and marks beyond three on one character. */
-const HIDING =
-  /(?![ \n\t])[\p{Cc}\p{Cf}\p{Co}\p{Cn}\p{Cs}\p{Zl}\p{Zp}\p{Zs}\p{Default_Ignorable_Code_Point}\u2800\ufffc\u{1d159}\u{16fe4}]|(?<=[\p{Mn}\p{Me}]{3})[\p{Mn}\p{Me}]|(?<=^|\s)[\p{Mn}\p{Me}]/gu;
 const CLOSED = { answered: "Another client has answered.", expired: "It was not answered in time." };
 
 export class Questions {
@@ -33,7 +30,7 @@ export class Questions {
     if (this._shown.has(question.id)) return;
     const form = el("form", { className: "question", "aria-label": question.title });
     form.append(el("h2", {}, question.title));
-    if (question.message && question.message.trim() !== question.approval?.subject?.trim()) form.append(el("p", { className: "text" }, question.message));
+    if (question.message && question.message.trim() !== reveal(question.approval?.subject ?? "").trim()) form.append(el("p", { className: "text" }, question.message));
     form.append(...this._fields(question, form));
     form.addEventListener("submit", (event) => event.preventDefault());
     this._shown.set(question.id, form);
@@ -124,11 +121,6 @@ export class Questions {
       notice(error.message, "error");
     }
   }
-}
-
-/** Show nothing invisible: characters that hide, move or cover others become escapes, as the server does it in diffs. */
-function reveal(text) {
-  return text.replace(HIDING, (found) => [...found].map((each) => `\\u{${each.codePointAt(0).toString(16)}}`).join(""));
 }
 
 function shortened(text) {

@@ -6,6 +6,9 @@ import { diffLines, highlighted } from "./highlight.mjs";
 /** How much of an output is shown. The model sees the rest. */
 const LONGEST = 40_000;
 const SUBJECTS = ["command", "path", "file_path", "filePath", "pattern", "query", "url", "task", "description", "name"];
+/** Characters without ink, except spaces, tabs and line feeds; and marks beyond three on one character. */
+const HIDING =
+  /(?![ \n\t])[\p{Cc}\p{Cf}\p{Co}\p{Cn}\p{Cs}\p{Zl}\p{Zp}\p{Zs}\p{Default_Ignorable_Code_Point}\u2800\ufffc\u{1d159}\u{16fe4}]|(?<=[\p{Mn}\p{Me}]{3})[\p{Mn}\p{Me}]|(?<=^|\s)[\p{Mn}\p{Me}]/gu;
 const STATES = { waiting: "waiting", running: "running", done: "done", failed: "failed" };
 
 /** Return the text of content blocks. */
@@ -24,6 +27,11 @@ export function imagesOf(content, label) {
 
 export function diffBlock(text, label = "Changes") {
   return el("pre", { className: "diff", tabIndex: 0, role: "region", "aria-label": label }, el("code", {}, diffLines(text)));
+}
+
+/** Show nothing invisible: characters that hide, move or cover others become escapes, as the server does it in diffs. */
+export function reveal(text) {
+  return text.replace(HIDING, (found) => [...found].map((each) => `\\u{${each.codePointAt(0).toString(16)}}`).join(""));
 }
 
 /** Return what a call is about, in one line. */
@@ -55,14 +63,14 @@ export class ToolCard {
   /** Show what the tool is called with. */
   describe(name, args) {
     this._name.textContent = name;
-    this._subject.textContent = subjectOf(args);
+    this._subject.textContent = reveal(subjectOf(args));
     fill(this._input, this._arguments(args ?? {}));
   }
 
   _arguments(args) {
     if (typeof args.command === "string") {
       const rest = Object.entries(args).filter(([key]) => key !== "command");
-      const code = el("code", {}, highlighted(args.command, "bash"));
+      const code = el("code", {}, highlighted(reveal(args.command), "bash"));
       return [labelled("Command", code), ...(rest.length ? [labelled("Arguments", el("code", {}, JSON.stringify(Object.fromEntries(rest), null, 2)))] : [])];
     }
     if (typeof args.content === "string" && typeof args.path === "string") {
