@@ -30,6 +30,9 @@ RUNNERS = """
     sops exec-env x|heroku run|guix shell x --|tox exec --|lerna exec --|nx exec --|retry|ifne|chronic|cgexec -g x
     rr record|xvfb-run|rlwrap|adb shell|vagrant ssh -c|rg --pre|rg --pre=|tar -xf x -I|tar xf x --to-command=
     tar xf x --to-command|tar cf x y --checkpoint-action=exec=|sort --compress-program=|rsync -e
+    corepack pnpm exec|devbox run --|pixi exec|opam exec --|stack exec|cabal exec --|dune exec --|composer exec --
+    singularity exec x|apptainer exec x|cargo watch --|cross-env A=1|env-cmd|concurrently|ccache|mpirun -n 2|srun
+    xcrun|arch -x86_64|sandbox-exec -p x|wsl -e|aa-exec -p x|capsh -- -c|pee|pkgx +x --
 """.replace("\n", "|")
 EVERY = [runner.strip() for runner in RUNNERS.split("|") if runner.strip()]
 

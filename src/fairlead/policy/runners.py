@@ -17,24 +17,30 @@ from fairlead.policy.patterns import ANY, WildcardPattern
 
 #: Programs that run a command given in their arguments.
 RUNNERS = frozenset(
-    """. ash autossh bash builtin bunx busybox bwrap caffeinate catatonit catchsegv cgexec choom chpst chronic chroot chrt clush
-    command cpulimit csh daemonize dash dbus-launch dbus-run-session direnv doas dotenv dotenvx dumb-init eatmydata entr env
-    envdir eval exec expect fakechroot faketime fakeroot find firejail fish flock gdb gosu heaptrack hyperfine ifne ionice
-    jobs ksh latrace linux32 linux64 lldb logsave ltrace lxc-attach memusage mksh mosh nice nix-shell nodemon nohup npx
-    nsenter numactl parallel pdsh perf pipenv pkexec pnpx poetry prlimit proot proxychains proxychains4 pssh rbash reflex
-    retry rlwrap rr rtk run0 runcon runuser s6-setuidgid screen script sem setarch setpriv setsid setuidgid sg sh socat
-    softlimit source ssh ssh-agent sshpass start-stop-daemon stdbuf steam-run strace su su-exec sudo systemd-cat
-    systemd-inhibit systemd-run taskset tcsh time timeout tini tini-static tmux torify torsocks toybox trap tsocks uftrace
-    unbuffer unshare uv uvx valgrind watch watchexec xargs xvfb-run zsh""".split()
+    """, . aa-exec annotate-output arch ash autossh bash bear builtin bunx busybox bwrap caffeinate capsh catatonit
+    catchsegv ccache cgexec choom chpst chronic chroot chrt clush comma command concurrently corepack cpulimit
+    cross-env csh daemonize dash dbus-launch dbus-run-session direnv distcc doas dotenv dotenvx dumb-init eatmydata
+    entr env env-cmd envdir eval exec expect fakechroot fakeroot faketime find firejail fish flock gdb gosu heaptrack
+    hyperfine ifne ionice jobs ksh latrace libeatmydata linux32 linux64 lldb logsave ltrace lxc-attach memusage
+    mispipe mksh mosh mpiexec mpirun nice nix-shell nodemon nohup npx nsenter numactl orterun parallel pasta pdsh pee
+    perf pipenv pkexec pkgx pnpx poetry prlimit proot proxychains proxychains4 pssh rbash reflex retry rlwrap rr rtk
+    run0 runcon runuser s6-setuidgid sandbox-exec scan-build sccache screen script sem setarch setpriv setsid
+    setuidgid sg sh socat softlimit source srun ssh ssh-agent sshpass start-stop-daemon stdbuf steam-run strace su
+    su-exec sudo systemd-cat systemd-inhibit systemd-run taskset tcsh time timeout tini tini-static tmux torify
+    torsocks toybox trap tsocks uclampset uftrace unbuffer unshare uv uvx valgrind watch watchexec with-contenv wsl
+    xargs xcrun xvfb-run zrun zsh""".split()
 )
 #: Programs that run a command after one of these words. More than one word means that they follow each other, in this order.
 _SUBCOMMANDS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys("asdf aws-vault bundle bundler chamber fnm jenv lerna nodenv nx pyenv rbenv tox".split(), ("exec",)),
-    **dict.fromkeys("conda doppler flatpak hatch infisical mamba micromamba op pdm pipx pixi".split(), ("run",)),
+    **dict.fromkeys("conda doppler flatpak hatch infisical mamba micromamba op pdm pipx".split(), ("run",)),
     **dict.fromkeys("buildah heroku rye snap toolbox volta".split(), ("run",)),
     **dict.fromkeys("docker docker-compose kubectl nerdctl oc podman podman-compose".split(), ("debug", "exec", "run")),
+    **dict.fromkeys("apptainer cabal composer dune opam singularity stack".split(), ("exec",)),
     "adb": ("shell",),
     "bun": ("exec", "run", "x"),
+    "cargo": ("watch",),
+    "devbox": ("run",),
     "distrobox": ("enter",),
     "git": ("bisect run", "submodule foreach"),
     "guix": ("environment", "shell"),
@@ -45,6 +51,7 @@ _SUBCOMMANDS: dict[str, tuple[str, ...]] = {
     "nix": ("develop", "run", "shell"),
     "npm": ("exec", "explore", "x"),
     "nvm": ("exec", "run"),
+    "pixi": ("exec", "run"),
     "pnpm": ("dlx", "exec"),
     "rtx": ("exec", "x"),
     "sops": ("exec-env", "exec-file"),
@@ -72,7 +79,7 @@ _START_SHELLS = {
     **dict.fromkeys(("chroot", "newgrp", "script", "sg", "su"), 1),
 }
 #: Runners whose arguments are command lines, not a program and its arguments.
-_TAKE_LINES = _SHELLS | {"eval", "trap"}
+_TAKE_LINES = _SHELLS | {"concurrently", "eval", "mispipe", "pee", "trap"}
 #: Runners that take a command line after an option, which may be part of the same word.
 _TAKE_LINE_OPTION = frozenset(("runuser", "script", "su"))
 #: Runners that join all their arguments into one command line.
