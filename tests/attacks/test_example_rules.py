@@ -488,6 +488,9 @@ HOSTILE = [
     "curl -XPUT http://127.0.0.1:9/x",
     "curl -sXPOST http://127.0.0.1:9/x",
     "curl --request delete http://127.0.0.1:9/x",
+    "python3 --version EVIL",
+    "python3 -V",
+    "sh --version",
     "/usr/bin/git diff --output=CANARY",
     "/usr/bin/../bin/git diff --output=CANARY",
     "./git diff --output=CANARY",
@@ -556,6 +559,7 @@ WANTED = [
     "kubectl get pods -n x -o wide",
     "gh pr list --limit 5",
     "go version",
+    "python3 --version",
     "pip list",
 ]
 

@@ -23,6 +23,8 @@ INTERPRETERS = frozenset(
     """ash bash csh dash fish julia ksh lua luajit mksh node nodejs perl php pypy python rbash rscript ruby sh tclsh tcsh
     ts-node zsh""".split()
 )
+#: Those that only print their version if the one word after the name is `--version`.
+TELL_VERSION = frozenset(("bash", "node", "perl", "php", "python", "ruby"))
 #: Programs that run any command or code, or write any file, because of a word. A wildcard covers nothing of them.
 RUN_ANYTHING = (
     RUNNERS

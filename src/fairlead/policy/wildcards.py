@@ -84,6 +84,8 @@ def covers_words(words: Sequence[str], spelled: int) -> bool:
         return _covers_inner(rest, spelled)
     if name in known.PREFIX_SUBCOMMANDS:
         return spelled > 0 and rest[0] == known.PREFIX_SUBCOMMANDS[name] and _covers_inner(rest[1:], spelled - 1)
+    if name in known.TELL_VERSION and tuple(rest) == ("--version",):
+        return True
     if name in known.INTERPRETERS:
         return _covers_arguments_of_code(rest, spelled)
     if name in known.RUN_ANYTHING or known.is_loader(name):
