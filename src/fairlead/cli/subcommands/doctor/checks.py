@@ -36,6 +36,7 @@ _EXTRAS = {
     "jobs": "jobs that workers run",
     "node": "Node for extensions of pi",
 }
+_SANDBOXED = ("--ro-bind", "/", "/", "--unshare-user")
 _PACKAGE_MANAGERS = {
     "apt-get": "sudo apt-get install {}",
     "dnf": "sudo dnf install {}",
@@ -249,7 +250,7 @@ def _bubblewrap() -> Finding:
     if not sys.platform.startswith("linux"):
         return Finding("Programs", "bubblewrap", "off", "--sandbox needs bubblewrap, which runs only on Linux")
     finding = _program("bwrap", "bubblewrap", "--sandbox needs it")
-    if finding.status == "ok" and _output(_find("bwrap") or "bwrap", "--ro-bind", "/", "/", "--unshare-user", "true") is None:
+    if finding.status == "ok" and _output(_find("bwrap") or "bwrap", *_SANDBOXED, _find("true") or "true") is None:
         text = "bubblewrap is installed, but this system does not let it make a sandbox; --sandbox cannot be used"
         return Finding(
             "Programs", "bubblewrap", "warn", text, "allow user namespaces: sudo sysctl kernel.unprivileged_userns_clone=1"
