@@ -67,6 +67,13 @@ def test_pipes_devices_and_links_are_neither_opened_nor_followed(tmp_path: Path)
     assert completed(project, "secret") == []
 
 
+def test_links_to_themselves_hide_no_other_name(tmp_path: Path) -> None:
+    for name in ("a", "b", "c"):
+        (tmp_path / name).symlink_to(name)
+        (tmp_path / f"{name}.txt").write_text("")
+    assert completed(tmp_path, "./") == ["./a", "./a.txt", "./b", "./b.txt", "./c", "./c.txt"]
+
+
 @pytest.mark.parametrize("rule", ["*a" * 100 + "b", "**/" * 60 + "b", "a*" * 120 + "[", "?" * 200 + "*" * 200 + "x", "[a-" * 300])
 def test_rules_that_are_made_to_take_long_do_not(tmp_path: Path, rule: str) -> None:
     (tmp_path / ".gitignore").write_text(f"{rule}\n" * 50)

@@ -156,8 +156,16 @@ class FileIndex:
             for entry in islice(entries, _MOST_FILES):
                 if (entry.name.startswith(".") and not start.startswith(".")) or not entry.name.isprintable():
                     continue
-                found.append(f"{lead}/{entry.name}{'/' if entry.is_dir() else ''}")
+                found.append(f"{lead}/{entry.name}{'/' if _is_folder(entry) else ''}")
         return ranked(typed, sorted(found)) if start else sorted(found)[:MOST_ITEMS]
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """Return whether an entry is a directory or a link to one. A link to itself is not."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
 
 
 def _parents(file: str) -> Iterator[str]:
