@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from itertools import takewhile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from fairlead import __version__
-from fairlead.config.programs import find_program, working_folders
+from fairlead.config.programs import find_program, search_path, user_folder, working_folders
 from fairlead.core.secrets import learn_headers, learn_url, learn_variables, redacted
 from fairlead.errors import ConfigError
 from fairlead.extend.mcp.config import ServerConfig
@@ -33,6 +36,17 @@ _GOODBYE_TIMEOUT = 0.2
 _HTTP_CONNECT, _HTTP_SILENCE = 30.0, 300.0
 #: The size of a compressed answer is unknown until it has filled the memory.
 _UNCOMPRESSED = {"accept-encoding": "identity"}
+#: npm's setting for the shell that runs a server, and that shell. It goes to the folder that the environment names.
+_SCRIPT_SHELL = "npm_config_script_shell"
+_SHELL = Path(__file__).with_name("shell_in_folder.sh")
+_PYTHON = re.compile(r"python[\d.]*")
+#: Options of Python that take no argument.
+_PYTHON_OPTION = re.compile(r"-[bBdEiIOPqsSuvx]+")
+#: What `python -m` does, without the working directory among the folders of modules. Older versions do not know the option -P.
+_RUN_MODULE = (
+    "import sys; sys.path[:1] = filter(None, sys.path[:1]); sys.argv[:1] = (); import runpy; "
+    "runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)"
+)
 
 
 class McpConnection:
@@ -111,25 +125,50 @@ async def _transport(
     if config.url:
         return cast("Transport", (_sse if config.is_sse else _http)(connection, config, auth))
     assert workspace is not None, "a program runs in a workspace"
-    cwd = workspace.cwd if config.cwd is None else workspace.resolve(config.cwd)
-    program, *arguments = config.command
-    environment = {**workspace.env, **config.env}
-    if "/" in program:
-        program = str(workspace.resolve(program))
-    elif config.origin.scope != "project":
-        # A project that is not trusted must not decide what the name in the user's configuration means.
-        program = _find_outside(program, environment.get("PATH", os.defpath), workspace)
+    command, environment, cwd = _program(config, workspace)
     learn_variables(config.env.items())
-    connection.process = await ServerProcess.start([program, *arguments], environment, str(cwd))
+    connection.process = await ServerProcess.start(command, environment, cwd)
     connection.lost = connection.process.lost
     return process_transport(connection.process)
 
 
-def _find_outside(program: str, path: str, workspace: Workspace) -> str:
-    found = find_program(program, path, outside=working_folders(workspace.cwd, *workspace.more))
-    if found is None:
-        raise ConfigError(f"there is no program {program} on the PATH outside the working directory.")
-    return found
+def _program(config: ServerConfig, workspace: Workspace) -> tuple[list[str], dict[str, str], str]:
+    """Return the command, the environment and the directory to start a server with."""
+    cwd = str(workspace.cwd if config.cwd is None else workspace.resolve(config.cwd))
+    environment = {**workspace.env, **config.env}
+    name, *arguments = config.command
+    if "/" in name:
+        return [str(workspace.resolve(name)), *arguments], environment, cwd
+    if config.origin.scope == "project":
+        return list(config.command), environment, cwd
+    # A project that is not trusted must not decide what the name in the user's configuration means.
+    path, folders = environment.get("PATH", os.defpath), working_folders(workspace.cwd, *workspace.more)
+    program = find_program(name, path, outside=folders)
+    if program is None:
+        raise ConfigError(f"there is no program {name} on the PATH outside the working directory.")
+    environment["PATH"] = search_path(path, outside=folders)  # a script names an interpreter, which is looked for there
+    if any(Path(os.path.realpath(cwd)).is_relative_to(os.path.realpath(each)) for each in folders):
+        arguments, cwd = _without_project(name, arguments, environment, cwd)
+    return [program, *arguments], environment, cwd
+
+
+def _without_project(name: str, arguments: list[str], environment: dict[str, str], cwd: str) -> tuple[list[str], str]:
+    """Return the arguments and the directory with which a program that finds code in its directory does not look into `cwd`.
+
+    npx would run what `node_modules` has, and ask the registry that `.npmrc` names. It starts in the user's home, and the shell
+    with which it runs the server changes to `cwd`. `python -m` would import modules from there.
+    """
+    if name == "npx" or (name == "npm" and arguments[:1] in (["exec"], ["x"])):
+        # npm takes each setting in any case; the name that we set must be the only one.
+        for each in [each for each in environment if each.lower() == _SCRIPT_SHELL]:
+            del environment[each]
+        environment |= {_SCRIPT_SHELL: str(_SHELL), "FAIRLEAD_SERVER_FOLDER": cwd}
+        return arguments, user_folder()
+    options = list(takewhile(lambda word: _PYTHON_OPTION.fullmatch(word) is not None, arguments))
+    rest = arguments[len(options) :]
+    if _PYTHON.fullmatch(name) and len(rest) > 1 and rest[0] == "-m":
+        return [*options, "-c", _RUN_MODULE, *rest[1:]], cwd
+    return arguments, cwd
 
 
 @asynccontextmanager

@@ -1,0 +1,92 @@
+"""Programs of MCP servers that the user has configured, started in a project that would like to be run instead."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.attacks.traps import Trap
+from tests.extend.mcp_scene import SUPPORT, Scene, calls, scene
+
+from fairlead.testing import Turn
+
+TURNS = [calls("mcp__one__echo", text="hello"), Turn(text="Done.")]
+#: A program that notes where it was started, and is a server.
+SERVER = """import os, runpy
+with open({seen!r}, "w") as file:
+    file.write(os.getcwd())
+runpy.run_path({server!r}, run_name="__main__")
+"""
+
+
+def server_that_notes(seen: Path) -> str:
+    return SERVER.format(seen=str(seen), server=str(SUPPORT / "mcp_server.py"))
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A project that has what npm, node and Python look for in the directory that they start in."""
+    project, home = tmp_path / "project", tmp_path / "home"
+    project.mkdir()
+    (project / "package.json").write_text("{}")
+    traps = [Trap(project / "node_modules/.bin", name) for name in ("server", "node", "sh", "npx", "npm")]
+    (project / ".npmrc").write_text(f"script-shell={traps[0].path}\nshell={traps[0].path}\n")
+    for name in ("runpy", "json", "asyncio", "mcp", "server", "usercustomize", "sitecustomize"):
+        (project / f"{name}.py").write_text(f"open({str(project / 'imported-sprung')!r}, 'a').write({name!r})\n")
+    server = home / "node_modules/.bin/server"
+    server.parent.mkdir(parents=True)
+    server.write_text(f"#!{sys.executable}\n{server_that_notes(tmp_path / 'cwd')}\n")
+    server.chmod(0o755)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.chdir(project)
+    yield project
+    assert list(project.rglob("*-sprung")) == []
+
+
+def entry(**entry: Any) -> dict[str, Any]:
+    return {"one": entry}
+
+
+async def answered(scene: Scene) -> str:
+    assert (await scene.agent.ask("Go")).text == "Done."
+    return scene.texts()[0][0]
+
+
+@pytest.mark.parametrize(
+    "words", [("npx", "-y", "server"), ("npx", "--", "server"), ("npm", "exec", "--", "server"), ("npm", "x", "server")]
+)
+async def test_npx_looks_for_a_server_of_the_user_elsewhere_and_runs_it_here(
+    tmp_path: Path, project: Path, words: tuple[str, ...]
+) -> None:
+    env = {"PATH": f"{project}/node_modules/.bin:node_modules/.bin:{os.environ['PATH']}", "NPM_CONFIG_SCRIPT_SHELL": "/nowhere"}
+    async with scene(tmp_path, entry(command=words[0], args=words[1:], env=env), TURNS, cwd=project) as it:
+        assert await answered(it) == "echo: hello"
+    assert (tmp_path / "cwd").read_text() == str(project)
+
+
+async def test_a_folder_that_the_user_names_is_where_npx_looks(tmp_path: Path, project: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(tmp_path / "home/node_modules", other / "node_modules")
+    (tmp_path / "home/node_modules/.bin/server").unlink()
+    async with scene(tmp_path, entry(command="npx", args=["server"], cwd=str(other)), TURNS, cwd=project) as it:
+        assert await answered(it) == "echo: hello"
+    assert (tmp_path / "cwd").read_text() == str(other)
+
+
+@pytest.mark.parametrize("options", [(), ("-u",), ("-B", "-u")])
+async def test_python_imports_no_module_of_the_project(tmp_path: Path, project: Path, options: tuple[str, ...]) -> None:
+    modules = tmp_path / "modules"
+    modules.mkdir()
+    (modules / "my_server.py").write_text(server_that_notes(tmp_path / "cwd"))
+    Path(tmp_path / "bin").mkdir()
+    Path(tmp_path / "bin/python3").symlink_to(sys.executable)
+    env = {"PYTHONPATH": str(modules), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    server = entry(command="python3", args=[*options, "-m", "my_server"], env=env)
+    async with scene(tmp_path, server, TURNS, cwd=project) as it:
+        assert await answered(it) == "echo: hello"
+    assert (tmp_path / "cwd").read_text() == str(project)
