@@ -78,15 +78,18 @@ async def test_a_folder_that_the_user_names_is_where_npx_looks(tmp_path: Path, p
     assert (tmp_path / "cwd").read_text() == str(other)
 
 
-@pytest.mark.parametrize("options", [(), ("-u",), ("-B", "-u")])
-async def test_python_imports_no_module_of_the_project(tmp_path: Path, project: Path, options: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "options",
+    [["-m", "my_server"], ["-B", "-u", "-m", "my_server"], ["-um", "my_server"], ["-W", "ignore", "-X", "utf8", "-mmy_server"]],
+)
+async def test_python_imports_no_module_of_the_project(tmp_path: Path, project: Path, options: list[str]) -> None:
     modules = tmp_path / "modules"
     modules.mkdir()
     (modules / "my_server.py").write_text(server_that_notes(tmp_path / "cwd"))
     Path(tmp_path / "bin").mkdir()
     Path(tmp_path / "bin/python3").symlink_to(sys.executable)
     env = {"PYTHONPATH": str(modules), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    server = entry(command="python3", args=[*options, "-m", "my_server"], env=env)
+    server = entry(command="python3", args=options, env=env)
     async with scene(tmp_path, server, TURNS, cwd=project) as it:
         assert await answered(it) == "echo: hello"
     assert (tmp_path / "cwd").read_text() == str(project)

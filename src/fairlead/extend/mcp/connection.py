@@ -9,7 +9,6 @@ import re
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
@@ -40,8 +39,9 @@ _UNCOMPRESSED = {"accept-encoding": "identity"}
 _SCRIPT_SHELL = "npm_config_script_shell"
 _SHELL = Path(__file__).with_name("shell_in_folder.sh")
 _PYTHON = re.compile(r"python[\d.]*")
-#: Options of Python that take no argument.
-_PYTHON_OPTION = re.compile(r"-[bBdEiIOPqsSuvx]+")
+#: Options of Python that may come before `-m`, and the word that has that one.
+_PYTHON_OPTION = re.compile(r"-[bBdEiIOPqsSuvx]+|-[WX].*")
+_PYTHON_MODULE = re.compile(r"-([bBdEiIOPqsSuvx]*)m(.*)")
 #: What `python -m` does, without the working directory among the folders of modules. Older versions do not know the option -P.
 _RUN_MODULE = (
     "import sys; sys.path[:1] = filter(None, sys.path[:1]); sys.argv[:1] = (); import runpy; "
@@ -164,11 +164,25 @@ def _without_project(name: str, arguments: list[str], environment: dict[str, str
             del environment[each]
         environment |= {_SCRIPT_SHELL: str(_SHELL), "FAIRLEAD_SERVER_FOLDER": cwd}
         return arguments, user_folder()
-    options = list(takewhile(lambda word: _PYTHON_OPTION.fullmatch(word) is not None, arguments))
-    rest = arguments[len(options) :]
-    if _PYTHON.fullmatch(name) and len(rest) > 1 and rest[0] == "-m":
-        return [*options, "-c", _RUN_MODULE, *rest[1:]], cwd
+    if _PYTHON.fullmatch(name) and (module := _module_run(arguments)) is not None:
+        options, words = module
+        return [*options, "-c", _RUN_MODULE, *words], cwd
     return arguments, cwd
+
+
+def _module_run(arguments: list[str]) -> tuple[list[str], list[str]] | None:
+    """Return the options of Python before `-m`, and the module with its arguments; None if the words do not run a module."""
+    options, rest = list[str](), arguments
+    while rest:
+        if (found := _PYTHON_MODULE.fullmatch(rest[0])) is not None:
+            options += [f"-{found[1]}"] if found[1] else []
+            words = [*([found[2]] if found[2] else []), *rest[1:]]
+            return (options, words) if words else None
+        if not _PYTHON_OPTION.fullmatch(rest[0]):
+            return None
+        taken = 2 if rest[0] in ("-W", "-X") else 1
+        options, rest = [*options, *rest[:taken]], rest[taken:]
+    return None
 
 
 @asynccontextmanager
