@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from tests.attacks.traps import Trap
 from tests.cli.command import Command
 from tests.support.npm_registry import NpmRegistry
 from tests.support.surroundings import surroundings
@@ -97,6 +98,26 @@ def test_scripts_of_a_package_and_of_its_dependencies_do_not_run(user: Command, 
     )
     assert user("update").returncode == 0 and user("remove", "npm:greeter").returncode == 0
     assert canaries(user) == []
+
+
+def test_settings_in_the_repository_of_a_dependency_run_nothing(tmp_path: Path, user: Command, registry: NpmRegistry) -> None:
+    """npm prepares such a dependency with npm, in a clone of it."""
+    trap = Trap(tmp_path / "trap")
+    (tmp_path / "trap/loaded.cjs").write_text(f"require('fs').writeFileSync({str(tmp_path / 'canary-loaded')!r}, '')")
+    settings = (
+        f"git={trap.path}\nscript-shell={trap.path}\nnode-options=--require={tmp_path}/trap/loaded.cjs\nignore-scripts=false\n"
+    )
+    inner, outer = tmp_path / "inner", tmp_path / "outer"
+    manifest = {"version": "1.0.0", "scripts": ALL_SCRIPTS}
+    helper = repository(tmp_path / "helper", {"package.json": json.dumps({"name": "helper", "version": "1.0.0"})})
+    needs = {"dependencies": {"helper": f"git+{helper}"}}
+    nested = repository(inner, {"package.json": json.dumps({"name": "inner", **manifest, **needs}), ".npmrc": settings})
+    needs = {"dependencies": {"inner": f"git+{nested}"}}
+    address = repository(outer, {"package.json": json.dumps({"name": "outer", **manifest, **needs}), ".npmrc": settings})
+    publish(registry, dependencies={"outer": f"git+{address}"})
+    done = user("install", "npm:greeter")
+    assert done.returncode == 0, done.stderr
+    assert not trap.is_sprung and canaries(user) == [] and commands(user) == ["hi"]
 
 
 def test_a_package_without_scripts_is_installed_without_a_remark(user: Command, registry: NpmRegistry) -> None:

@@ -8,18 +8,18 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
 
 from fairlead.config import files, json_files
+from fairlead.config.programs import find_program
 from fairlead.core.secrets import is_secret_variable
 from fairlead.errors import ConfigError
 
-#: pi's own packages, which extensions name as peers, are provided by the runtime, so npm must not install them. Scripts of
-#: packages do not run.
-FLAGS = ("--ignore-scripts", "--legacy-peer-deps", "--no-audit", "--no-fund")
+#: pi's own packages, which extensions name as peers, are provided by the runtime, so npm must not install them.
+_FLAGS = ("--legacy-peer-deps", "--no-audit", "--no-fund")
 
 #: npm's own settings in the environment, which may hold a token.
 _SETTINGS = "npm_config_"
@@ -27,6 +27,18 @@ _SETTINGS = "npm_config_"
 _LARGEST_LOCK = 64 * 1024 * 1024
 #: A variable that a line of `.npmrc` names.
 _NAMED = re.compile(r"\$\{([^}?]+)\??\}")
+
+
+def npm_flags(env: Mapping[str, str], outside: Iterable[Path], *, scripts: bool) -> list[str]:
+    """Return the flags for npm. Without `scripts`, scripts of packages do not run.
+
+    For a dependency in a git repository, npm starts npm in a clone, where a `.npmrc` can say which program is git, and what node
+    loads. What the flags say holds there too.
+    """
+    if scripts:
+        return [*_FLAGS]
+    git = find_program("git", env.get("PATH"), outside=outside) or os.devnull
+    return ["--ignore-scripts", f"--git={git}", f"--node-options={env.get('NODE_OPTIONS') or '--no-warnings'}", *_FLAGS]
 
 
 def npm_environment(env: Mapping[str, str], *, signs_in: bool = True) -> dict[str, str]:

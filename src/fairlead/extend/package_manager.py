@@ -27,7 +27,7 @@ from fairlead.config.programs import current_folder, search_path
 from fairlead.core.secrets import redacted, without_credentials
 from fairlead.errors import ConfigError
 from fairlead.extend.node.manifest import missing_extensions
-from fairlead.extend.npm import FLAGS, drop_settings, npm_environment, packages_with_scripts, refuse_settings, remark
+from fairlead.extend.npm import drop_settings, npm_environment, npm_flags, packages_with_scripts, refuse_settings, remark
 
 #: Seconds that npm and git have to install a package for one run.
 _INSTALL_SECONDS = 300.0
@@ -287,7 +287,7 @@ class PackageFetcher:
 
         if not self._is_own:
             refuse_settings(root)
-        flags = [flag for flag in FLAGS if not scripts or flag != "--ignore-scripts"]
+        flags = npm_flags(self._env, self._outside, scripts=scripts)
         command = [*npm_command(self._env, self._outside), *arguments, "--prefix", str(root.resolve()), *flags]
         path = search_path(self._env.get("PATH"), outside=self._outside)
         env = {**npm_environment(self._env, signs_in=not scripts), "PATH": path}
