@@ -46,6 +46,11 @@ def plant(fleet: Fleet, **values: object) -> None:
         row |= values
         marks = ", ".join("?" * len(row))
         connection.execute(f"INSERT OR REPLACE INTO workflow_status ({', '.join(row)}) VALUES ({marks})", list(row.values()))
+        if "inputs" in values:  # arguments have their own table, which counts first
+            connection.execute(
+                "INSERT OR REPLACE INTO workflow_input (workflow_uuid, inputs, retention_timestamp) VALUES (?, ?, 0)",
+                (row["workflow_uuid"], row["inputs"]),
+            )
 
 
 @pytest.fixture
@@ -108,6 +113,55 @@ async def test_a_job_whose_arguments_are_replaced_by_a_pickle_fails_and_says_so(
     assert result.status == "done" and not canary.exists()
     log = (fleet.root / "worker.log").read_text()
     assert "Error executing workflow first" in log and "job first has failed" in log
+
+
+def slow_to_hash(depth: int) -> bytes:
+    """A pickle that looks nothing up: a dictionary whose key is a pair of the same pair, and so on."""
+    return b"\x80\x02})" + b"q\x00h\x00\x86" * depth + b"Ns."
+
+
+@pytest.mark.parametrize(
+    "data", [pickle.dumps({"args": ("first", 1), "kwargs": {}}), slow_to_hash(64)], ids=["plain data", "slow to read"]
+)
+async def test_pickles_that_look_nothing_up_are_refused_too(fleet: Fleet, data: bytes) -> None:
+    plant(fleet, inputs=base64.b64encode(data).decode(), serialization="py_pickle")
+    fleet.start_worker()
+    async with Jobs(fleet.url) as jobs:
+        (result,) = [result async for result in jobs.results(["first"], timeout=60)]
+    assert result.status == "failed" and "portable JSON" in (result.error or "")
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("serialization", "unknown"),
+        ("serialization", "custom_serializer"),
+        ("serialization", ""),
+        ("serialization", None),
+        ("name", "os.system"),
+        ("class_name", "os"),
+        ("config_name", "os"),
+        ("inputs", "5"),
+        ("inputs", "null"),
+        ("inputs", "[" * 100_000),
+        ("inputs", '{"positionalArgs": ["first", 1], "namedArgs": ["x"]}'),
+        ("inputs", '{"positionalArgs": ["first", 1], "namedArgs": {"x": 1}}'),
+        ("inputs", '{"positionalArgs": ["first", 2], "namedArgs": {}}'),
+        ("inputs", '{"positionalArgs": ["another", 1], "namedArgs": {}}'),
+        ("inputs", None),
+    ],
+)
+async def test_a_job_whose_workflow_no_client_has_written_fails_and_can_be_retried(
+    fleet: Fleet, column: str, value: str | None
+) -> None:
+    plant(fleet, **{column: value})
+    fleet.start_worker()
+    async with Jobs(fleet.url) as jobs:
+        (result,) = [result async for result in jobs.results(["first"], timeout=60)]
+        assert result.status == "failed" and "no client writes" in (result.error or "")
+        await jobs.retry("first")
+        (result,) = [result async for result in jobs.results(["first"], timeout=60)]
+    assert result.status == "done"
 
 
 async def test_jobs_that_an_older_fairlead_has_queued_run_without_unpickling(fleet: Fleet) -> None:

@@ -45,6 +45,7 @@ async def test_no_worker_unpickles_a_row_of_postgres(tmp_path: Path, postgres: P
                 planted = "UPDATE dbos.workflow_status SET inputs = %s, serialization = %s, application_version = %s"
                 connection.execute(f"{planted} WHERE workflow_uuid = 'first'", (value, "py_pickle", "2"))
                 connection.execute(f"{planted} WHERE workflow_uuid = 'old'", (value, None, "1"))
+                connection.execute("UPDATE dbos.workflow_input SET inputs = %s WHERE workflow_uuid <> 'last'", (value,))
             fleet.start_worker()
             results = {result.id: result async for result in jobs.results(timeout=60)}
         assert {id: result.status for id, result in results.items()} == {"first": "failed", "old": "done", "last": "done"}

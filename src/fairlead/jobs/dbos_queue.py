@@ -37,6 +37,7 @@ VERSION = "2"
 #: The version of workflows whose arguments are pickles. No worker reads them: see `convert_pickled`.
 _PICKLED_VERSION = "1"
 WORKFLOW = "fairlead-job"
+_REFUSAL = "it is a pickle, and fairlead reads only portable JSON"
 #: The queue of jobs without a key, and the beginning of the names of the queues of keys.
 DEFAULT_QUEUE, KEY_PREFIX = "fairlead", "fairlead-key-"
 #: How often each worker looks for jobs, in seconds.
@@ -208,21 +209,31 @@ def import_dbos() -> Any:
 
 @cache
 def refuse_pickles() -> None:
-    """Have Python stop DBOS from unpickling what could run code: unpickling a row runs what its writer wants.
+    """Have this process refuse to unpickle for DBOS: unpickling a row runs what its writer wants.
 
     DBOS picks the format of a value by a name in its row, so the serializer of the configuration alone does not exclude pickles.
-    A pickle can only call what it has looked up before, and Python announces that to audit hooks.
+    A pickle can only call what it has looked up before, and Python announces that to audit hooks. A pickle that looks nothing up
+    can still hold a worker for hours, so the function of DBOS that unpickles is replaced too.
 
     Raises ConfigError if this release of DBOS would still unpickle.
     """
     from dbos import _serialization as formats  # pyright: ignore[reportPrivateUsage]
 
+    def refuse(cls: object, serialized_data: str) -> object:
+        raise TypeError(_REFUSAL)
+
     sys.addaudithook(_refuse_lookup)
-    probe, json = base64.b64encode(pickle.dumps(os.getcwd)).decode(), formats.DBOSPortableJSON
+    _probe(formats, os.getcwd)
+    formats.DefaultSerializer.deserialize = refuse  # pyright: ignore[reportAttributeAccessIssue]
+    _probe(formats, None)
+
+
+def _probe(formats: Any, value: object) -> None:
+    pickled = base64.b64encode(pickle.dumps(value)).decode()
     for read in (formats.deserialize_value, formats.deserialize_args, formats.deserialize_exception):
         for name in ("py_pickle", None):
             try:
-                read(probe, name, json)
+                read(pickled, name, formats.DBOSPortableJSON)
             except (TypeError, ValueError):
                 continue
             raise ConfigError(
@@ -232,12 +243,17 @@ def refuse_pickles() -> None:
 
 def _refuse_lookup(event: str, arguments: tuple[object, ...]) -> None:
     if event == "pickle.find_class" and sys._getframe(1).f_globals.get("__name__", "").startswith("dbos."):  # pyright: ignore[reportPrivateUsage]
-        raise TypeError("it is a pickle, and fairlead reads only portable JSON")
+        raise TypeError(_REFUSAL)
 
 
 def workflow_table(*, is_postgres: bool) -> str:
     """Return the name of the table in which DBOS keeps workflows."""
     return "dbos.workflow_status" if is_postgres else "workflow_status"
+
+
+def _arguments_table(*, is_postgres: bool) -> str:
+    """Return the name of the table in which DBOS keeps arguments. Those in the table of workflows count only if it has none."""
+    return "dbos.workflow_input" if is_postgres else "workflow_input"
 
 
 def convert_pickled(transaction: Transaction) -> int:
@@ -253,12 +269,43 @@ def convert_pickled(transaction: Transaction) -> int:
     )
     for workflow, id, generation in rows:
         arguments = msgspec.json.encode({"positionalArgs": [id, generation], "namedArgs": {}}).decode()
+        inputs = _arguments_table(is_postgres=transaction.is_postgres)
+        transaction.run(f"UPDATE {inputs} SET inputs = ? WHERE workflow_uuid = ?", (arguments, workflow))
         transaction.run(
             f"UPDATE {table} SET inputs = ?, serialization = 'portable_json', application_version = '{VERSION}'"
             f" WHERE workflow_uuid = ? AND application_version = '{_PICKLED_VERSION}' AND status IN ('ENQUEUED', 'DELAYED')",
             (arguments, workflow),
         )
     return len(rows)
+
+
+def end_unreadable(transaction: Transaction) -> None:
+    """End claimed workflows of queued jobs whose rows differ from what a client queues: DBOS would leave them claimed.
+
+    Those of other versions stay: an older worker may be about to run them.
+    """
+    table = workflow_table(is_postgres=transaction.is_postgres)
+    arguments = _arguments_table(is_postgres=transaction.is_postgres)
+    rows = transaction.rows(
+        f"SELECT {table}.workflow_uuid, id, generation, name, class_name, config_name, serialization,"
+        f" coalesce({arguments}.inputs, {table}.inputs) FROM {table}"
+        f" JOIN fairlead_jobs ON {table}.workflow_uuid = {WORKFLOW_OF_JOB}"
+        f" LEFT JOIN {arguments} ON {arguments}.workflow_uuid = {table}.workflow_uuid"
+        f" WHERE {table}.status IN ('PENDING', 'SUCCESS') AND fairlead_jobs.status = 'queued'"
+        f" AND application_version = '{VERSION}'"
+    )
+    for workflow, id, generation, *found, inputs in rows:
+        if found != [WORKFLOW, None, None, "portable_json"] or not _are_arguments(inputs, id, generation):
+            transaction.run(
+                f"UPDATE {table} SET status = 'ERROR' WHERE workflow_uuid = ? AND status IN ('PENDING', 'SUCCESS')", (workflow,)
+            )
+
+
+def _are_arguments(inputs: str | None, id: str, generation: int) -> bool:
+    try:
+        return msgspec.json.decode(inputs or "") == {"positionalArgs": [id, generation], "namedArgs": {}}
+    except (ValueError, RecursionError):
+        return False
 
 
 def make_engine(url: DatabaseUrl) -> Engine:

@@ -328,12 +328,12 @@ class Records:
         return await self._database.do(give_up)
 
     async def fail_refused(self, workflows: str) -> list[str]:
-        """End queued jobs whose workflows DBOS has refused: no worker will get them. Returns their ids.
+        """End queued jobs whose workflows were refused: no worker will get them. Returns their ids.
 
         Args:
             workflows: The table of the workflows.
         """
-        error = "DBOS could not read the queued arguments of this job: they are not portable JSON."
+        error = "The workflow of this job has values that no client writes, such as arguments that are not portable JSON."
 
         def fail(transaction: Transaction) -> list[str]:
             rows = transaction.rows(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fairlead.errors import JobError, WorkspaceError
 from fairlead.jobs.database import Database
-from fairlead.jobs.dbos_queue import Queues, convert_pickled, workflow_table
+from fairlead.jobs.dbos_queue import Queues, convert_pickled, end_unreadable, workflow_table
 from fairlead.jobs.leases import LEASE_SECONDS, Leases
 from fairlead.jobs.leftovers import end_processes_of
 from fairlead.jobs.records import JobRecord, Records
@@ -73,8 +73,9 @@ class Recovery:
         count = await self._database.do(convert_pickled)
         if count:
             log.warning("%d jobs that an older fairlead has queued were converted: their arguments were pickles", count)
+        await self._database.do(end_unreadable)
         for id in await self._records.fail_refused(workflow_table(is_postgres=self._database.is_postgres)):
-            log.error("job %s has failed: DBOS refused what the database says about it", id)
+            log.error("job %s has failed: the row of its workflow was refused", id)
 
     async def sweep_worktrees(self, data: Path, fleet: str = "") -> None:
         """Remove worktrees on this machine whose jobs have ended: their workers died before they could."""
