@@ -145,3 +145,28 @@ def test_a_long_session_is_laid_out_once_and_not_for_each_message(tab: Browser, 
         page.until("document.querySelectorAll('#transcript article').length === 150")
         assert tab.run("moves") < 10
         assert tab.run(AT_END)
+
+
+@pytest.mark.parametrize(
+    ("line", "end"),
+    [("value = 1  # a line of code\n", "```\n"), ("| some words | `x` |\n", "\n"), ("- an item with **words**\n", "\n")],
+    ids=["code", "table", "list"],
+)
+def test_a_long_block_shows_each_piece_that_arrives_and_what_follows_it(
+    tab: Browser, tmp_path: Path, line: str, end: str
+) -> None:
+    begin = {"v": "```python\n", "|": "| a | b |\n|---|---|\n", "-": ""}[line[0]]
+    with served(tab, tmp_path, []) as page:
+        tab.run(
+            "import('/page/markdown.mjs').then(({MarkdownStream}) => {"
+            "window.shown = document.body.appendChild(document.createElement('div'));"
+            "window.stream = new MarkdownStream(shown); })"
+        )
+        last = line.replace("value", "last_{0}").replace("some", "last_{0}").replace("an item", "last_{0}")
+        pieces = [begin + line * 2000, *(last.format(number) for number in range(3)), f"{end}\nlast_3 words."]
+        for number, piece in enumerate(pieces):
+            tab.run(f"stream.append({json.dumps(piece)})")
+            if number:
+                page.until(f"shown.textContent.includes('last_{number - 1}')")
+        tab.run("stream.finish()")
+        assert tab.run("shown.lastChild.tagName + shown.lastChild.textContent") == "Plast_3 words."

@@ -12,8 +12,8 @@ const ITEM = /^(\s*)([-*+]|\d{1,9}[.)])(\s+|$)([^]*)$/;
 const QUOTE = /^ {0,3}>\s?/;
 const DEEPEST = 12;
 const LONGEST_LABEL = 1000;
-// An open block that is longer is drawn again only after it has grown by a tenth.
-const LONGEST_REDRAWN = 16_384;
+// After drawing, the page rests for this many times as long, so that a long block that is drawn again and again leaves time for the rest.
+const REST = 4;
 
 // Blocks
 
@@ -321,7 +321,7 @@ function emphasis(text, at, endless, depth) {
 
 // Streaming
 
-/** Shows Markdown while it arrives. A finished block is rendered once; the open one at most once per frame. */
+/** Shows Markdown while it arrives. A finished block is rendered once; the open one at most once per frame, less often if it is long. */
 export class MarkdownStream {
   constructor(root, onDraw = () => {}) {
     this._root = root;
@@ -329,25 +329,34 @@ export class MarkdownStream {
     this._pending = "";
     this._open = [];
     this._frame = 0;
-    this._drawn = 0;
+    this._timer = 0;
+    this._restsUntil = 0;
     this.text = "";
   }
 
   append(text) {
     this.text += text;
     this._pending += text;
-    this._frame ||= requestAnimationFrame(() => this._draw(false));
+    if (this._frame || this._timer) return;
+    const rest = this._restsUntil - performance.now();
+    if (rest > 0) this._timer = setTimeout(() => this._ask(), rest);
+    else this._ask();
+  }
+
+  _ask() {
+    this._timer = 0;
+    this._frame = requestAnimationFrame(() => this._draw(false));
   }
 
   finish() {
+    clearTimeout(this._timer);
     cancelAnimationFrame(this._frame);
     this._draw(true);
   }
 
   _draw(isEnd) {
     this._frame = 0;
-    const length = this._pending.length;
-    if (!isEnd && this._drawn > LONGEST_REDRAWN && length < this._drawn * 1.1) return;
+    const began = performance.now();
     const lines = this._pending.split("\n");
     const blocks = blocksOf(lines);
     const finished = isEnd ? blocks.length : Math.max(0, blocks.length - 1);
@@ -360,8 +369,9 @@ export class MarkdownStream {
       this._fence = open?.kind === "fence" && open.isOpen ? nodes[finished].querySelector("code") : null;
       this._pending = open ? lines.slice(open.first).join("\n") : isEnd ? "" : this._pending.slice(-1) === "\n" ? "" : this._pending;
     }
-    this._drawn = this._pending.length;
     this._onDraw();
+    const ended = performance.now();
+    this._restsUntil = ended + REST * (ended - began);
   }
 
   /** Add to a block of code that is still open, instead of making it again. */
