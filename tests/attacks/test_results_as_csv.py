@@ -18,6 +18,7 @@ pytest_plugins = ["tests.jobs.conftest"]
 
 FORMULA = '=HYPERLINK("http://127.0.0.1/?"&A1)'
 STARTS = ["", " ", "\t", "\r", "\n", "\r\n", "\0", '"', "'", '""', "' ", "\u200b", "\ufeff", "\u00a0", "\u2060\u00ad", "`"]
+STARTS += ["\u202e", "\u2066", "\u061c", "\u180e", "\u034f", "\u3164", "\u2800", "\ufe0f", "\ufff9", "\U000e0041", "\x85", "\x7f"]
 
 
 async def exported(fleet: Fleet, answers: list[str]) -> tuple[list[dict[str, str]], bytes]:
@@ -35,7 +36,9 @@ async def exported(fleet: Fleet, answers: list[str]) -> tuple[list[dict[str, str
     return list(csv.DictReader(io.StringIO(data.decode(), newline=""))), data
 
 
-@pytest.mark.parametrize("sign", ["=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20"])
+@pytest.mark.parametrize(
+    "sign", ["=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20", "\ufe66", "\ufe62", "\ufe63", "\ufe6b"]
+)
 async def test_no_cell_begins_with_a_formula(fleet: Fleet, sign: str) -> None:
     rows, _ = await exported(fleet, [f"{start}{sign}{FORMULA[1:]}" for start in STARTS])
     for row in rows:

@@ -22,7 +22,11 @@ COLUMNS = ("id", "status", "attempts", "cost", "session", "turns", "tokens", "se
 
 
 #: What spreadsheets take for the beginning of a formula, also after spaces, quotes and characters that do not show.
-_FORMULA = r"[\s\"'`\x00-\x20\u00ad\u200b-\u200f\u2060\ufeff]*[=+\-@\uff0b\uff0d\uff1d\uff20\u2212]"
+_UNSEEN = (
+    r"\s\x00-\x20\x7f-\xa0\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202f\u205f-\u206f"
+    r"\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffc\U000e0000-\U000e0fff"
+)
+_FORMULA = rf"[\"'`{_UNSEEN}]*[=+\-@\u2212\ufe62\ufe63\ufe66\ufe6b\uff0b\uff0d\uff1d\uff20]"
 #: Where a cell begins. Depending on their language, spreadsheets also split at semicolons, even inside quotes.
 _CELL = re.compile(rf"(^[\t\r\n]|^(?={_FORMULA})|[;\t](?={_FORMULA}))")
 
