@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 #: The columns of results.csv, which are also the fields of results.jsonl.
 COLUMNS = ("id", "status", "attempts", "cost", "session", "turns", "tokens", "seconds", "labels", "answer", "error", "patch")
 
-
-#: What spreadsheets take for the beginning of a formula, also after spaces, quotes and characters that do not show.
+#: Spaces, and characters that do not show.
 _UNSEEN = (
     r"\s\x00-\x20\x7f-\xa0\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202f\u205f-\u206f"
     r"\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffc\U000e0000-\U000e0fff"
 )
+#: What spreadsheets take for the beginning of a formula, also after quotes and what does not show.
 _FORMULA = rf"[\"'`{_UNSEEN}]*[=+\-@\u2212\ufe62\ufe63\ufe66\ufe6b\uff0b\uff0d\uff1d\uff20]"
 #: Where a cell begins. Depending on their language, spreadsheets also split at semicolons, even inside quotes.
 _CELL = re.compile(rf"(^[\t\r\n]|^(?={_FORMULA})|[;\t](?={_FORMULA}))")
