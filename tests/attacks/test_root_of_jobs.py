@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.fleet import MODEL, Fleet, make_repository, wait_until
+from tests.support.fleet import MODEL, Fleet, git, make_repository, wait_until
 from tests.support.front_end import FrontEnd
 
 from fairlead.jobs import Jobs
@@ -105,6 +105,49 @@ def test_a_repository_outside_the_root_is_refused(place: Place, repo: str) -> No
     status, error = place.submit(repo=repo.replace("{out}", str(outside)).replace("{in}", str(inside)), commit="main")
     assert status == 400, error
     assert place.server.call("GET", "/fleet/jobs")[1] == []
+
+
+@pytest.mark.parametrize("way", ["quoted", "escaped", "after comments", "of alternates", "a line in a name", "endless"])
+def test_no_pointer_leads_git_out_of_the_root(place: Place, way: str) -> None:
+    inside, outside = place.inside, place.outside_repo / ".git" / "objects"
+    for name in ("repo", "second"):
+        make_repository(inside / name)
+        (inside / name / ".git" / "objects" / "info").mkdir(exist_ok=True)
+    first, second = (inside / name / ".git" / "objects" / "info" / "alternates" for name in ("repo", "second"))
+    match way:
+        case "quoted":
+            first.write_text(f'"{outside}"\n')
+        case "escaped":
+            first.write_text('"' + "".join(f"\\{byte:03o}" for byte in str(outside).encode()) + '"\n')
+        case "after comments":
+            first.write_text("# nothing\n" * 10_000 + f"{outside}\n")
+        case "of alternates":
+            first.write_text(f"{second.parents[1]}\n")
+            second.write_text(f"{outside}\n")
+        case "a line in a name":
+            (inside / "repo" / ".git").rename(inside / "old")
+            (inside / "repo" / "x\ny").symlink_to(place.outside_repo / ".git")
+            (inside / "repo" / ".git").write_text("gitdir: x\ny\n")
+        case _:
+            first.write_text("".join(f"{inside}/{number}\n" for number in range(300)))
+            for number in range(300):
+                (inside / str(number)).mkdir()
+    status, error = place.submit(repo=str(inside / "repo"), commit="main")
+    assert status == 400 and "repo" in error["error"]["message"]
+
+
+def test_repositories_that_share_objects_inside_the_root_run(place: Place) -> None:
+    inside = place.inside
+    for name in ("repo", "second"):
+        make_repository(inside / name, {"secret": "what is inside"})
+        (inside / name / ".git" / "objects" / "info").mkdir(exist_ok=True)
+    first, second = (inside / name / ".git" / "objects" for name in ("repo", "second"))
+    (first / "info" / "alternates").write_text(f"# both ways\n{second}\n")
+    (second / "info" / "alternates").write_text(f"{first}\n")
+    assert place.submit(repo=str(inside / "repo"), commit="main")[0] < 300
+    git(inside / "repo", "bundle", "create", str(inside / "a.bundle"), "main")
+    status, error = place.submit(id="b", repo=str(inside / "a.bundle"), commit="main")
+    assert status < 300, error
 
 
 @pytest.mark.parametrize("image", ["dir:/etc", "docker-archive:/tmp/x.tar", "oci:relative", "--privileged", "a b"])

@@ -24,10 +24,12 @@ _NETWORK = re.compile(r"(?:https?|ssh|git)://|[\w.-]+@[\w.-]+:(?!:)")
 _IMAGE = re.compile(r"(?:[\w.-]+(?::\d+)?/)?[\w.-]+(?:/[\w.-]+)*(?::[\w.-]+)?(?:@sha256:[0-9a-f]{64})?", re.ASCII)
 _TRANSPORTS = ("dir:", "oci:", "oci-archive:", "docker-archive:", "docker-daemon:", "containers-storage:", "ostree:", "sif:")
 #: What leads git from a repository to other places: files with a path in them, and what may be a link.
-_POINTERS = (".git", "commondir", "objects/info/alternates")
+_POINTERS = (".git", "commondir", "objects/info/alternates", "info/alternates")
 _PARTS = ("HEAD", "config", "objects", "objects/info", "objects/pack", "packed-refs", "refs")
 #: The most bytes of a file with a path in it.
 _MOST_BYTES = 64 * 1024
+#: How many places a repository may lead to.
+_MOST_PLACES = 200
 
 
 def check_root(job: Job) -> None:
@@ -80,18 +82,24 @@ def _path_of(repo: str) -> Path | None:
     return None
 
 
-def _places(repo: Path, depth: int = 0) -> Iterator[Path]:
-    """Yield the places that git reads for a repository, as far as they exist."""
-    for name in (repo, repo / ".git", repo.with_name(f"{repo.name}.git"), repo.with_name(f"{repo.name}.git") / ".git"):
-        if name != repo and not os.path.lexists(name):
+def _places(repo: Path) -> Iterator[Path]:
+    """Yield the places that git reads for a repository, as far as they exist. Raises JobError if they are not clear."""
+    left = [repo, repo / ".git", repo.with_name(f"{repo.name}.git"), repo.with_name(f"{repo.name}.git") / ".git"]
+    seen: set[Path] = set()
+    yield repo
+    while left:
+        name = left.pop()
+        if name in seen or not os.path.lexists(name):
             continue
+        if len(seen) >= _MOST_PLACES:
+            raise JobError(f"repo: {repo} leads to more than {_MOST_PLACES} places.")
+        seen.add(name)
         yield name
         yield from (name / part for part in _PARTS if os.path.lexists(name / part))
         for pointer in (name, *(name / each for each in _POINTERS)):
             for target in _targets(pointer):
                 yield target
-                if depth < 5:
-                    yield from _places(target, depth + 1)
+                left += (target, target / ".git")
 
 
 def _targets(pointer: Path) -> Iterator[Path]:
@@ -99,10 +107,15 @@ def _targets(pointer: Path) -> Iterator[Path]:
     if not pointer.is_file():
         return
     yield pointer
+    is_list = pointer.name == "alternates"
     with pointer.open("rb") as file:
-        lines = file.read(_MOST_BYTES).splitlines()
-    base = pointer.parent.parent if pointer.name == "alternates" else pointer.parent
-    for line in lines:
-        text = os.fsdecode(line.removeprefix(b"gitdir:").strip())
+        data = file.read(_MOST_BYTES + 1)
+    if not is_list and pointer.name != "commondir" and not data.startswith(b"gitdir:"):
+        return  # such as a bundle
+    lines = data.splitlines() if is_list else [data.removeprefix(b"gitdir:").strip()]
+    if len(data) > _MOST_BYTES or any(line.startswith(b'"') or b"\n" in line for line in lines):
+        raise JobError(f"repo: expected plain paths of at most {_MOST_BYTES} bytes in {pointer}.")
+    base = pointer.parent.parent if is_list else pointer.parent
+    for text in map(os.fsdecode, lines):
         if text and "\0" not in text:
             yield base / text
