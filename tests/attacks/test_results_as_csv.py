@@ -17,8 +17,36 @@ from fairlead.jobs.export import export_jobs
 pytest_plugins = ["tests.jobs.conftest"]
 
 FORMULA = '=HYPERLINK("http://127.0.0.1/?"&A1)'
-STARTS = ["", " ", "\t", "\r", "\n", "\r\n", "\0", '"', "'", '""', "' ", "\u200b", "\ufeff", "\u00a0", "\u2060\u00ad", "`"]
-STARTS += ["\u202e", "\u2066", "\u061c", "\u180e", "\u034f", "\u3164", "\u2800", "\ufe0f", "\ufff9", "\U000e0041", "\x85", "\x7f"]
+STARTS = [
+    "",
+    " ",
+    "\t",
+    "\r",
+    "\n",
+    "\r\n",
+    "\0",
+    '"',
+    "'",
+    '""',
+    "' ",
+    "\u200b",
+    "\ufeff",
+    "\u00a0",
+    "\u2060\u00ad",
+    "`",
+    "\u202e",
+    "\u2066",
+    "\u061c",
+    "\u180e",
+    "\u034f",
+    "\u3164",
+    "\u2800",
+    "\ufe0f",
+    "\ufff9",
+    "\U000e0041",
+    "\x85",
+    "\x7f",
+]
 
 
 async def exported(fleet: Fleet, answers: list[str]) -> tuple[list[dict[str, str]], bytes]:
