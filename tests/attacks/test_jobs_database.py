@@ -115,22 +115,6 @@ async def test_a_job_whose_arguments_are_replaced_by_a_pickle_fails_and_says_so(
     assert "Error executing workflow first" in log and "job first has failed" in log
 
 
-def slow_to_hash(depth: int) -> bytes:
-    """A pickle that looks nothing up: a dictionary whose key is a pair of the same pair, and so on."""
-    return b"\x80\x02})" + b"q\x00h\x00\x86" * depth + b"Ns."
-
-
-@pytest.mark.parametrize(
-    "data", [pickle.dumps({"args": ("first", 1), "kwargs": {}}), slow_to_hash(64)], ids=["plain data", "slow to read"]
-)
-async def test_pickles_that_look_nothing_up_are_refused_too(fleet: Fleet, data: bytes) -> None:
-    plant(fleet, inputs=base64.b64encode(data).decode(), serialization="py_pickle")
-    fleet.start_worker()
-    async with Jobs(fleet.url) as jobs:
-        (result,) = [result async for result in jobs.results(["first"], timeout=60)]
-    assert result.status == "failed" and "portable JSON" in (result.error or "")
-
-
 @pytest.mark.parametrize(
     ("column", "value"),
     [

@@ -209,27 +209,18 @@ def import_dbos() -> Any:
 
 @cache
 def refuse_pickles() -> None:
-    """Have this process refuse to unpickle for DBOS: unpickling a row runs what its writer wants.
+    """Have Python stop DBOS from unpickling what could run code: unpickling a row runs what its writer wants.
 
     DBOS picks the format of a value by a name in its row, so the serializer of the configuration alone does not exclude pickles.
     A pickle can only call what it has looked up before, and Python announces that to audit hooks. A pickle that looks nothing up
-    can still hold a worker for hours, so the function of DBOS that unpickles is replaced too.
+    is data, which is checked as every other.
 
     Raises ConfigError if this release of DBOS would still unpickle.
     """
     from dbos import _serialization as formats  # pyright: ignore[reportPrivateUsage]
 
-    def refuse(cls: object, serialized_data: str) -> object:
-        raise TypeError(_REFUSAL)
-
     sys.addaudithook(_refuse_lookup)
-    _probe(formats, os.getcwd)
-    formats.DefaultSerializer.deserialize = refuse  # pyright: ignore[reportAttributeAccessIssue]
-    _probe(formats, None)
-
-
-def _probe(formats: Any, value: object) -> None:
-    pickled = base64.b64encode(pickle.dumps(value)).decode()
+    pickled = base64.b64encode(pickle.dumps(os.getcwd)).decode()
     for read in (formats.deserialize_value, formats.deserialize_args, formats.deserialize_exception):
         for name in ("py_pickle", None):
             try:
