@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -110,6 +111,28 @@ def test_a_sandbox_looks_for_what_to_hide_when_it_is_entered_and_not_when_the_co
     confined.wrapped(["true"], 3, 4)
     confined.check("", ended=True)
     assert searches == 1
+
+
+@pytest.mark.parametrize("kind", ["pipe", "endless", "null"])
+def test_what_is_called_git_in_the_folder_of_a_job_neither_stops_a_command_nor_fills_memory(tmp_path: Path, kind: str) -> None:
+    place = Place(tmp_path)
+    sandbox = Bubblewrap(
+        "/bin/true", place.cwd, scratch=lambda: tmp_path, masks=lambda: Masks([], []), own=[], read_only=[".git"], jobs=tmp_path
+    )
+    mirror = tmp_path / "mirrors" / "one.git"
+    link = place.cwd / ".git"
+    link.write_text(f"gitdir: {mirror}/worktrees/job\n")
+    mirror.mkdir(parents=True)
+    assert str(mirror) in sandbox.wrapped(["true"], place.cwd, 3)
+    link.unlink()
+    if kind == "pipe":
+        os.mkfifo(link)
+    elif kind == "null":
+        link.write_bytes(b"gitdir: \0\n")
+    else:
+        with link.open("wb") as file:
+            file.truncate(1 << 40)
+    assert str(mirror) not in sandbox.wrapped(["true"], place.cwd, 3)
 
 
 def test_in_a_sandbox_the_peers_folder_of_a_project_is_not_written(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import msgspec
 
+from fairlead.config import files
 from fairlead.errors import ConfigError, ToolError
 from fairlead.policy.exposure import Exposure, Watched
 from fairlead.policy.installation import Installation
@@ -393,11 +394,11 @@ class Bubblewrap:
         if self._jobs is None or not self._cwd.is_relative_to(self._jobs):
             return []
         try:
-            named = (self._cwd / GIT).read_bytes()[:_LONGEST_LINK].decode().removeprefix("gitdir: ").strip()
-        except (OSError, UnicodeDecodeError):
+            data = files.read_bytes(self._cwd / GIT, largest=_LONGEST_LINK) or b""
+            real = Path(os.path.realpath(data.decode().removeprefix("gitdir: ").strip()))
+        except (ConfigError, ValueError):
             return []
         mirrors = self._jobs / "mirrors"
-        real = Path(os.path.realpath(named))
         return [mirrors / real.relative_to(mirrors).parts[0]] if mirrors in real.parents else []
 
     def _check_visible(self, masks: Masks) -> None:
