@@ -116,6 +116,10 @@ class Exposure:
         if found is not None:
             self._expose(found)
 
+    def watches_above(self, folder: str) -> bool:
+        """Return whether a folder is in a tree, so that the folder above it is watched too."""
+        return any(folder != str(root) and _is_below(folder, root) for root, _ in self._watched.trees)
+
     def _expose(self, path: Path) -> None:
         with self._changing:
             if self.exposed is None and not self._is_over:
@@ -229,6 +233,8 @@ class _Watcher:
                 folder, known = self._folders[number]
                 exposures = dict(known)
                 if mask & (_DELETE_SELF | _MOVE_SELF):
+                    # Of a folder in a tree, the folder above tells. Looking at the whole tree for each takes for ever.
+                    exposures = {each: None for each in exposures if not each.watches_above(folder)}
                     folder = None
                 if mask & _IGNORED:
                     del self._folders[number]

@@ -29,12 +29,15 @@ class WildcardPattern:
     With `paths`, `*` and `?` do not match `/`, and `**` matches across folders. With `fold`, case is ignored.
     """
 
-    __slots__ = ("_fold", "_paths", "_steps")
+    __slots__ = ("_ending", "_fold", "_paths", "_steps")
 
     def __init__(self, text: str, *, paths: bool = False, fold: bool = False) -> None:
         self._paths = paths
         self._fold = fold
         self._steps = _steps(text.casefold() if fold else text, paths)
+        wild = max((at for at, step in enumerate(self._steps) if len(step) > 1), default=-1)
+        #: What every text that matches ends with.
+        self._ending = "".join(self._steps[wild + 1 :])
 
     def fits(self, text: str) -> bool:
         """Return whether the text matches for every value of its unknown parts."""
@@ -46,8 +49,11 @@ class WildcardPattern:
 
     def _run(self, text: str, *, certain: bool) -> bool:
         steps = self._steps
+        text = text.casefold() if self._fold else text
+        if not text.endswith(self._ending) and ANY not in text:  # most names of files end here
+            return False
         at = self._skipped({0})
-        for character in text.casefold() if self._fold else text:
+        for character in text:
             if character == ANY:
                 # An unknown part may match any number of steps. Only a step that matches any text is certain to match it.
                 at = {each for each in at if self._takes_all(each)} if certain else set(range(min(at), len(steps) + 1))
