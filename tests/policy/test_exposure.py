@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +24,9 @@ class Watching:
         self.cwd = cwd
         #: How often a name was compared.
         self.compared = 0
+        #: What comparing waits for.
+        self.go = threading.Event()
+        self.go.set()
         for number in range(FOLDERS):
             (cwd / "many" / str(number)).mkdir(parents=True)
         self.exposure = Exposure(cwd, [], Watched(trees=[(cwd, self._fits)]))
@@ -30,6 +34,7 @@ class Watching:
 
     def _fits(self, folder: str, name: str) -> bool:
         self.compared += 1
+        self.go.wait()
         return name == ".env"
 
 
@@ -60,3 +65,12 @@ def test_a_file_in_a_folder_that_was_renamed_or_made_again_is_noticed(watching: 
     (watching.cwd / name / "7" / ".env").touch()
     assert watching.exposure.check()
     assert watching.exposure.exposed == watching.cwd / "many-renamed" / "7" / ".env"
+
+
+def test_a_file_is_noticed_at_once_behind_many_other_changes(watching: Watching) -> None:
+    watching.go.clear()
+    for number in range(8000):
+        (watching.cwd / f"{number}").touch()
+    (watching.cwd / ".env").touch()
+    watching.go.set()
+    assert watching.exposure.check()

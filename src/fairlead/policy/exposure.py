@@ -11,6 +11,7 @@ import ctypes
 import os
 import select
 import struct
+import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -211,16 +212,31 @@ class _Watcher:
     def take_events(self) -> None:
         """Look at what has changed until now. When this returns, `exposed` is up to date for each command."""
         with self._reading:
-            try:
-                data = os.read(self._file, 1 << 16) if self._file >= 0 else b""
-            except BlockingIOError:
-                return
-            start = 0
-            while start < len(data):
-                number, mask, _, length = _HEAD.unpack_from(data, start)
-                name = data[start + _HEAD.size : start + _HEAD.size + length].rstrip(b"\0")
-                start += _HEAD.size + length
-                self._tell(number, mask, os.fsdecode(name))
+            left = self._queued() if self._file >= 0 else 0
+            while left > 0:
+                try:
+                    data = os.read(self._file, 1 << 16)
+                except BlockingIOError:
+                    return
+                left -= len(data)
+                self._tell_all(data)
+
+    def _queued(self) -> int:
+        """Return how many bytes of events there are now. While a command makes more, reading would never end."""
+        import fcntl  # Windows, where nothing is watched, does not have these
+        import termios
+
+        queued = bytearray(4)
+        fcntl.ioctl(self._file, termios.FIONREAD, queued)
+        return int.from_bytes(queued, sys.byteorder)
+
+    def _tell_all(self, data: bytes) -> None:
+        start = 0
+        while start < len(data):
+            number, mask, _, length = _HEAD.unpack_from(data, start)
+            name = data[start + _HEAD.size : start + _HEAD.size + length].rstrip(b"\0")
+            start += _HEAD.size + length
+            self._tell(number, mask, os.fsdecode(name))
 
     def _tell(self, number: int, mask: int, name: str) -> None:
         with self._changing:
