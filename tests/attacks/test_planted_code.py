@@ -124,6 +124,7 @@ def servers(*command: str, **more: Any) -> dict[str, str]:
         (servers("sh", "-c", "cd tools && exec ./server.sh"), "tools/server.sh"),
         (servers("env", "node", "--require=./tools/hook.js", "tools/main.js"), "tools/hook.js"),
         (servers("uv", "--directory", "tools", "run", "server.py"), "tools/server.py"),
+        (servers("uv", "run", "--directory", "./tools", "my-server"), "tools/src/my_server/__init__.py"),
         (servers("python3", "-m", "tools.server"), "tools/server.py"),
         (servers("server.sh", env={"PATH": "tools:/usr/bin"}), "tools/server.sh"),
         (servers("server.py", cwd="tools") | servers("python3", "server.py", cwd="tools"), "tools/server.py"),
@@ -188,3 +189,11 @@ def test_a_trusted_folder_does_not_cover_what_appears_in_it(root: Path) -> None:
     planted.write_text(EXTENSION.format(witness).replace("\\n", "\n"))
     (warning,) = asyncio.run(ask())
     assert not witness.exists() and "other code than when it was trusted: .fairlead/extensions" in warning
+
+
+def test_a_path_behind_a_runner_does_not_make_all_packages_read_only(root: Path) -> None:
+    files = {"node_modules/.bin/other": "", "node_modules/other/index.js": "", "tools/server.ts": ""}
+    with sandboxed(root, files={**servers("bun", "run", "./tools/server.ts"), **files}) as host:
+        made = host.request("bash", command="mkdir node_modules/new && echo fine > node_modules/.bin/other")["data"]
+        assert made["exitCode"] == 0, made
+        assert host.request("bash", command="echo evil > tools/server.ts")["data"]["exitCode"] != 0

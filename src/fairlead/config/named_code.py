@@ -31,11 +31,15 @@ _RUNNERS: Mapping[str, tuple[Sequence[str], str | None]] = {
     **dict.fromkeys(("npx", "pnpx", "bunx"), (_NODE, None)),
     **dict.fromkeys(("npm", "pnpm", "yarn", "bun"), (_NODE, "package.json")),
     **dict.fromkeys(("uv", "poetry", "pdm", "hatch", "rye", "pipenv"), (_VENV, "pyproject.toml")),
+    **dict.fromkeys(("uvx", "pipx"), ((), None)),
     **dict.fromkeys(("make", "gmake"), ((), "Makefile")),
     "just": ((), "justfile"),
 }
-#: The name of a package, before its version.
-_PACKAGE = re.compile(r"(?:@[^/@]+/)?[^/@]+")
+#: Those of them that run a project of Python by the name of its package or script, and their subcommands.
+_OF_PYTHON = frozenset(("uv", "uvx", "poetry", "pdm", "hatch", "rye", "pipenv", "pipx"))
+_SUBCOMMANDS = frozenset(("run", "tool", "exec", "x", "--"))
+#: The name of a package, before its version. A path such as `./server` names none.
+_PACKAGE = re.compile(r"(?:@[^/@]+/)?[^./@][^/@]*")
 #: Files that these are, if they are not the program or its first word, hold data that servers write.
 _DATA = frozenset((".csv", ".db", ".jsonl", ".log", ".md", ".sqlite", ".sqlite3", ".tsv", ".txt"))
 #: Endings that a program adds to the name of a module, and those of other files that are code even before they exist.
@@ -130,6 +134,8 @@ def _named(command: Command) -> Iterator[Path]:
                 yield folder / manifest
             elif program in _RUNNERS and not is_option and (package := _PACKAGE.match(word)):
                 yield from (folder / place / package[0] for place in _RUNNERS[program][0])
+                if program in _OF_PYTHON and word not in _SUBCOMMANDS:
+                    yield from _sources(folder, word, is_value=at > 0 and words[at - 1].startswith("-"))
         if word.partition("=")[0] in _LOADING:
             yield from _loaded(command.cwd, *word.split("=", 1)) if "=" in word else ()
         if _INTERPRETER.match(name) or name in _RUNNERS:
@@ -165,6 +171,13 @@ def _module(folder: Path, name: str) -> Iterator[Path]:
     top = name.partition(".")[0]
     if top.isidentifier():
         yield from (folder / f"{top}.py", folder / top)
+
+
+def _sources(folder: Path, word: str, *, is_value: bool) -> Iterator[Path]:
+    """Yield what of a project of Python has the name of a package or script. `is_value` says that it may belong to an option."""
+    if (name := word.replace("-", "_").replace(".", "_")).isidentifier() and not is_value:
+        found = (place / each for place in (folder / "src", folder) for each in (name, f"{name}.py"))
+        yield from filter(os.path.lexists, found)
 
 
 def _files(folder: Path, word: str, *, is_code: bool) -> list[Path]:

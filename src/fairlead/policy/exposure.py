@@ -249,7 +249,7 @@ class _Watcher:
                 folder, known = self._folders[number]
                 exposures = dict(known)
                 if mask & (_DELETE_SELF | _MOVE_SELF):
-                    # Of a folder in a tree, the folder above tells. Looking at the whole tree for each takes for ever.
+                    # Of a folder in a tree, the folder above tells. Looking at the whole tree for each takes minutes.
                     exposures = {each: None for each in exposures if not each.watches_above(folder)}
                     folder = None
                 if mask & _IGNORED:
