@@ -104,6 +104,16 @@ def test_what_a_link_in_an_extension_leads_to_counts(trusted: tuple[Home, Path])
     assert saved_decision(home, project) is None
 
 
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="the kernel shows no files here")
+@pytest.mark.parametrize("target", ["/proc/self", "/proc/self/environ", "/proc", "/sys/kernel"])
+def test_code_that_the_kernel_generates_is_not_read_and_not_trusted(trusted: tuple[Home, Path], target: str) -> None:
+    home, project = trusted
+    (project / ".fairlead" / "extensions" / "link").symlink_to(target)
+    assert saved_decision(home, project) is None
+    with pytest.raises(ConfigError, match="not on a disk"):
+        save_decision(home, project, True)
+
+
 def test_other_changes_leave_trust_as_it_is(trusted: tuple[Home, Path]) -> None:
     home, project = trusted
     put(project, {"ordinary.py": "x", "AGENTS.md": "x", "data.db": "x", "new/file.py": "x", ".fairlead/skills/s/SKILL.md": "x"})

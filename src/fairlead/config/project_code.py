@@ -197,6 +197,15 @@ class _Room:
     def __init__(self) -> None:
         self.entries = _MOST_ENTRIES
         self.bytes = _MOST_BYTES
+        #: Whether the files of a device are those of the kernel.
+        self._kernel: dict[int, bool] = {}
+
+    def check(self, path: Path, found: os.stat_result) -> None:
+        """Raise ConfigError for what the kernel generates: reading some of it never returns."""
+        if found.st_dev not in self._kernel:
+            self._kernel[found.st_dev] = files.is_of_kernel(found)
+        if self._kernel[found.st_dev]:
+            raise ConfigError(f"{path}: it is not on a disk, so fairlead cannot tell whether it has changed.")
 
     def take(self, path: Path, entries: int, size: int) -> None:
         self.entries -= entries
@@ -222,6 +231,7 @@ def _hash_into(update: Callable[[bytes], None], path: Path, room: _Room, seen: s
     room.take(path, 1, 0)
     try:
         found = path.stat()
+        room.check(path, found)
         if stat.S_ISDIR(found.st_mode):
             names = [] if (found.st_dev, found.st_ino) in seen else sorted(os.listdir(path))  # noqa: PTH208
             seen.add((found.st_dev, found.st_ino))
