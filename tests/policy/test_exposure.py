@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 import sys
 import threading
@@ -24,6 +25,8 @@ class Watching:
         self.cwd = cwd
         #: How often a name was compared.
         self.compared = 0
+        #: Whether the system refuses to watch more.
+        self.fails = False
         #: What comparing waits for.
         self.go = threading.Event()
         self.go.set()
@@ -33,6 +36,8 @@ class Watching:
         self.compared = 0
 
     def _fits(self, folder: str, name: str) -> bool:
+        if self.fails:
+            raise OSError(errno.ENOSPC, "No space left on device")
         self.compared += 1
         self.go.wait()
         return name == ".env"
@@ -74,3 +79,12 @@ def test_a_file_is_noticed_at_once_behind_many_other_changes(watching: Watching)
     (watching.cwd / ".env").touch()
     watching.go.set()
     assert watching.exposure.check()
+
+
+def test_a_command_that_cannot_be_watched_ends_and_says_why(watching: Watching) -> None:
+    ended: list[bool] = []
+    watching.exposure.arm(lambda: ended.append(True))
+    watching.fails = True
+    (watching.cwd / "new").mkdir()
+    assert watching.exposure.check()
+    assert (ended, watching.exposure.exposed, watching.exposure.failure) == ([True], watching.cwd, "No space left on device")

@@ -63,6 +63,8 @@ class Exposure:
         self._changing = threading.RLock()
         #: The file that a command could see.
         self.exposed: Path | None = None
+        #: Why the folder `exposed` cannot be watched any more, if that is what ended the command.
+        self.failure: str | None = None
         self._is_over = False
         self.is_closed = False
         try:
@@ -112,8 +114,10 @@ class Exposure:
                 found = Path(folder, name) if self._is_exposed(Path(folder, name)) else None
             else:
                 found = self._watch_tree(f"{folder}/{name}") if is_folder else None
-        except Exception:  # whatever it is, the command is not watched any more
-            found = Path(folder or "/")
+        except Exception as error:  # whatever it is, the command is not watched any more
+            found = Path(folder or self._cwd)
+            if self.exposed is None:
+                self.failure = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         if found is not None:
             self._expose(found)
 

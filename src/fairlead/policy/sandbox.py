@@ -501,11 +501,7 @@ class _Entered:
             self._wait()
             remarks = self._sandbox.take_away(self)
             if self._exposure.exposed is not None:
-                remarks.append(
-                    f"The command was ended, because {self._exposure.exposed} is protected, and was made or replaced while the"
-                    " command ran. The output from that moment on is left out. Run the command again without that file, or do"
-                    " not make such files."
-                )
+                remarks.append(_why_ended(self._exposure.exposed, self._exposure.failure))
             if ended:
                 self._exposure.close()
                 self._release()
@@ -540,6 +536,18 @@ class _Entered:
         poll.poll(_DYING * 1000)
         os.close(self._dying)
         self._dying = None
+
+
+def _why_ended(exposed: Path, failure: str | None) -> str:
+    if failure is not None:
+        return (
+            f"The command was ended, because protected files in {exposed} cannot be watched any more: {failure}. The output from"
+            " that moment on is left out. Make fewer folders, or let the user raise fs.inotify.max_user_watches (sysctl)."
+        )
+    return (
+        f"The command was ended, because {exposed} is protected, and was made or replaced while the command ran. The output from"
+        " that moment on is left out. Run the command again without that file, or do not make such files."
+    )
 
 
 def _listed(names: Sequence[str]) -> str:
