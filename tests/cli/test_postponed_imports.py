@@ -109,7 +109,7 @@ print(SSLSocket.__module__, "_ssl" in sys.modules)
     assert run(program).split() == ["False", "ssl", "True"]
 
 
-def test_a_prompt_and_a_command_load_no_postponed_module(tmp_path: Path) -> None:
+def test_a_prompt_and_a_command_load_no_postponed_module_of_others(tmp_path: Path) -> None:
     program = """
 from fairlead.cli import start
 from fairlead.cli.main import main
@@ -127,7 +127,9 @@ main()
         around = surroundings(tmp_path, provider.url)
         frames = run(program, '{"type": "prompt", "message": "go"}\n', around.env, around.cwd)
     assert '"toolResult"' in frames and '"done"' in frames
-    assert not Path(around.cwd, "loaded.txt").read_text()
+    loaded = Path(around.cwd, "loaded.txt").read_text().split()
+    # Secrets are also looked for in this form, once one is known.
+    assert {name for name in loaded if not name.startswith("fairlead.")} <= {"base64"}
 
 
 def test_no_annotation_is_compiled_before_the_first_delta(tmp_path: Path) -> None:
@@ -157,7 +159,8 @@ import os
 HostProcess._warm_up_soon = lambda self: None
 leave = os._exit
 def noted(code):
-    print(*sys.modules, file=open("modules.txt", "w"), flush=True)
+    loaded = [name for name, module in sys.modules.items() if type(module).__name__ != "_PostponedModule"]
+    print(*loaded, file=open("modules.txt", "w"), flush=True)
     leave(code)
 os._exit = noted
 sys.argv = ["fairlead", "--mode", "rpc", "--dialect", "pi", "--on-eof", "finish"]
@@ -178,7 +181,7 @@ command.main()
         frames = run(program, '{"type": "prompt", "message": "go"}\n', around.env, around.cwd)
     loaded = set(Path(around.cwd, "modules.txt").read_text().split())
     assert '"done"' in frames and "fairlead.session.run.run" in loaded
-    assert not late & loaded
+    assert late & loaded == set()
 
 
 def test_logging_formats_and_complains_with_patterns_that_were_postponed() -> None:

@@ -24,6 +24,7 @@ POSTPONED = frozenset((
     "base64",
     "difflib",
     "fairlead.agent.tool_sets.opal",
+    "fairlead.core.images",
     "fairlead.tools.builtin",
     "fairlead.tools.files.edit",
     "fairlead.tools.files.matching",
