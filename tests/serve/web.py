@@ -86,7 +86,11 @@ class Web(Struct, kw_only=True):
         lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in given.items() if value)]
         writer.write("\r\n".join([*lines, "", ""]).encode() + data)
         stream = Stream(reader, writer)
-        await stream.read_head()
+        try:
+            await stream.read_head()
+        except BaseException:
+            writer.close()
+            raise
         return stream
 
     def socket(self, path: str, *, more_headers: Mapping[str, str] | None = None, **more: Any) -> connect:

@@ -39,6 +39,8 @@ class ServerProcess(asyncio.SubprocessProtocol):
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self.lost: asyncio.Future[str] = self._loop.create_future()
+        #: Done once the process has ended.
+        self.exited: asyncio.Future[None] = self._loop.create_future()
         #: The lines that it has written. None marks the end.
         self.lines: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._transport: asyncio.SubprocessTransport | None = None
@@ -145,6 +147,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
 
     def process_exited(self) -> None:
         assert self._transport is not None
+        self.exited.set_result(None)
         child_guard.remove(self._transport.get_pid())
         code = self._transport.get_returncode() or 0
         self._exit = f"it exited with code {code}" if code >= 0 else f"it was ended by {_signal_name(-code)}"

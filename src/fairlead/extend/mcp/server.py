@@ -115,14 +115,17 @@ class McpServer:
     async def close(self) -> None:
         """End the connection. A server process is asked to exit, then killed."""
         self._closing = True
-        if self._connection is not None and self._connection.process is not None:
-            self._connection.process.terminate()
-            await asyncio.wait([self._connection.process.lost], timeout=_END_WAIT)
+        process = None if self._connection is None else self._connection.process
+        if process is not None:
+            process.terminate()
+            await asyncio.wait([process.exited], timeout=_END_WAIT)
         task, self._connection_task = self._connection_task, None
         if task is not None:
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
+        if process is not None:  # it is killed by now
+            await asyncio.wait([process.exited], timeout=_END_WAIT)
 
     def kill(self) -> None:
         """Kill the server process, for a process that is about to exit."""
