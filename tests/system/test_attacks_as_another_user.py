@@ -25,7 +25,7 @@ ATTACKS = "tests/attacks"
 _ORDINARY_USER = 65534
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_attacks_fail_for_the_other_kind_of_user_too() -> None:
     need("bwrap", "bubblewrap")
     with tempfile.TemporaryDirectory() as made:
