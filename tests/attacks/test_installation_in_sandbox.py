@@ -306,17 +306,6 @@ def test_libraries_that_a_variable_names_are_read_only(root: Path) -> None:
     assert "cannot be a sandbox" in start(root, str(python), "-m", "fairlead", LD_LIBRARY_PATH=f"{root}/work")
 
 
-def test_a_node_program_in_the_working_directory_is_read_only(root: Path) -> None:
-    python = install(root / "env")
-    program = root / "work" / "tools" / "bin" / "node"
-    program.parent.mkdir(parents=True)
-    program.write_text("#!/bin/sh\n")
-    program.chmod(0o755)
-    with running(root, str(python), "-m", "fairlead", PATH=f"{program.parent}:{os.environ['PATH']}") as host:
-        assert run(host, "echo x > tools/bin/node")[0] != 0
-        assert run(host, "mv tools gone")[0] != 0
-
-
 # Extensions that the user names
 
 

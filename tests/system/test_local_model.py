@@ -60,7 +60,7 @@ async def test_it_starts_when_asked_restarts_when_killed_and_ends_with_the_agent
             assert first.text and first.usage.input > 5
             (pid,) = set(children()) - before
 
-            assert len(children()[pid].split()) == 3  # no secret on the command line
+            assert len(children()[pid].split()) == 4  # no secret on the command line
             os.kill(pid, signal.SIGKILL)
             assert (await agent.ask("Say hello again.")).text
             (again,) = set(children()) - before - {pid}
