@@ -4,10 +4,12 @@
 #     docker run --rm -e ANTHROPIC_API_KEY -v "$PWD:/work" fairlead -p "What is in this folder?"
 #     docker run --rm -it -e ANTHROPIC_API_KEY -v "$PWD:/work" fairlead
 FROM python:3.12-slim AS build
+# The extras to install: `serve` for the server, `mcp` for MCP servers.
+ARG EXTRAS=chat,html,rg
 WORKDIR /src
 COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY src src
-RUN PIP_CONSTRAINT=/src/constraints.txt pip install --no-cache-dir --prefix=/install ".[chat,html,rg]"
+RUN PIP_CONSTRAINT=/src/constraints.txt pip install --no-cache-dir --prefix=/install ".[${EXTRAS}]"
 
 FROM python:3.12-slim
 RUN apt-get update \

@@ -51,7 +51,7 @@ def verdicts(medians: Medians) -> list[Verdict]:
     """Return a verdict for every budget that the measured workloads cover."""
     return [
         *_against_peer(medians),
-        *_unchanged(medians),
+        *_check_idle_extensions(medians),
         *_alone(medians),
         *_gates(medians),
         *_limits(medians),
@@ -117,7 +117,7 @@ def _against_peer(medians: Medians) -> Iterator[Verdict]:
             yield Verdict(f"{WORKS[work].title}: {_NAMES[figure]}", own, peer, own / peer, limit)
 
 
-def _unchanged(medians: Medians) -> Iterator[Verdict]:
+def _check_idle_extensions(medians: Medians) -> Iterator[Verdict]:
     """Idle extensions must not slow down the start. The limit allows for noise."""
     if figures := medians.get("start-extended", {}).get(OWN):
         wall, plain = figures["wall"], figures["plain"]

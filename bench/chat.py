@@ -84,7 +84,7 @@ def chat_stream(pieces: int) -> dict[str, float]:
         seconds = pieces / 400
         time.sleep(0.9 * seconds)
         wall = terminal.wait_for(lambda screen: _END in screen, 4 * seconds + 30, _POLL) - sent
-        return {"wall": wall, "cpu": terminal.cpu() - before, "bytes": terminal.written(), "memory": terminal.memory()}
+        return {"wall": wall, "cpu": terminal.cpu() - before, "bytes": terminal.count_written(), "memory": terminal.memory()}
 
 
 _numbers = count()
@@ -128,7 +128,7 @@ class _Terminal:
     def memory(self) -> float:
         return peak_memory(self._pid)
 
-    def written(self) -> int:
+    def count_written(self) -> int:
         """Return how many bytes the chat has written."""
         return self._output.stat().st_size
 

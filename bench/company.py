@@ -145,7 +145,7 @@ def _provide(listener: socket.socket, sessions: int, pieces: int) -> None:
 
 def _piece() -> bytes:
     data = b'{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"%07d "}}' % _microseconds()
-    return _sized(b"event: content_block_delta\ndata: %b\n\n" % data)
+    return _encode_chunk(b"event: content_block_delta\ndata: %b\n\n" % data)
 
 
 def _microseconds() -> int:
@@ -154,10 +154,10 @@ def _microseconds() -> int:
 
 
 def _chunk(*events: Mapping[str, Any]) -> bytes:
-    return _sized("".join(f"event: {each['type']}\ndata: {json.dumps(each)}\n\n" for each in events).encode())
+    return _encode_chunk("".join(f"event: {each['type']}\ndata: {json.dumps(each)}\n\n" for each in events).encode())
 
 
-def _sized(data: bytes) -> bytes:
+def _encode_chunk(data: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 

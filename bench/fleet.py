@@ -76,7 +76,7 @@ class Figures(Struct):
     def median(self, what: str, place: str) -> float:
         return statistics.median(self.values[what, place])
 
-    def shown(self, what: str, place: str) -> str:
+    def format_figure(self, what: str, place: str) -> str:
         """A figure as text, with its lowest and highest value if there are several. Empty if it was not measured."""
         if (what, place) not in self.values:
             return ""
@@ -85,10 +85,10 @@ class Figures(Struct):
         spread = f" ({min(values):.{digits}f} to {max(values):.{digits}f})" if len(values) > 1 else ""
         return f"{self.median(what, place):.{digits}f}{spread}"
 
-    def missed(self) -> list[str]:
+    def list_exceeded(self) -> list[str]:
         """One sentence for each budget that the medians exceed."""
         return [
-            f"{place}: {TEXTS[what]} is {self.shown(what, place)}, and the budget is {most:g}."
+            f"{place}: {TEXTS[what]} is {self.format_figure(what, place)}, and the budget is {most:g}."
             for (what, place), most in BUDGETS.items()
             if (what, place) in self.values and self.median(what, place) > most
         ]
@@ -98,7 +98,7 @@ class Figures(Struct):
         rows = [f"| {jobs} jobs of two commands, {SESSIONS} at a time | {' | '.join(PLACES)} | budget |", "|---|---|---|---|"]
         for what, text in TEXTS.items():
             budgets = dict.fromkeys(f"{BUDGETS[what, place]:g}" for place in PLACES if (what, place) in BUDGETS)
-            rows.append(f"| {text} | {' | '.join(self.shown(what, place) for place in PLACES)} | {', '.join(budgets)} |")
+            rows.append(f"| {text} | {' | '.join(self.format_figure(what, place) for place in PLACES)} | {', '.join(budgets)} |")
         return "\n".join(rows) + "\n"
 
 
@@ -130,7 +130,7 @@ def main() -> None:
     cores, after = os.cpu_count(), os.getloadavg()[0]
     circumstances = f"{cores} cores, load average {began:.1f} before and {after:.1f} after, medians of {rounds} rounds"
     print(f"\n{figures.table(options.jobs)}\n{circumstances}")
-    for problem in figures.missed():
+    for problem in figures.list_exceeded():
         print("MISSED:", problem)
     if options.write:
         text = f"{circumstances} (lowest to highest):\n\n{figures.table(options.jobs)}\n"
@@ -174,7 +174,7 @@ def measure_plain(count: int) -> float:
 
 async def run_plain(home: Path, count: int) -> None:
     """Run the prompts with the library alone, and print the CPU per prompt in milliseconds."""
-    from fairlead import Agent
+    from fairlead import Agent, Storage
 
     places = asyncio.Semaphore(SESSIONS)
     began = time.process_time()
@@ -183,7 +183,7 @@ async def run_plain(home: Path, count: int) -> None:
         async with places:
             folder = home / "work"
             folder.mkdir(exist_ok=True)
-            agent = Agent(model=MODEL, cwd=folder, keep=True, session_dir=home / "sessions")
+            agent = Agent(model=MODEL, cwd=folder, store=Storage(home / "sessions"))
             async with agent:
                 await agent.ask(json.dumps(["true", "true"]), expand=False)
 
@@ -249,8 +249,8 @@ async def measure_events(figures: Figures, place: str, fleet: Fleet) -> None:
         for number in range(first + 1, first + count + 1):
             writer.add(id, record.epoch, number, data)
             if number % 50 == 0:  # as 50 pieces of many sessions come together
-                await writer.flushed()
-        await writer.flushed()
+                await writer.wait_flushed()
+        await writer.wait_flushed()
         cost = (time.process_time() - began) * 1000 / count
         delays = await delays_of(jobs, writer, id, record.epoch, first + count)
         await database.close()

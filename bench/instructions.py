@@ -78,12 +78,12 @@ def main() -> None:
     known: dict[str, Stored] = json.loads(BASELINE.read_text()) if BASELINE.exists() else {}
     grown: list[str] = []
     for name, counter in _counters(arguments.only).items():
-        paths = measured(counter)
+        paths = measure_paths(counter)
         if arguments.update:
             rounded = {path: round(share, 5) for path, share in paths.items()}
             known[name] = {"python": platform.python_version(), "paths": rounded}
             BASELINE.write_text(json.dumps(known, indent=2) + "\n")
-        grown += [f"{path} ({name})" for path in compared(name, paths, known, arguments.allow)]
+        grown += [f"{path} ({name})" for path in compare(name, paths, known, arguments.allow)]
     if grown:
         sys.exit(
             f"Dearer than the baseline: {', '.join(grown)}. Find out why, for example with callgrind_annotate.\n"
@@ -104,7 +104,7 @@ def _counters(only: str | None) -> dict[str, type[Counter]]:
     return counters
 
 
-def compared(name: str, paths: dict[str, float], known: dict[str, Stored], tolerance: float) -> list[str]:
+def compare(name: str, paths: dict[str, float], known: dict[str, Stored], tolerance: float) -> list[str]:
     """Print the ratios of one way to count beside the stored ones, and return the paths that have become too dear."""
     stored = known.get(name)
     if stored is None:
@@ -126,7 +126,7 @@ def compared(name: str, paths: dict[str, float], known: dict[str, Stored], toler
     return grown
 
 
-def measured(make: type[Counter]) -> dict[str, float]:
+def measure_paths(make: type[Counter]) -> dict[str, float]:
     """Return the cost of each path, as a share of that of the fixed program."""
     with tempfile.TemporaryDirectory(prefix="fairlead-counts-") as folder:
         root = Path(folder)

@@ -53,7 +53,7 @@ def closed_sessions(sessions: int, entries: int) -> dict[str, float]:
 async def measure(sessions: int, entries: int) -> dict[str, float]:
     from fairlead import Agent
 
-    def opened(path: Path) -> Agent:
+    def open_agent(path: Path) -> Agent:
         agent = Agent(
             model="anthropic/claude-sonnet-4-5",
             cwd=path.parent,
@@ -69,10 +69,10 @@ async def measure(sessions: int, entries: int) -> dict[str, float]:
         paths = [Path(folder, f"{number}.jsonl") for number in range(sessions)]
         for path in paths:
             write_session(path, entries)
-        await opened(paths[0]).close()  # what all of them share
+        await open_agent(paths[0]).close()  # what all of them share
         gc.collect()
         before = resident()
-        agents = [opened(path) for path in paths]
+        agents = [open_agent(path) for path in paths]
         peak = resident()
         while agents:
             await agents.pop().close()

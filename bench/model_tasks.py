@@ -55,7 +55,7 @@ class Limits:
     turns: int
     deadline: float
 
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         """The seconds until all ends."""
         return self.deadline - time.monotonic()
 
@@ -84,7 +84,7 @@ def _compare(tasks: list[Task], agents: list[str], address: Address, limits: Lim
     """Let each agent try each task, and print a line for each task and the sums."""
     _print("task", agents)
     for agent in agents:
-        patience = limits.left() / 5
+        patience = limits.seconds_left() / 5
         _, seconds = _attempt(WARM_UP, agent, address, patience, limits.turns)
         print(f"{WARM_UP.name:20}{agent:>24} {seconds:5.0f} s", flush=True)
         if seconds >= patience:
@@ -95,7 +95,7 @@ def _compare(tasks: list[Task], agents: list[str], address: Address, limits: Lim
     solved = dict.fromkeys(agents, 0)
     tried = 0
     for task in tasks:
-        if limits.left() < limits.seconds * len(agents) / 2:
+        if limits.seconds_left() < limits.seconds * len(agents) / 2:
             print(f"The time is over: {len(tasks) - tried} tasks were not tried. --minutes gives more.")
             break
         cells: list[str] = []

@@ -72,12 +72,12 @@ Results = dict[str, Stored]
 
 def store(measured: Results) -> None:
     """Store the samples of the works that were measured. Those of the other works stay."""
-    results = {**stored(), **measured}
+    results = {**load_samples(), **measured}
     in_order = {name: results[name] for name in WORKS if name in results}
     RESULTS.write_text(json.dumps(in_order, indent=1, sort_keys=False) + "\n")
 
 
-def stored() -> Results:
+def load_samples() -> Results:
     """Return the stored samples."""
     return json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
 
@@ -90,7 +90,7 @@ def write() -> None:
 
 def texts() -> dict[Path, str]:
     """Return the text of the page and of each picture."""
-    results = stored()
+    results = load_samples()
     page = _WRITTEN.sub(lambda found: f"{found[1]}\n{tables(results)}\n{found[2]}", PAGE.read_text("utf-8"))
     return {PAGE: page} | {PICTURES / f"performance-{name}.svg": text for name, text in pictures(results).items()}
 
@@ -99,7 +99,7 @@ def tables(results: Results) -> str:
     """Return the comparison, the other budgets, what is missing and the circumstances, as Markdown."""
     medians = medians_of({work: each["samples"] for work, each in results.items()})
     parts = [_comparison(results, medians), _budgets(medians), _missing(results)]
-    parts += [_wrapped(text) for text in _circumstances(results)]
+    parts += [_wrap(text) for text in _circumstances(results)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -165,7 +165,7 @@ def _missing(results: Results) -> str:
     for work, each in results.items():
         for who, why in each["missing"].items():
             reasons.setdefault((who, why), []).append(WORKS[work].title)
-    return "\n".join(_wrapped(f"- {who} is missing from {_listed(works)}: {why}.") for (who, why), works in reasons.items())
+    return "\n".join(_wrap(f"- {who} is missing from {_join_names(works)}: {why}.") for (who, why), works in reasons.items())
 
 
 def _circumstances(results: Results) -> list[str]:
@@ -183,11 +183,11 @@ def _circumstances(results: Results) -> list[str]:
     ]
 
 
-def _wrapped(text: str) -> str:
+def _wrap(text: str) -> str:
     return fill(text, 100, subsequent_indent="  " if text.startswith("- ") else "", break_long_words=False)
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 

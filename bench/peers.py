@@ -87,15 +87,32 @@ class OmpClient:
         return client / "src" / "modes" / "rpc" / "rpc-client.ts"
 
     def _fill_libraries(self, directory: Path) -> None:
-        def wanted(name: str) -> bool:
+        def is_wanted(name: str) -> bool:
             # Skip binaries for other machines, and variants for newer processors.
             return not name.endswith(".node") or (machine() in name and "-modern" not in name)
 
         npm_install(directory, f"@oh-my-pi/pi-utils@{self.libraries}", "--omit=optional")
-        unpack(directory / "node_modules" / self.binaries, self.binaries, self.libraries, wanted)
+        unpack(directory / "node_modules" / self.binaries, self.binaries, self.libraries, is_wanted)
 
     def _fill_client(self, directory: Path) -> None:
         unpack(directory, OMP, self.version, lambda name: name.startswith(("package.json", "src/modes/rpc/")))
+
+
+@dataclass(frozen=True)
+class PiPackage:
+    """A package of extensions for pi, without pi's own packages, which the agent provides. Its install scripts do not run."""
+
+    package: str
+    version: str
+
+    def command(self) -> list[str]:
+        """Return the folder of the package. Installs it if needed."""
+        name = self.package.replace("/", "-").removeprefix("@")
+        folder = provide(CACHE / f"pi-package-{name}-{self.version}", f"{self.package} {self.version}", self._fill)
+        return [str(folder / "node_modules" / self.package)]
+
+    def _fill(self, directory: Path) -> None:
+        npm_install(directory, f"{self.package}@{self.version}", "--ignore-scripts", "--legacy-peer-deps")
 
 
 @dataclass(frozen=True)
@@ -151,6 +168,23 @@ class TypescriptSdk:
     def _fill(self, directory: Path) -> None:
         npm_install(directory, *self.beside)
         unpack(directory / "node_modules" / ACP_SDK, ACP_SDK, self.version, lambda _: True)
+
+
+@dataclass(frozen=True)
+class NodeModule:
+    """A module from npm that needs no others. Optional packages with programs are not installed."""
+
+    package: str
+    version: str
+    file: str
+
+    def command(self) -> list[str]:
+        """Return the path of the module. Installs it if needed."""
+        name = f"{self.package.replace('/', '-').removeprefix('@')}-{self.version}"
+        return [str(provide(CACHE / name, f"{self.package} {self.version}", self._fill) / self.file)]
+
+    def _fill(self, directory: Path) -> None:
+        unpack(directory, self.package, self.version, lambda _: True)
 
 
 @dataclass(frozen=True)
@@ -266,6 +300,9 @@ ACP_PYTHON = PythonHosts(
     ("agent-client-protocol==0.12.1",),
     ("pydantic==2.14.3", "pydantic-core==2.50.4", "annotated-types==0.8.0", "typing-inspection==0.4.5"),
 )
+#: The Python package brings Claude Code too.
+CLAUDE_PYTHON = PythonHosts(("claude-agent-sdk==0.2.184",), ())
+CLAUDE_TYPESCRIPT = NodeModule("@anthropic-ai/claude-agent-sdk", "0.3.328", "sdk.mjs")
 #: Finds what is hard to use with a keyboard or a screen reader.
 AXE = BrowserScript("axe-core", "4.12.1", "axe.min.js")
 #: The npm package `opencode-ai` chooses among packages with a program for one machine each.
@@ -284,6 +321,14 @@ QWEN = JoinedWeights(
     22,
     "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
 )
+#: The most used packages of pi that import its SDK.
+PI_PACKAGES = (
+    PiPackage("@tintinweb/pi-subagents", "0.14.1"),
+    PiPackage("pi-btw", "0.4.1"),
+    PiPackage("pi-claude-bridge", "0.6.3"),
+    PiPackage("pi-sandbox", "0.4.3"),
+    PiPackage("pi-llama-cpp", "0.14.0"),
+)
 PEERS = {
     "pi-1.5": PI_15,
     "pi-0.87": PI_087,
@@ -297,10 +342,13 @@ PEERS = {
     "acpx": ACPX,
     "acp-typescript": ACP_TYPESCRIPT,
     "acp-python": ACP_PYTHON,
+    "claude-python": CLAUDE_PYTHON,
+    "claude-typescript": CLAUDE_TYPESCRIPT,
     "axe": AXE,
     "opencode": OPENCODE,
     "ccusage-pi": CCUSAGE_PI,
     "python-hosts": PYTHON_HOSTS,
+    **{each.package: each for each in PI_PACKAGES},
 }
 
 
@@ -382,10 +430,10 @@ def npm(*arguments: str) -> None:
 
 
 @contextmanager
-def locked() -> Generator[None]:
-    """Hold a lock: if several test processes ask for the same peer, one of them installs it."""
+def locked(name: str = "lock") -> Generator[None]:
+    """Hold a lock, so that only one of several processes installs or builds a thing. The locks do not nest: name another one."""
     CACHE.mkdir(parents=True, exist_ok=True)
-    with (CACHE / "lock").open("w") as file:
+    with (CACHE / name).open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 

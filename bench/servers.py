@@ -66,23 +66,23 @@ def many_sessions(contestant: Contestant) -> dict[str, float]:
         tempfile.TemporaryDirectory(prefix="fairlead-bench-") as root,
         _running(contestant, kind, Path(root), port) as server,
     ):
-        return asyncio.run(_measured(server))
+        return asyncio.run(_measure(server))
 
 
-async def _measured(server: _Server) -> dict[str, float]:
+async def _measure(server: _Server) -> dict[str, float]:
     first = await server.create()
     await server.follow([first])
     await server.prompt(first, "warm up")  # what all sessions share is not counted
     await server.until_settled({first})
     before = server.memory()
-    sessions = [each async for each in _created(server, SESSIONS)]
+    sessions = [each async for each in _create_sessions(server, SESSIONS)]
     idle = server.memory()
     figures = await _stream(server, sessions[:STREAMING])
     server.leave()
     return {"idle": (idle - before) / SESSIONS, "active": (figures.pop("peak") - idle) / STREAMING, **figures}
 
 
-async def _created(server: _Server, count: int) -> AsyncIterator[str]:
+async def _create_sessions(server: _Server, count: int) -> AsyncIterator[str]:
     for _ in range(count // 10):
         for each in await asyncio.gather(*(server.create() for _ in range(10))):
             yield each
@@ -191,7 +191,7 @@ class _Server(ABC):
             late = sum(not self.heard[each].settled for each in sessions)
             raise BenchError(f"{late} sessions did not end within {PATIENCE} s") from None
 
-    def settled(self, session: str) -> None:
+    def on_settled(self, session: str) -> None:
         self.heard[session].settled = True
         self._changed.set()
 
@@ -234,7 +234,7 @@ class _Fairlead(_Server):
         if b'"text_delta"' in line:
             self.piece(session, len(re.findall(rb'"delta":"([^"]*)"', line)[0]))
         elif b'"agent_settled"' in line:
-            self.settled(session)
+            self.on_settled(session)
 
 
 class _Opencode(_Server):
@@ -258,7 +258,7 @@ class _Opencode(_Server):
             if about["sessionID"] not in self.heard:
                 return
             if event["type"] == "session.idle":
-                self.settled(about["sessionID"])
+                self.on_settled(about["sessionID"])
             elif about["field"] == "text":
                 self.piece(about["sessionID"], len(about["delta"]))
 

@@ -34,13 +34,13 @@ def main() -> None:
         print("| store | one session: ms | CPU ms | 100 at once: ms per append | CPU ms |")
         print("|---|---|---|---|---|")
         for name, make in stores:
-            asyncio.run(_measure(name, make()))
+            asyncio.run(_measure_store(name, make()))
 
 
-async def _measure(name: str, store: SessionStore) -> None:
+async def _measure_store(name: str, store: SessionStore) -> None:
     leases = [await store.create(f"bench-{n}-{time.time_ns()}", b"{}", owner="bench", lease_seconds=600) for n in range(MANY)]
-    one = await _timed(ONE, [_fill(store, leases[0], ONE)])
-    many = await _timed((MANY - 1) * EACH, [_fill(store, lease, EACH) for lease in leases[1:]])
+    one = await _measure(ONE, [_fill(store, leases[0], ONE)])
+    many = await _measure((MANY - 1) * EACH, [_fill(store, lease, EACH) for lease in leases[1:]])
     print(f"| {name} | {one[0]:.2f} | {one[1]:.3f} | {many[0]:.3f} | {many[1]:.3f} |", flush=True)
     for lease in leases:
         await store.release(lease)
@@ -53,7 +53,7 @@ async def _fill(store: SessionStore, lease: Lease, count: int) -> None:
         await store.append(lease, [LINE % number], after=number)
 
 
-async def _timed(count: int, work: Sequence[Coroutine[Any, Any, None]]) -> tuple[float, float]:
+async def _measure(count: int, work: Sequence[Coroutine[Any, Any, None]]) -> tuple[float, float]:
     """Return the milliseconds of time, and of CPU of this process, that each of `count` appends takes."""
     cpu, wall = _cpu(), time.perf_counter()
     await asyncio.gather(*work)

@@ -15,7 +15,7 @@ FOLDER = peers.ROOT / "clients" / "typescript"
 
 def build() -> Path:
     """Build the client and return its folder. Raises SystemExit with the messages of the compiler if it does not compile."""
-    with peers.locked():
+    with peers.locked("typescript-client.lock"):  # what it compiles with installs Node under the lock of the peers
         installed = FOLDER / "node_modules" / ".package-lock.json"
         if not installed.exists() or installed.stat().st_mtime < (FOLDER / "package-lock.json").stat().st_mtime:
             print("Installing the TypeScript compiler ...", flush=True)

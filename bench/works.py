@@ -88,7 +88,7 @@ def start_scripted(contestant: Contestant) -> Figures:
         return {"wall": wall, "cpu": cpu, "memory": agent.finish()}
 
 
-def hooked(contestant: Contestant, count: int) -> Figures:
+def measure_hooks(contestant: Contestant, count: int) -> Figures:
     """Measure turns with a gate in TypeScript before each call, right after the same turns without it."""
     plain = turns(contestant, count)
     gated = turns(contestant, count, gate=True)
@@ -201,7 +201,7 @@ WORKS = {
     "start": Work("process start to the first get_state answer", start),
     "start-extended": Work("the same start with 20 idle extensions", start_extended, alone=True),
     "start-script": Work("the same start with an extension in TypeScript", start_scripted),
-    "hooked": Work("200 turns with a gate in TypeScript", lambda who: hooked(who, 200)),
+    "hooked": Work("200 turns with a gate in TypeScript", lambda who: measure_hooks(who, 200)),
     "stream-200": Work("200 pieces in a burst", lambda who: stream(who, 200, 0)),
     "stream": Work("2,000 pieces in a burst", lambda who: stream(who, 2_000, 0), both_forms=True),
     "long": Work("20,000 pieces in a burst", lambda who: stream(who, 20_000, 0), both_forms=True),

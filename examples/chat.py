@@ -4,6 +4,7 @@
     python examples/chat.py --model anthropic/claude-sonnet-4-5
 
 Another agent of the family, or another way to start this one: AGENT="pi --mode rpc" python examples/chat.py
+If that is a pi of 2025, which sends no responses, set RESPONSES=no too.
 """
 
 from __future__ import annotations
@@ -14,12 +15,16 @@ from typing import Any
 
 from fairlead.client import Approval, SyncClient, SyncRunStream, events
 from fairlead.errors import AgentGone, ClientError
+from fairlead.messages import readable_error
 
 AGENT = os.environ.get("AGENT", "fairlead --mode rpc --dialect pi").split()
 
 
 def main() -> None:
-    with SyncClient.start([*AGENT, *sys.argv[1:]], restart=True) as client:
+    argv = [*AGENT, *sys.argv[1:]]
+    dialect = " ".join([*argv, os.environ.get("FAIRLEAD_DIALECT", "")])
+    responds = os.environ.get("RESPONSES") != "no" and "pi-2025" not in dialect
+    with SyncClient.start(argv, restart=responds, responses=responds) as client:
         client.on_approval(decide)
         while (prompt := read_line("> ")) is not None:
             if prompt.strip():
@@ -57,7 +62,7 @@ def show(run: SyncRunStream) -> None:
             case events.ExtensionUiRequest(method="notify"):
                 print(f"[{event.message}]", flush=True)
             case events.AutoRetryStart():
-                print(f"\n[Trying again: {event.error_message}]", flush=True)
+                print(f"\n[Trying again: {readable_error(event.error_message)}]", flush=True)
             case _:
                 pass
 

@@ -16,7 +16,7 @@ from contextlib import aclosing
 
 from fairlead import Agent, events
 from fairlead.errors import FairleadError
-from fairlead.messages import TextContent, ToolCall
+from fairlead.messages import TextContent, ToolCall, readable_error
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 
 TASK = "Write a program that prints two means, and make it work."
@@ -118,15 +118,14 @@ async def show(agent: Agent, prompt: str) -> None:
                     for line in _lines(event):
                         print(f"    {line}")
                 case events.MessageEnd(message=message) if getattr(message, "error_message", None):
-                    print(f"  {message.error_message}")  # type: ignore[union-attr]
+                    print(f"  {readable_error(message.error_message)}")  # type: ignore[union-attr]
                 case _:
                     pass
     print()
 
 
 def _lines(event: events.ToolEnd) -> list[str]:
-    details = event.result.details or {}
-    text = details.get("diff") or "".join(block.text for block in event.result.content if isinstance(block, TextContent))
+    text = event.result.detail("diff") or "".join(block.text for block in event.result.content if isinstance(block, TextContent))
     lines = text.strip("\n").splitlines()
     return lines if len(lines) <= 12 else [*lines[:4], "...", *lines[-8:]]
 

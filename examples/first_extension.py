@@ -15,6 +15,6 @@ def setup(fl: Fairlead) -> None:
         """Count the words of a text."""
         return len(text.split())
 
-    @fl.register_command("tools", description="Count the tools that the model has")
-    def tools(_: str, context: Context) -> None:
+    @fl.register_command("count-tools", description="Count the tools that the model has")
+    def count_tools(_: str, context: Context) -> None:
         context.ui.notify(f"The model has {len(fl.get_active_tools())} tools.")

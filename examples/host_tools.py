@@ -101,27 +101,27 @@ class Host:
         assert self.agent.stdout is not None
         for line in self.agent.stdout:
             frame = json.loads(line)
-            self.hear(frame)
+            self.handle(frame)
             if frame["type"] == "agent_settled" or frame.get("success") is False:
                 return
 
-    def hear(self, frame: Message) -> None:
+    def handle(self, frame: Message) -> None:
         match frame["type"]:
             case "host_tool_call":
                 call = self._running[frame["id"]] = Call(self, frame)
                 threading.Thread(target=self.work, args=[call], daemon=True).start()
             case "host_tool_cancel":
                 if call := self._running.get(frame["targetId"]):
-                    say(f"cancelled: {call.name}")
+                    show(f"cancelled: {call.name}")
                     call.cancelled.set()
             case "tool_execution_update":
-                say(f"progress: {text_of(frame['partialResult'])}")
+                show(f"progress: {text_of(frame['partialResult'])}")
             case "tool_execution_end":
-                say(f"{'failed' if frame['isError'] else 'done'}: {frame['toolName']}: {text_of(frame['result'])}")
+                show(f"{'failed' if frame['isError'] else 'done'}: {frame['toolName']}: {text_of(frame['result'])}")
             case "message_end" if frame["message"]["role"] == "assistant":
-                say(text_of(frame["message"]) or frame["message"].get("errorMessage", ""))
+                show(text_of(frame["message"]) or frame["message"].get("errorMessage", ""))
             case "response" if not frame["success"]:
-                say(f"refused: {frame['error']}")
+                show(f"refused: {frame['error']}")
             case _:
                 pass
 
@@ -144,7 +144,7 @@ def text_of(message: Message) -> str:
     return "".join(block.get("text", "") for block in message["content"])
 
 
-def say(text: str) -> None:
+def show(text: str) -> None:
     if text:
         print(text, flush=True)
 

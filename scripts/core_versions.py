@@ -21,13 +21,13 @@ def main() -> None:
         python = find(version)
         if python is None:
             print(f"Python {version} is not on this machine: left out", flush=True)
-        elif not tested(version, python):
+        elif not run_tests(version, python):
             failed.append(version)
     if failed:
         sys.exit(f"failed on Python {', '.join(failed)}")
 
 
-def tested(version: str, python: str) -> bool:
+def run_tests(version: str, python: str) -> bool:
     print(f"Python {version}: {python}", flush=True)
     directory = f".venv-{version}"
     set_up = subprocess.run([python, "scripts/setup.py", directory, "test"], cwd=ROOT, check=False)

@@ -1,7 +1,8 @@
 """A hook of MkDocs that turns docs/ into a site, without a second list of pages and with links that also work on GitHub.
 
-The navigation is that of docs/README.md: its numbered list holds the tutorials, and each row of its table is a section. A page
-that is not listed there is a warning, which `mkdocs build --strict` turns into an error.
+The navigation is that of docs/README.md: each of its numbered lists is a section under the heading above it, and so is each row
+of its table. A page that several of them list is in the first. A page that none lists is a warning, which `mkdocs build --strict`
+turns into an error.
 
 Pages link to files outside docs/, such as examples and the source. The site gets a page for each of them, and for every file
 that those link to.
@@ -32,9 +33,8 @@ _LANGUAGES = {
     ".sh": "sh",
     ".yml": "yaml",
 }
-_TUTORIALS = "Tutorials"
 #: Folders whose pages need not be listed, because an index in the folder lists them.
-_INDEXED = ("decisions/",)
+_INDEXED = ("decisions/", "python/")
 #: Files that are in the site for the pages that link to them: the path in the repository, and the page.
 _pages: dict[str, str] = {}
 
@@ -48,17 +48,22 @@ def on_config(config: Any) -> Any:
 def navigation(index: str) -> list[Any]:
     """Return the navigation that the text of docs/README.md describes, in the form of mkdocs.yml."""
     sections: dict[str, list[str]] = {}
+    listed: set[str] = set()
+    heading = ""
     for line in index.splitlines():
         cells = line.strip().strip("|").split("|")
+        if line.startswith("#"):
+            heading = line.lstrip("# ")
         if re.match(r"\d+\. ", line):
-            name, text = _TUTORIALS, line
+            name, text = heading, line
         elif line.startswith("|") and len(cells) == 2:
             name, text = cells[0].strip(), cells[1]
         else:
             continue
-        targets = [normpath(f"docs/{target.partition('#')[0]}") for _, target in _LINK.findall(text)]
-        sections.setdefault(name[:1].upper() + name[1:], []).extend(page_of(target) for target in targets)
-    return ["README.md", *({name: list(dict.fromkeys(pages))} for name, pages in sections.items() if pages)]
+        pages = [page_of(normpath(f"docs/{target.partition('#')[0]}")) for _, target in _LINK.findall(text)]
+        sections.setdefault(name[:1].upper() + name[1:], []).extend(page for page in dict.fromkeys(pages) if page not in listed)
+        listed.update(pages)
+    return ["README.md", *({name: pages} for name, pages in sections.items() if pages)]
 
 
 def on_files(files: Any, config: Any) -> Any:
@@ -106,7 +111,7 @@ def rewritten(markdown: str, source: str, uri: str, pages: Mapping[str, str]) ->
     def link(match: re.Match[str]) -> str:
         words, target = match.groups()
         path, mark, anchor = target.partition("#")
-        found = resolved(path, source)
+        found = resolve_link(path, source)
         if found is None or (source.startswith("docs/") and found.startswith("docs/")):
             return match[0]
         place = found.removeprefix("docs/") if found.startswith("docs/") else pages.get(found)
@@ -124,12 +129,12 @@ def linked_files(source: str) -> Iterator[str]:
     """Yield the files and folders of the repository that a Markdown file links to."""
     text = _CODE.sub("", (ROOT / source).read_text("utf-8"))
     for _, target in _LINK.findall(text):
-        found = resolved(target.partition("#")[0], source)
+        found = resolve_link(target.partition("#")[0], source)
         if found is not None:
             yield found
 
 
-def resolved(target: str, source: str) -> str | None:
+def resolve_link(target: str, source: str) -> str | None:
     """Return the path in the repository that a link in the file `source` leads to; None for addresses and missing files."""
     if not target or "://" in target or target.startswith(("mailto:", "/")):
         return None

@@ -103,7 +103,7 @@ def _level_map(model_id: str, levels: str) -> dict[str, str | None] | None:
         if level in given:
             if given[level] != "off":
                 names[level] = given[level]
-        elif level != "xhigh":
+        elif level not in ("xhigh", "max"):  # models have these only if the map names them
             names[level] = None
     return names
 

@@ -28,7 +28,7 @@ from fairlead.protocol.opal.events import EVENTS as OPAL_EVENTS
 from fairlead.protocol.opal.methods import METHODS
 from fairlead.protocol.pi import commands, frames, host_requests, message_updates, omp_commands, protocol_2025, session_commands
 from fairlead.protocol.pi.commands import BASIC_COMMANDS, Command
-from fairlead.wire.pi.schema import FRAMES
+from fairlead.wire.pi.pi_schema import FRAMES
 
 CLIENT = Path(__file__).resolve().parent.parent / "src" / "fairlead" / "client"
 WIDTH = 118
@@ -61,10 +61,10 @@ UNSEEN = {"Response", "RpcChunk"}
 #: Frames that only pi-2025 has.
 FRAMES_2025 = (protocol_2025.Compaction, protocol_2025.Error)
 
-GROUPS: dict[str, tuple[str, Sequence[type[Command]]]] = {
-    "basic": ("BasicMethods", list(BASIC_COMMANDS.values())),
-    "session": ("SessionMethods", session_commands.SESSION_COMMANDS),
-    "omp": ("OmpMethods", (*host_requests.HOST_COMMANDS, *omp_commands.OMP_COMMANDS, *omp_commands.SUBAGENT_COMMANDS)),
+GROUPS: dict[str, Sequence[type[Command]]] = {
+    "BasicMethods": list(BASIC_COMMANDS.values()),
+    "SessionMethods": session_commands.SESSION_COMMANDS,
+    "OmpMethods": (*host_requests.HOST_COMMANDS, *omp_commands.OMP_COMMANDS, *omp_commands.SUBAGENT_COMMANDS),
 }
 #: Where the names in signatures come from, in the order of preference.
 HOMES = {
@@ -74,7 +74,7 @@ HOMES = {
     "fairlead.core.model": ["Model", "ThinkingLevel"],
     "fairlead.core.queues": ["InterruptMode", "QueueMode"],
     "fairlead.core.events": ["CompactionResult"],
-    "fairlead.protocol.http.objects": ["Approval", "RequestId", "SessionName"],
+    "fairlead.protocol.http.objects": ["Approval", "BeforeCursor", "RequestId", "SessionName"],
 }
 
 
@@ -82,20 +82,17 @@ def texts() -> dict[str, str]:
     """Return the text of each generated module, formatted."""
     made = {"events.py": events_module(), "opal/events.py": opal_events_module()}
     made |= {"server_events.py": server_events_module(), "generated/http.py": http_module()}
-    made |= {"opal/methods.py": opal_module("async "), "opal/sync_methods.py": opal_module("")}
-    for name, (mixin, declared) in GROUPS.items():
-        made[f"generated/{name}.py"] = methods_module(mixin, declared, "async ")
-        made[f"generated/sync_{name}.py"] = methods_module(f"Sync{mixin}", declared, "")
-    return {name: formatted(text, name) for name, text in made.items()}
+    made |= {"opal/methods.py": opal_module(), "generated/pi.py": pi_module("async "), "generated/sync_pi.py": pi_module("")}
+    return {name: format_code(text, name) for name, text in made.items()}
 
 
 # Commands
 
 
-def methods_module(mixin: str, declared: Iterable[type[Command]], kind: str) -> str:
+def pi_module(kind: str) -> str:
     base = "Caller" if kind else "SyncCaller"
-    methods = [method(_tag(each), each, each.result, kind) for each in declared if _tag(each) not in HAND_WRITTEN]
-    body = "\n\n".join(methods)
+    classes = [methods_class(mixin if kind else f"Sync{mixin}", base, declared, kind) for mixin, declared in GROUPS.items()]
+    body = "\n\n".join(classes)
     what = "a coroutine method" if kind else "a method"
     return "\n".join(
         [
@@ -103,37 +100,40 @@ def methods_module(mixin: str, declared: Iterable[type[Command]], kind: str) -> 
             "from __future__ import annotations",
             "from typing import TYPE_CHECKING, Any, Literal",
             "from msgspec import UNSET, UnsetType",
-            f"from fairlead.client.generated.base import {base}",
+            f"from fairlead.client.generated import {base}",
             "if TYPE_CHECKING:",
             *imports(body),
-            f"class {mixin}({base}):",
-            f'    """{PI_METHODS}"""',
             body,
         ]
     )
 
 
-def opal_module(kind: str) -> str:
-    base, mixin = ("Caller", "OpalMethods") if kind else ("SyncCaller", "SyncOpalMethods")
-    methods: list[str] = []
-    for name, declared in METHODS.items():
-        methods.append(method(name.replace("/", "_"), declared, declared.result, kind, wire_name=name))
-    body = "\n\n".join(methods)
-    what = "a coroutine method" if kind else "a method"
+def methods_class(name: str, base: str, declared: Iterable[type[Command]], kind: str) -> str:
+    methods = [method(_tag(each), each, each.result, kind) for each in declared if _tag(each) not in HAND_WRITTEN]
+    return "\n\n".join([f'class {name}({base}):\n    """{PI_METHODS}"""', *methods])
+
+
+def opal_module() -> str:
+    body = "\n\n".join([opal_class("OpalMethods", "Caller", "async "), opal_class("SyncOpalMethods", "SyncCaller", "")])
     return "\n".join(
         [
-            f'"""Methods of Opal, {what} for each.\n\n{NOTE}\n"""',
+            f'"""Methods of Opal, a coroutine method and a method that blocks for each.\n\n{NOTE}\n"""',
             "from __future__ import annotations",
             "from typing import TYPE_CHECKING, Any",
             "from msgspec import UNSET, UnsetType",
-            f"from fairlead.client.generated.base import {base}",
+            "from fairlead.client.generated import Caller, SyncCaller",
             "if TYPE_CHECKING:",
             *imports(body, opal=True),
-            f"class {mixin}({base}):",
-            f'    """{OPAL_METHODS}"""',
             body,
         ]
     )
+
+
+def opal_class(name: str, base: str, kind: str) -> str:
+    methods = [
+        method(name.replace("/", "_"), declared, declared.result, kind, wire_name=name) for name, declared in METHODS.items()
+    ]
+    return "\n\n".join([f'class {name}({base}):\n    """{OPAL_METHODS}"""', *methods])
 
 
 def http_module() -> str:
@@ -145,7 +145,7 @@ def http_module() -> str:
             "from __future__ import annotations",
             "from typing import TYPE_CHECKING, Any, Literal",
             "from msgspec import UNSET, UnsetType",
-            "from fairlead.client.generated.base import Caller",
+            "from fairlead.client.generated import Caller",
             "if TYPE_CHECKING:",
             *imports(body, modules=(http_objects, fleet)),
             "class HttpMethods(Caller):",
@@ -185,7 +185,7 @@ def http_method(operation: Operation) -> str:
     call = f"await self._call({', '.join([repr(operation.name), 'timeout', *passed])})"
     text = f"{operation.summary} {operation.description}".strip()
     body = call if returned == "None" else f"return {call}"
-    return f"    async def {operation.name}({', '.join(parameters)}) -> {returned}:\n{wrapped(text, 8)}\n        {body}"
+    return f"    async def {operation.name}({', '.join(parameters)}) -> {returned}:\n{format_docstring(text, 8)}\n        {body}"
 
 
 def method(name: str, declared: type[Struct], result: Any, kind: str, *, wire_name: str | None = None) -> str:
@@ -208,7 +208,7 @@ def method(name: str, declared: type[Struct], result: Any, kind: str, *, wire_na
 
 def imports(body: str, *, opal: bool = False, modules: Sequence[Any] = ()) -> list[str]:
     """Return the imports of the types that the signatures in `body` mention."""
-    mentioned = set(re.findall(r"\b[A-Z]\w+", re.sub(r'"""(?:.|\n)*?"""', "", body)))
+    mentioned = set(re.findall(r"\b[A-Z]\w+", re.sub(r'^class .*|"""(?:.|\n)*?"""', "", body, flags=re.MULTILINE)))
     lines: list[str] = []
     for home, names in HOMES.items():
         if found := sorted(mentioned & set(names)):
@@ -240,7 +240,7 @@ def events_module() -> str:
         [
             f'"""The events of the pi family, as a client gets them.\n\n{NOTE}\n"""',
             "from __future__ import annotations",
-            f"from fairlead.client.event_base import {', '.join(own)}",
+            f"from fairlead.client.decoding import {', '.join(own)}",
             "from fairlead.protocol.pi import frames, host_requests, message_updates, protocol_2025",
             f"from fairlead.protocol.pi.message_updates import InnerEvent, {', '.join(inner)}",
             f"__all__ = {names!r}",
@@ -259,7 +259,7 @@ def opal_events_module() -> str:
         [
             f'"""The events of Opal, as a client gets them.\n\n{NOTE}\n"""',
             "from __future__ import annotations",
-            f"from fairlead.client.event_base import {', '.join(own)}",
+            f"from fairlead.client.decoding import {', '.join(own)}",
             "from fairlead.protocol.opal import events",
             f"__all__ = {names!r}",
             *(event_class(each) for each in shown),
@@ -275,7 +275,7 @@ def server_events_module() -> str:
         [
             f'"""The events of sessions in a server: those that only a server sends, and those of the pi family.\n\n{NOTE}\n"""',
             "from __future__ import annotations",
-            "from fairlead.client.event_base import Event",
+            "from fairlead.client.decoding import Event",
             "from fairlead.client.events import EVENTS as FAMILY_EVENTS",
             "from fairlead.protocol.http import events",
             f"__all__ = {sorted(each.__name__ for each in shown)!r}",
@@ -305,10 +305,10 @@ def docstring(declared: type[Struct], indent: int, *, first_sentence: bool = Fal
         raise LookupError(f"{declared.__name__} has no docstring")
     if first_sentence:
         text = re.split(r"(?<=\.) ", text)[0]
-    return wrapped(text, indent)
+    return format_docstring(text, indent)
 
 
-def wrapped(text: str, indent: int) -> str:
+def format_docstring(text: str, indent: int) -> str:
     """Return a text as a docstring."""
     lines: list[str] = []
     line = '"""'
@@ -345,7 +345,7 @@ def _tag(declared: type[Struct]) -> str:
     return str(declared.__struct_config__.tag)
 
 
-def formatted(text: str, name: str) -> str:
+def format_code(text: str, name: str) -> str:
     """Return the text as ruff formats it, with sorted imports."""
     ruff = [str(Path(sys.executable).with_name("ruff"))]
     place = str(CLIENT / name)

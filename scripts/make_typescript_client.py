@@ -21,7 +21,7 @@ from fairlead.protocol.schema.builder import Schema
 from fairlead.protocol.schema.family import command_name, family_schema
 from fairlead.protocol.schema.opal import exact_definitions, params_name
 from fairlead.protocol.schema.typescript import comment, family_types, http_types, opal_types
-from fairlead.wire.pi.schema import whole_family
+from fairlead.wire.pi.pi_schema import whole_family
 
 FOLDER = Path(__file__).resolve().parent.parent / "clients" / "typescript" / "src" / "generated"
 HEADING = "// `make generate` writes this file from the declarations in src/fairlead/protocol. Do not edit.\n"

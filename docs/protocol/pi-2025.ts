@@ -315,7 +315,7 @@ export interface ToolCall {
  */
 export interface ToolOutcome {
   content: UserBlock[];
-  details?: Record<string, unknown>;
+  details?: unknown;
   structuredContent?: unknown;
   isError?: boolean;
   /** The model need not be asked again, if all results of the turn say so. */
@@ -331,7 +331,7 @@ export interface ToolResultMessage {
   content: UserBlock[];
   isError: boolean;
   timestamp: number;
-  details?: Record<string, unknown>;
+  details?: unknown;
   /** How long the tool ran; null if it did not run. */
   durationMs?: number;
   /** The calls of other tools that the tool made. */

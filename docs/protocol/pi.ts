@@ -8,9 +8,10 @@ export type Response = PromptResponse | SteerResponse | FollowUpResponse | Abort
 export type Event = RpcChunkEvent | AgentStartEvent | AgentEndEvent | AgentSettledEvent | TurnStartEvent | TurnEndEvent | MessageStartEvent | MessageUpdateEvent | MessageEndEvent | ToolExecutionStartEvent | ToolExecutionUpdateEvent | ToolExecutionEndEvent | AutoRetryStartEvent | AutoRetryEndEvent | SummarizationRetryScheduledEvent | SummarizationRetryAttemptStartEvent | SummarizationRetryFinishedEvent | CompactionStartEvent | CompactionEndEvent | BashExecutionUpdateEvent | HostToolCallEvent | HostToolCancelEvent | HostUriRequestEvent | HostUriCancelEvent | ExtensionUiRequestEvent | TtsrTriggeredEvent | TodoReminderEvent | TodoAutoClearEvent | EntryAppendedEvent | SessionInfoChangedEvent | QueueUpdateEvent | ThinkingLevelChangedEvent | SubagentLifecycleEvent | SubagentProgressEvent | SubagentEvent | ExtensionErrorEvent;
 
 /**
- * Start a run with a message from the user. The response arrives when the prompt is accepted. The work is over
- * at `agent_settled`. If a run is in progress, `streamingBehavior` says how to queue the message: `followUp`, or
- * `steer` (which any other text means too).
+ * Start a run with a message from the user. In pi, the response arrives when the prompt is accepted. In omp and
+ * xcsh it does not wait for extensions, or for the command that prints a key: what fails afterwards is a second
+ * response, with the same id and the error. The work is over at `agent_settled`. If a run is in progress,
+ * `streamingBehavior` says how to queue the message: `followUp`, or `steer` (which any other text means too).
  */
 export interface PromptCommand {
   type: "prompt";
@@ -610,6 +611,13 @@ export interface ExtensionUiResponseAnswer {
   arguments?: Record<string, unknown> | null;
   /** To an approval: whether the answer covers later calls of the same kind, also if it is a denial. */
   forSession?: boolean | null;
+  /**
+   * To an approval that allows the call: the pattern of a rule that the user's settings get, so that calls like
+   * this one run without a question. It has to cover the call. It may differ from those in `rules`.
+   */
+  rule?: string | null;
+  /** With `rule`: whether the rule holds in every project of the user, and not only in this one. */
+  everywhere?: boolean | null;
 }
 
 /** `prompt` succeeded. */
@@ -2079,7 +2087,7 @@ export interface NotifyUiRequest {
   /** The text to show. */
   message: string;
   /** `info` if absent. */
-  notifyType?: "error" | "info" | "warning";
+  notifyType?: "error" | "info" | "success" | "warning";
 }
 
 export interface OpenUrlUiRequest {
@@ -2219,7 +2227,10 @@ export interface SelectUiRequest {
   options: string[];
   /** Milliseconds until the request expires; absent: never. */
   timeout?: number;
-  /** Whether this asks if a tool call may run. Only the exact text of one of the first two options is consent. */
+  /**
+   * Whether this asks if a tool call may run. Only the exact text of an option is consent, and the third denies.
+   * Those after it write a rule to the settings of the user.
+   */
   approval?: boolean;
   /** The tool. */
   toolName?: string;
@@ -2229,6 +2240,8 @@ export interface SelectUiRequest {
   arguments?: Record<string, unknown>;
   /** What the call would change, as a unified diff; absent if it changes no file or the change is not known. */
   diff?: string;
+  /** The patterns of the rules that an answer may write, the narrowest first; absent if it cannot write any. */
+  rules?: string[];
   /** The id of the sub-agent that makes the call; absent if the session itself does. */
   subagentId?: string;
 }
@@ -2552,7 +2565,7 @@ export interface ToolInfo {
  */
 export interface ToolOutcome {
   content: UserBlock[];
-  details?: Record<string, unknown>;
+  details?: unknown;
   structuredContent?: unknown;
   isError?: boolean;
   /** The model need not be asked again, if all results of the turn say so. */
@@ -2564,7 +2577,7 @@ export interface ToolOutcome {
 /** What a tool returns: `content` for the model, `details` for the host. */
 export interface ToolResult {
   content: UserBlock[];
-  details?: Record<string, unknown> | null;
+  details?: unknown;
 }
 
 export interface ToolResultMessage {
@@ -2574,7 +2587,7 @@ export interface ToolResultMessage {
   content: UserBlock[];
   isError: boolean;
   timestamp: number;
-  details?: Record<string, unknown>;
+  details?: unknown;
   /** How long the tool ran; null if it did not run. */
   durationMs?: number;
   /** The calls of other tools that the tool made. */

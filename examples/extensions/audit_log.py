@@ -18,21 +18,21 @@ def setup(fl: Fairlead) -> None:
             file.write(json.dumps({"what": what, **about}) + "\n")
 
     @fl.on("entry_appended")
-    def entry(event: EntryAppended) -> None:
+    def log_entry(event: EntryAppended) -> None:
         record("entry", type=event.entry["type"], id=event.entry["id"])
 
     @fl.on("tool_approval_requested")
-    def requested(event: ToolApprovalRequested) -> None:
+    def log_request(event: ToolApprovalRequested) -> None:
         record("consent asked for", tool=event.tool_name, arguments=event.arguments)
 
     @fl.on("tool_approval_resolved")
-    def resolved(event: ToolApprovalResolved) -> None:
+    def log_decision(event: ToolApprovalResolved) -> None:
         record("consent", tool=event.tool_name, approved=event.approved, by=event.by)
 
     @fl.on("ui_prompt_start")
-    def asked(event: UiPromptStart) -> None:
+    def log_question(event: UiPromptStart) -> None:
         record("asked", kind=event.kind, title=event.title)
 
     @fl.on("ui_prompt_end")
-    def answered(event: UiPromptEnd) -> None:
+    def log_answer(event: UiPromptEnd) -> None:
         record("answered", kind=event.kind, title=event.title)

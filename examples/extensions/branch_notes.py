@@ -21,6 +21,6 @@ def setup(fl: Fairlead) -> None:
         return Guide(summary=Summary(text), label="given up")
 
     @fl.on("session_tree")
-    def tell(event: SessionTree, context: Context) -> None:
+    def notify_user(event: SessionTree, context: Context) -> None:
         how = "with" if event.summary_entry_id else "without"
         context.ui.notify(f"Went from {event.old_leaf_id} to {event.new_leaf_id}, {how} a summary.")

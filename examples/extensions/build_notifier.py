@@ -8,9 +8,9 @@ from fairlead.extension import Fairlead
 
 
 def setup(fl: Fairlead) -> None:
-    def heard(build: dict[str, Any]) -> None:
+    def on_build(build: dict[str, Any]) -> None:
         fl.append_entry("build", build)
         if not build["ok"]:
             stop()  # one failure is enough to know
 
-    stop = fl.events.on("build:done", heard)
+    stop = fl.events.on("build:done", on_build)

@@ -20,6 +20,6 @@ def setup(fl: Fairlead) -> None:
         context.ui.notify("The conversation is long. Older messages are being summed up.")
 
     @fl.on("auto_compaction_end")
-    def tell(event: CompactionEnd, context: Context) -> None:
+    def notify_user(event: CompactionEnd, context: Context) -> None:
         if event.result is not None:
             context.ui.notify(f"It was {event.result.tokens_before} tokens long.")

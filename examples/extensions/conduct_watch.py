@@ -8,14 +8,14 @@ from fairlead.extension import Context, Fairlead
 
 def setup(fl: Fairlead) -> None:
     @fl.on("ttsr_triggered")
-    def broke(event: StreamRuleTriggered, context: Context) -> None:
+    def on_broken_rule(event: StreamRuleTriggered, context: Context) -> None:
         names = ", ".join(rule.name for rule in event.rules)
         context.ui.notify(f"The model broke: {names}", "warning")
 
     @fl.on("todo_reminder")
-    def stopped(event: TodoReminder, context: Context) -> None:
+    def on_reminder(event: TodoReminder, context: Context) -> None:
         context.ui.notify(f"{len(event.todos)} left to do (reminder {event.attempt} of {event.max_attempts})")
 
     @fl.on("todo_auto_clear")
-    def cleared(event: object, context: Context) -> None:
+    def on_clear(event: object, context: Context) -> None:
         context.ui.notify("Done todos were removed from the list.")

@@ -24,7 +24,7 @@ def setup(fl: Fairlead) -> None:
         return Summary("The user asked for:\n" + "\n".join(f"- {text}" for text in asked), {"prompts": len(asked)})
 
     @fl.on("session_compact")
-    def tell(event: SessionCompact, context: Context) -> None:
+    def notify_user(event: SessionCompact, context: Context) -> None:
         whose = "mine" if event.from_extension else "the model's"
         context.ui.notify(f"Compacted ({event.reason}); the summary is {whose}.")
 

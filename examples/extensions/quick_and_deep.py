@@ -6,7 +6,7 @@ from fairlead.extension import CommandContext, Fairlead
 
 
 def setup(fl: Fairlead) -> None:
-    def tell(context: CommandContext) -> None:
+    def show_model(context: CommandContext) -> None:
         model = context.model
         assert model is not None, "one was just chosen"
         context.ui.notify(f"{model.provider}/{model.id}, thinking: {context.thinking_level}")
@@ -15,7 +15,7 @@ def setup(fl: Fairlead) -> None:
     def deep(arguments: str, context: CommandContext) -> None:
         fl.set_model(max(context.models, key=lambda model: (model.context_window, model.reasoning)))
         fl.set_thinking_level("high")
-        tell(context)
+        show_model(context)
 
     @fl.register_command("quick", description="Think less; /quick provider/id names the model, too")
     def quick(name: str, context: CommandContext) -> None:
@@ -23,4 +23,4 @@ def setup(fl: Fairlead) -> None:
             fl.set_model(name)
         if fl.get_thinking_level() != "off":
             fl.set_thinking_level("low")
-        tell(context)
+        show_model(context)

@@ -12,5 +12,5 @@ def setup(fl: Fairlead) -> None:
         context.ui.set_title(fl.get_session_name() or context.cwd.name)
 
     @fl.on("session_info_changed")
-    def renamed(event: SessionInfoChanged, context: Context) -> None:
+    def update_title(event: SessionInfoChanged, context: Context) -> None:
         context.ui.set_title(event.name or context.cwd.name)

@@ -3,8 +3,9 @@
 //     node chat.ts --model anthropic/claude-sonnet-4-5
 //
 // Another agent of the family, or another way to start this one: AGENT="pi" node chat.ts
+// If that is a pi of 2025, which sends no responses, set RESPONSES=no too.
 import { createInterface } from "node:readline";
-import { ClientError, ConnectionClosedError, spawnAgent, type ApprovalDecision, type Run } from "fairlead-client";
+import { ClientError, ConnectionClosedError, readableError, spawnAgent, type ApprovalDecision, type Run } from "fairlead-client";
 
 const terminal = createInterface({ input: process.stdin, output: process.stdout });
 const lines = terminal[Symbol.asyncIterator]();
@@ -25,9 +26,13 @@ const interrupt = (): void => (run && !run.isSettled ? void run.abort() : termin
 terminal.on("SIGINT", interrupt);
 process.on("SIGINT", interrupt);
 
+const command = (process.env["AGENT"] ?? "fairlead").split(" ");
+const args = process.argv.slice(2);
+const dialect = [...command, ...args, process.env["FAIRLEAD_DIALECT"]].join(" ");
 const client = await spawnAgent({
-  command: (process.env["AGENT"] ?? "fairlead").split(" "),
-  args: process.argv.slice(2),
+  command,
+  args,
+  responses: process.env["RESPONSES"] !== "no" && !dialect.includes("pi-2025"),
   ui: { approve },
 });
 try {
@@ -41,7 +46,7 @@ try {
         }
         if (event.type === "tool_execution_start") console.log(`\n[Tool: ${event.toolName}]`);
         if (event.type === "extension_ui_request" && event.method === "notify") console.log(`[${event.message}]`);
-        if (event.type === "auto_retry_start") console.log(`\n[Trying again: ${event.errorMessage}]`);
+        if (event.type === "auto_retry_start") console.log(`\n[Trying again: ${readableError(event.errorMessage)}]`);
       }
       const { status, usage } = await run;
       console.log(`\n[${status}, ${usage.totalTokens} tokens]`);

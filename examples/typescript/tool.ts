@@ -1,4 +1,4 @@
-// A host whose model can use one of its functions. docs/first-tool.md explains it.
+// A host whose model can use one of its functions. docs/first-host-tool.md explains it.
 import { setTimeout as wait } from "node:timers/promises";
 import { hostTool, spawnAgent } from "fairlead-client";
 

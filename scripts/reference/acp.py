@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from fairlead.protocol.schema.acp import acp_schema
-from fairlead.protocol.schema.builder import Schema, mentioned
-from reference.markdown import about, definition, fields, wrapped
+from fairlead.protocol.schema.builder import Schema, list_mentioned
+from reference.markdown import about, definition, fields, wrap
 
 INTRODUCTION = """\
 # The Agent Client Protocol
@@ -39,7 +39,7 @@ def page() -> str:
     parts += [_notification(name, each, defined) for name, each in schema["client_notifications"].items()]
     shown = {_name(part) for each in _requests(schema) for side in ("params", "result") for part in _members(each[side])}
     shown |= {_name(each) for side in ("agent", "client") for each in schema[f"{side}_notifications"].values()}
-    types = [name for name in mentioned([defined[name] for name in shown], defined) if name not in shown]
+    types = [name for name in list_mentioned([defined[name] for name in shown], defined) if name not in shown]
     parts += ["## Types\n", *(definition(name, defined[name], ["_meta"]) for name in types)]
     return "\n".join(parts)
 
@@ -49,7 +49,7 @@ def _requests(schema: Schema) -> list[Any]:
 
 
 def _request(name: str, request: Schema, defined: dict[str, Schema]) -> str:
-    parts = [f"### {name}\n", wrapped(request["description"]), ""]
+    parts = [f"### {name}\n", wrap(request["description"]), ""]
     for title, side in (("Params", "params"), ("Result", "result")):
         members = _members(request[side])
         for member in members:

@@ -17,16 +17,16 @@ def definition(title: str, schema: Schema, leave_out: Collection[str] = ()) -> s
     """Render a type under its own heading."""
     if "anyOf" in schema:
         members = ", ".join(type_name(member) for member in schema["anyOf"])
-        return f"### {title}\n\n{wrapped(f'One of {members}.')}\n"
+        return f"### {title}\n\n{wrap(f'One of {members}.')}\n"
     return "\n".join([f"### {title}\n", *about(schema), *fields(schema, leave_out)])
 
 
 def about(schema: Schema) -> list[str]:
-    text = wrapped(schema.get("description", ""))
+    text = wrap(schema.get("description", ""))
     return [text, ""] if text else []
 
 
-def wrapped(text: str) -> str:
+def wrap(text: str) -> str:
     """Wrap each paragraph at the width of our pages."""
     paragraphs = text.split("\n\n")
     return "\n\n".join(textwrap.fill(each, WIDTH, break_long_words=False, break_on_hyphens=False) for each in paragraphs)

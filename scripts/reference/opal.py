@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairlead.protocol.opal.events import EVENTS, NOTIFICATION
+from fairlead.protocol.opal.events import EVENTS, NOTIFICATION, SERVER_REQUESTS
 from fairlead.protocol.opal.examples import EVENT_EXAMPLES, METHOD_EXAMPLES, SERVER_REQUEST_EXAMPLES
 from fairlead.protocol.opal.methods import METHODS
 from fairlead.protocol.opal.objects import Method
-from fairlead.protocol.opal.server_requests import SERVER_REQUESTS
-from fairlead.protocol.schema.builder import Schema, mentioned
+from fairlead.protocol.schema.builder import Schema, list_mentioned
 from fairlead.protocol.schema.opal import event_name, exact_definitions, params_name, result_name
 from reference.markdown import about, block, definition, fields
 
@@ -61,7 +60,7 @@ def page() -> str:
         defined[name(each)] for each in (*METHODS.values(), *SERVER_REQUESTS.values()) for name in (params_name, result_name)
     ]
     shown += [defined[event_name(each)] for each in EVENTS.values()]
-    types = [name for name in mentioned(shown, defined) if not name.startswith("Inner")]
+    types = [name for name in list_mentioned(shown, defined) if not name.startswith("Inner")]
     parts += ["## Types\n", INNER, *(definition(name, defined[name]) for name in types)]
     return "\n".join(parts)
 

@@ -8,12 +8,12 @@ import msgspec
 
 from fairlead.protocol.pi.frames import Frame
 from fairlead.protocol.pi.protocol_2025 import COMMANDS_2025, Compaction, Error
-from fairlead.protocol.schema.builder import Schema, mentioned
+from fairlead.protocol.schema.builder import Schema, list_mentioned
 from fairlead.protocol.schema.family import Lines, answer_name, command_name, event_name, family_schema, response_name
-from fairlead.wire.pi.profile import PROFILES
-from fairlead.wire.pi.routes import family_routes
-from fairlead.wire.pi.schema import events, lines_2025, whole_family
-from reference.markdown import about, block, definition, fields, type_name, wrapped
+from fairlead.wire.pi.pi_schema import events, lines_2025, whole_family
+from fairlead.wire.pi.pi_server import family_routes
+from fairlead.wire.pi.profile import PROFILES, Profile
+from reference.markdown import about, block, definition, fields, type_name, wrap
 
 INTRODUCTION = """\
 # The protocol of the pi family
@@ -24,6 +24,13 @@ A host starts `fairlead --mode rpc` and exchanges JSON objects with it, one per 
 LF. It sends [commands](#commands) and receives one [response](#responses) to each, and
 [events](#events) as they happen. Every command may carry an `id` of any JSON type, and the response
 repeats it. `null` for an optional field means absent.
+
+Most hosts need little of this page: the commands [prompt](#prompt), [abort](#abort) and
+[get_state](#get_state), and the events [message_update](#message_update),
+[tool_execution_start](#tool_execution_start), [tool_execution_end](#tool_execution_end),
+[extension_ui_request](#extension_ui_request), which asks the user, and
+[agent_settled](#agent_settled), with which the work is over (in omp and xcsh
+[agent_end](#agent_end)). [Your first host](../first-host.md) is a whole program.
 
 Commands take effect in the order they arrive, and are answered in that order. There are two
 exceptions that may be answered after later commands: a `prompt` that runs a command of an
@@ -74,12 +81,14 @@ def page() -> str:
     parts += _part_of_2025()
     parts.append("## Types\n")
     types: dict[str, Schema] = {**family_schema("2025", lines_2025())["$defs"], **defined}
-    parts += [definition(name, types[name]) for name in mentioned(_shown(family, defined), types) if name != "Event"]
+    parts += [
+        definition(name, types[name]) for name in list_mentioned(_select_sections(family, defined), types) if name != "Event"
+    ]
     # The union of all events is the section about events, not a type.
     return "\n".join([*parts, _profiles()]).replace("(#event)", "(#events)")
 
 
-def _shown(family: Lines, defined: dict[str, Schema]) -> list[Schema]:
+def _select_sections(family: Lines, defined: dict[str, Schema]) -> list[Schema]:
     """Return what has its own section on the page. The types that it mentions follow."""
     return [
         *(defined[name(each)] for each in family.commands.values() for name in (command_name, response_name)),
@@ -92,14 +101,15 @@ def _shown(family: Lines, defined: dict[str, Schema]) -> list[Schema]:
 def _command(name: str, command: Schema, response: Schema) -> str:
     parts = [f"### {name}\n", *about(command), *fields(command, ["type", "id"])]
     answered = "data" in response["properties"]
-    parts += fields({**response, "required": ["data"]}, ["type", "id", "command", "success"]) if answered else []
+    if answered:
+        parts += ["Response:\n", *fields({**response, "required": ["data"]}, ["type", "id", "command", "success"])]
     return "\n".join([*parts, *block(*command["examples"], *(response["examples"] if answered else []))])
 
 
 def _line(name: str, schema: Schema, where: str = "") -> str:
-    text = wrapped(" ".join(filter(None, [schema.get("description"), where])))
+    text = wrap(" ".join(filter(None, [schema.get("description"), where])))
     members = ", ".join(type_name(member) for member in schema.get("anyOf", ()))
-    union = [wrapped(f"One of {members}."), ""] if members else []
+    union = [wrap(f"One of {members}."), ""] if members else []
     return "\n".join([f"### {name}\n", text, "", *union, *fields(schema, ["type"]), *block(*schema["examples"])])
 
 
@@ -124,11 +134,19 @@ def _profiles() -> str:
     rows = ["## Profiles\n", "The members of the family differ in these points:", ""]
     names = list(PROFILES)
     rows += [f"| | {' | '.join(f'`{name}`' for name in names)} |", "|---|" + "---|" * len(names)]
-    for field in msgspec.structs.fields(type(PROFILES["pi"])):
-        if field.name != "name":
-            cells = [_cell(getattr(PROFILES[name], field.name)) for name in names]
-            rows.append(f"| {field.name.replace('_', ' ')} | {' | '.join(cells)} |")
+    values = [_values(profile) for profile in PROFILES.values()]
+    for name, first in values[0].items():
+        if any(each[name] != first for each in values):
+            cells = [_cell(each[name]) for each in values]
+            rows.append(f"| {name.replace('_', ' ')} | {' | '.join(cells)} |")
     return "\n".join([*rows, ""])
+
+
+def _values(profile: Profile) -> dict[str, Any]:
+    """Return the fields of a profile, with those of its sessions among them."""
+    fields = msgspec.structs.asdict(profile)
+    fields |= msgspec.structs.asdict(fields.pop("behaviour"))
+    return {name: fields[name] for name in fields if name != "name"}
 
 
 def _cell(item: Any) -> str:

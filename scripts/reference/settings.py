@@ -6,14 +6,24 @@ from typing import Any
 
 import msgspec
 
-from fairlead.config.settings import Settings
-from fairlead.config.settings_files import FOR_ANY_PROJECT, NOT_FOR_PROJECTS
+from fairlead.config.settings import FOR_ANY_PROJECT, NOT_FOR_PROJECTS, Settings
 from fairlead.protocol.schema.builder import field_notes
 
 INTRODUCTION = """\
 # Settings
 
 <!-- `make generate` writes this page from `src/fairlead/config/settings.py`. Do not edit. -->
+
+Most people want a few of these in `~/.fairlead/settings.json`, or type `/settings` in the chat:
+
+```json
+{
+  "defaultProvider": "anthropic",
+  "defaultModel": "claude-opus-5-5",
+  "approvals": {"mode": "write"},
+  "maxTurns": 50
+}
+```
 
 fairlead reads `settings.json` in its [home](home.md) (`$FAIRLEAD_HOME`, else `~/.fairlead`), then
 `.fairlead/settings.json` in the working directory, which overrides it key by key. If pi has a

@@ -24,11 +24,14 @@ This module holds:
     ToolSubject, ToolLocation       are about
     tool                            make a tool from a function, with options
     Hooks                           your own code around tool calls and prompts
+    Discovery                       which files of the user and the project count
+    Storage                         where an agent saves its sessions, and how
+    RateLimit, RateLimits           what all agents of a process may ask of a key
     Telemetry                       what to record with OpenTelemetry
-    RateLimit                       what all agents of a process may ask of a key
     Ui, NoUi                        how the agent asks the user
     ApprovalRequest, Allow, Deny,   whether a tool call may run: the question and
-    FileChange                      its answers, and what the call would change
+    FileChange, RuleOffer, NewRule  its answers, what the call would change, and
+                                    rules for calls like it
     McpServer                       an MCP server for one agent, without a file
     Model, ModelStream,             your own model: what it is, how it is called,
     ModelRequest, PartialMessage,   how it answers, and the signal to stop
@@ -49,11 +52,11 @@ if TYPE_CHECKING:
     from fairlead.agent import Agent
     from fairlead.agent.functions import tool
     from fairlead.agent.mcp_server import McpServer
-    from fairlead.agent.options import AgentOptions, Hooks, Telemetry
+    from fairlead.agent.options import AgentOptions, Discovery, Hooks, RateLimits, Storage, Telemetry
     from fairlead.agent.result import Result
     from fairlead.agent.tool_sets.opal import opal_tools
     from fairlead.config.settings import RateLimit
-    from fairlead.core.approval import Allow, ApprovalRequest, Deny, FileChange
+    from fairlead.core.approval import Allow, ApprovalRequest, Deny, FileChange, NewRule, RuleOffer
     from fairlead.core.model import Model, ModelRequest, ModelStream
     from fairlead.core.partial_message import PartialMessage
     from fairlead.core.runtime import CancelToken, NoUi, Ui
@@ -70,6 +73,7 @@ __all__ = [
     "ApprovalRequest",
     "CancelToken",
     "Deny",
+    "Discovery",
     "FairleadError",
     "FileChange",
     "Hooks",
@@ -77,10 +81,14 @@ __all__ = [
     "Model",
     "ModelRequest",
     "ModelStream",
+    "NewRule",
     "NoUi",
     "PartialMessage",
     "RateLimit",
+    "RateLimits",
     "Result",
+    "RuleOffer",
+    "Storage",
     "Telemetry",
     "Tool",
     "ToolContext",
@@ -102,17 +110,22 @@ _HOMES = {
     "ApprovalRequest": "fairlead.core.approval",
     "CancelToken": "fairlead.core.runtime",
     "Deny": "fairlead.core.approval",
+    "Discovery": "fairlead.agent.options",
     "FairleadError": "fairlead.errors",
     "FileChange": "fairlead.core.approval",
     "Hooks": "fairlead.agent.options",
     "McpServer": "fairlead.agent.mcp_server",
     "Model": "fairlead.core.model",
     "ModelStream": "fairlead.core.model",
+    "NewRule": "fairlead.core.approval",
     "NoUi": "fairlead.core.runtime",
     "PartialMessage": "fairlead.core.partial_message",
     "ModelRequest": "fairlead.core.model",
     "RateLimit": "fairlead.config.settings",
+    "RateLimits": "fairlead.agent.options",
     "Result": "fairlead.agent.result",
+    "RuleOffer": "fairlead.core.approval",
+    "Storage": "fairlead.agent.options",
     "Telemetry": "fairlead.agent.options",
     "Tool": "fairlead.core.tool",
     "ToolContext": "fairlead.core.tool",
@@ -130,6 +143,10 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'fairlead' has no attribute {name!r}")
-    from importlib import import_module
+    from importlib import import_module  # noqa: PLC0415  loaded before the command can load modules faster
 
     return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return [*{*globals(), *__all__}]

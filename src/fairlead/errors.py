@@ -371,12 +371,12 @@ class ToolError(FairleadError):
     def __init__(
         self,
         text: str,
-        details: dict[str, Any] | None = None,
+        details: Any = None,
         *,
         structured: Callable[[], Any] | None = None,
         ends_run: bool = False,
     ) -> None:
         super().__init__(text)
-        self.details: dict[str, Any] = details or {}
+        self.details: Any = {} if details is None else details
         self.structured = structured
         self.ends_run = ends_run

@@ -21,7 +21,6 @@ from fairlead.core.tool import ToolResult
 from fairlead.errors import FairleadError, ToolError
 from fairlead.extend.extensions.api import Fairlead
 from fairlead.extend.extensions.context import CommandContext, Context, ExecResult, SessionView, ToolRunContext
-from fairlead.extend.extensions.event_bus import EventBus
 from fairlead.extend.extensions.events import (
     AfterProviderResponse,
     AgentBeforeSettle,
@@ -65,6 +64,7 @@ from fairlead.extend.extensions.events import (
     UserBash,
     Warming,
 )
+from fairlead.extend.extensions.registrations import EventBus
 from fairlead.extend.extensions.values import State
 from fairlead.session.context.budget import ContextUsage
 from fairlead.session.slash_commands import Completion

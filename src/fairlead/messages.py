@@ -22,6 +22,8 @@ from fairlead.core.messages import (
     Usage,
     UserBlock,
     UserMessage,
+    as_typed,
+    readable_error,
     user_text,
 )
 
@@ -45,5 +47,7 @@ __all__ = [
     "Usage",
     "UserBlock",
     "UserMessage",
+    "as_typed",
+    "readable_error",
     "user_text",
 ]

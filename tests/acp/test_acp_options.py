@@ -75,7 +75,7 @@ def setup(fl):
 """
 
 
-def test_a_change_by_an_extension_is_told(tmp_path: Path) -> None:
+def test_a_change_by_an_extension_is_announced(tmp_path: Path) -> None:
     with acp(tmp_path, files={"ext.py": EXTENSION}, flags=["-e", "ext.py"]) as client:
         session, _ = begun(client)
         client.until("available_commands_update")

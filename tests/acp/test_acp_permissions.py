@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ def test_a_permission_request_has_the_whole_call_with_its_diff(tmp_path: Path) -
         assert call["locations"] == [{"path": f"{client.cwd}/a.txt"}]
         assert call["content"] == [{"type": "diff", "path": f"{client.cwd}/a.txt", "oldText": "one\n", "newText": "1\n"}]
         kinds = [option["kind"] for option in asked["params"]["options"]]
-        assert kinds == ["allow_once", "allow_always", "reject_once", "reject_always"]
+        assert kinds == ["allow_once", "allow_always", "allow_always", "reject_once", "reject_always"]
         assert client.statuses(call["toolCallId"]) == ["pending"], "it is announced, and does not run yet"
         client.permit(asked, "allow_once")
         assert client.answer_to(prompt)["result"] == {"stopReason": "end_turn"}
@@ -50,6 +51,25 @@ def test_an_answer_counts_once_or_for_the_session(tmp_path: Path, option: str, r
         assert len([frame for frame in client.host.frames if frame.get("method") == "session/request_permission"]) == questions
         out = Path(client.cwd, "out")
         assert (out.read_text() if out.exists() else "") == ("x\nx\n" if runs else "")
+
+
+def test_always_allow_writes_the_rule_that_the_option_names(tmp_path: Path) -> None:
+    turns = [calls(bash("ls")), calls(bash("ls -a")), calls(bash("pwd")), says("ok")]
+    with acp(tmp_path, turns, flags=ASK) as client:
+        session = client.new()
+        prompt = client.begin(session, "go")
+        asked = client.asked("session/request_permission")
+        rules = [option for option in asked["params"]["options"] if option["optionId"].startswith("allow_rule")]
+        assert [option["name"] for option in rules] == [
+            "Always allow bash: ls, in this project",
+            "Always allow bash: ls *, in this project",
+        ]
+        assert {option["kind"] for option in rules} == {"allow_always"}
+        client.permit(asked, rules[1]["optionId"])
+        client.permit(client.asked("session/request_permission", nth=2), "reject_once")
+        assert client.answer_to(prompt)["result"] == {"stopReason": "end_turn"}
+        (rule,) = json.loads((client.host.around.home / "settings.json").read_text())["approvals"]["rules"]
+        assert rule == {"tool": "bash", "pattern": "ls *", "action": "allow", "project": client.cwd}
 
 
 def test_an_error_or_nonsense_as_an_answer_refuses_the_call(tmp_path: Path) -> None:

@@ -10,13 +10,16 @@ from tests.support.acp import acp
 
 PROGRAM = """
 import sys
+from fairlead.cli.start import postpone_imports
+postpone_imports()
 from fairlead.cli import main
-from fairlead.wire.acp import serve
-from fairlead.wire.acp.client import Client
-from fairlead.wire.acp.initialize import initialized
+from fairlead.wire.acp import acp_server
+from fairlead.wire.acp.initialize import Client
+from fairlead.wire.acp.initialize import answer_initialize
 
-initialized(Client())
-heavy = [name for name in ("fairlead.agent", "fairlead.session.session", "fairlead.models.registry") if name in sys.modules]
+answer_initialize(Client())
+loaded = {name for name, module in sys.modules.items() if type(module).__name__ != "_PostponedModule"}
+heavy = loaded & {"fairlead.agent.agent", "fairlead.session.session", "fairlead.models.registry"}
 assert not heavy, heavy
 """
 

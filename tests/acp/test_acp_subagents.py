@@ -41,7 +41,7 @@ def test_a_permitted_call_of_a_sub_agent_runs(tmp_path: Path) -> None:
         assert Path(client.cwd, "out").read_text() == "x\n"
 
 
-def test_what_a_sub_agent_says_is_not_shown_as_the_answer(tmp_path: Path) -> None:
+def test_text_of_a_sub_agent_is_not_shown_as_the_answer(tmp_path: Path) -> None:
     turns = [GIVES, says("all done"), {"match": "Worker runs it", "text": "secret words of the worker"}]
     with acp(tmp_path, turns) as client:
         session = client.new()

@@ -157,7 +157,7 @@ def test_a_call_that_the_model_did_not_finish_ends(tmp_path: Path) -> None:
         assert not Path(client.cwd, "a").exists()
 
 
-def test_calls_with_the_same_id_are_told_apart(tmp_path: Path) -> None:
+def test_calls_with_the_same_id_are_distinguished(tmp_path: Path) -> None:
     same = {"toolCalls": [{"name": "bash", "arguments": {"command": "echo one"}, "id": "call_0"}]}
     other = {"toolCalls": [{"name": "bash", "arguments": {"command": "echo two"}, "id": "call_0"}]}
     with acp(tmp_path, [same, other, says("ok")]) as client:

@@ -186,7 +186,7 @@ async def test_asking_a_busy_agent_leaves_its_run_alone(tmp_path: Path) -> None:
         assert (await asking).text == "done"
 
 
-async def test_a_listener_that_raises_harms_nobody_else(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_listener_that_raises_does_not_affect_other_listeners(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with an_agent(Scripted([Turn(text="done")]), tmp_path) as agent, asyncio.timeout(20):
         agent.session.subscribe(lambda event: print(1 / 0))
         assert (await agent.ask("one")).text == "done"
@@ -237,7 +237,7 @@ async def test_two_agents_in_one_process_do_not_meet(tmp_path: Path) -> None:
         await agent.close()
 
 
-async def test_closing_removes_scratch_files_that_nobody_was_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_closing_removes_unreported_scratch_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(scratch))
@@ -277,14 +277,14 @@ async def test_a_model_without_a_key_refuses_the_prompt(tmp_path: Path) -> None:
         assert agent.session.messages == []
 
 
-def test_an_unknown_model_is_an_error_that_tells_of_unreadable_files(tmp_path: Path) -> None:
+def test_the_error_for_an_unknown_model_names_unreadable_files(tmp_path: Path) -> None:
     (tmp_path / "models.json").write_text("{")
     with pytest.raises(ModelNotFound) as refused:
         Agent(model="mine", env={"FAIRLEAD_HOME": str(tmp_path)}, cwd=tmp_path)
     assert '"mine"' in str(refused.value) and "models.json" in str(refused.value)
 
 
-def test_settings_of_the_user_hold_and_what_is_unusable_is_told(tmp_path: Path) -> None:
+def test_user_settings_apply_and_unusable_ones_are_reported(tmp_path: Path) -> None:
     settings = {"steeringMode": "all", "followUpMode": "sometimes", "interruptMode": "immediate", "enabledModels": ["gone"]}
     (tmp_path / "settings.json").write_text(json.dumps(settings))
     agent = Agent(env={"FAIRLEAD_HOME": str(tmp_path)}, cwd=tmp_path)
@@ -334,7 +334,7 @@ async def test_blocked_images_do_not_reach_the_provider(tmp_path: Path) -> None:
         assert "aGVsbG8=" not in json.dumps(server.requests[0].body)
 
 
-async def test_an_idle_timeout_of_nothing_waits_for_ever(tmp_path: Path) -> None:
+async def test_without_an_idle_timeout_a_request_waits_forever(tmp_path: Path) -> None:
     settings = {"httpIdleTimeoutMs": 0, "retry": {"enabled": False}}
     async with (
         ProviderServer([{"text": "late", "firstDelayMs": 200}]) as server,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fairlead import Agent
+from fairlead import Agent, Storage, tool
 from fairlead.errors import BadOption, SessionError, SessionInUse, SessionLost, SessionNotFound, StoreUnavailable
 from fairlead.events import AgentSettled, Event, MessageEnd, SessionInfoChanged, ToolRunning
 from fairlead.messages import AssistantMessage, ToolCall
@@ -24,7 +24,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> SessionStore:
     return SqliteStore(tmp_path / "sessions.db") if request.param == "sqlite" else FileStore(tmp_path / "sessions")
 
 
-def agent_with(store: SessionStore, *turns: str | Turn, **options: Any) -> Agent:
+def agent_with(store: SessionStore | Storage, *turns: str | Turn, **options: Any) -> Agent:
     return scripted_agent(*(turns or ("Hello.",)), store=store, **options)
 
 
@@ -124,9 +124,10 @@ async def test_sessions_are_chosen_by_id_and_by_time(store: SessionStore) -> Non
 
 
 def test_a_store_excludes_the_options_of_files(tmp_path: Path) -> None:
-    for options in ({"keep": True}, {"session_dir": tmp_path}):
-        with pytest.raises(BadOption, match="store"):
-            agent_with(MemoryStore(), **options)
+    with pytest.raises(BadOption, match=r"^store: the store keeps the sessions"):
+        agent_with(MemoryStore(), keep=True)
+    with pytest.raises(BadOption, match=r"^store: the store keeps the sessions"):
+        agent_with(Storage(tmp_path, store=MemoryStore()))
 
 
 # Moving
@@ -146,7 +147,7 @@ async def test_moves_work_on_the_store(store: SessionStore) -> None:
         await history.new()
         await agent.ask("Four")
         fresh = history.id
-        infos = {info.id: info for info in await history.saved()}
+        infos = {info.id: info for info in await history.list_saved()}
         assert set(infos) == {"first", forked, fresh}
         assert (infos["first"].name, infos["first"].first_message, infos["first"].message_count) == ("The first", "One", 4)
         await history.switch("first")
@@ -204,11 +205,11 @@ async def test_a_rename_is_announced_when_it_is_durable() -> None:
         agent.session.subscribe(seen.append)
         store.may_write.clear()
         agent.session.history.set_name("A name")
-        agent.session.history.when_written(lambda: answered.append("answer"))
+        agent.session.history.call_when_written(lambda: answered.append("answer"))
         await asyncio.sleep(0.02)
         assert not seen and not answered
         store.may_write.set()
-        await agent.session.history.written()
+        await agent.session.history.wait_written()
         assert seen == [SessionInfoChanged("A name")] and answered == ["answer"]
 
 
@@ -236,6 +237,7 @@ async def test_the_user_is_asked_about_a_call_after_it_is_durable(tmp_path: Path
         asked.append(len((await store.read("x")).lines))
         return True
 
+    @tool(asks=True)
     async def probe() -> str:
         """Do something."""
         return "ok"
@@ -276,7 +278,7 @@ async def test_the_result_of_a_tool_is_appended_at_once(monkeypatch: pytest.Monk
     async with agent_with(store, call, "Done.", tools=[probe], session_id="x") as agent:
         asked = asyncio.create_task(agent.ask("Go"))
         await wait_for(lambda: any(b'"role":"toolResult"' in line for lines in store.appended for line in lines))
-        await agent.session.history.written()
+        await agent.session.history.wait_written()
         await asked
 
 
@@ -345,7 +347,7 @@ async def test_a_refused_renewal_stops_a_run_that_writes_nothing() -> None:
         return "never"
 
     call = Turn(tool_calls=[ToolCall("1", "forever", {})])
-    agent = agent_with(store, call, tools=[forever], session_id="x", lease_seconds=1.5)
+    agent = agent_with(Storage(store=store, lease_seconds=1.5), call, tools=[forever], session_id="x")
     asked = asyncio.create_task(agent.ask("Go"))
     await started.wait()
     await take_over(store, "x")
@@ -374,7 +376,7 @@ async def test_a_lease_that_cannot_be_renewed_in_time_stops_the_run() -> None:
         return "never"
 
     call = Turn(tool_calls=[ToolCall("1", "forever", {})])
-    agent = agent_with(store, call, tools=[forever], session_id="x", lease_seconds=1.5)
+    agent = agent_with(Storage(store=store, lease_seconds=1.5), call, tools=[forever], session_id="x")
     with pytest.raises(SessionLost, match="could not be taken or renewed because the store could not be reached"):
         await asyncio.wait_for(agent.ask("Go"), 10)
     await agent.close()
@@ -389,7 +391,7 @@ async def test_a_store_that_times_out_is_asked_again_after_a_pause() -> None:
             raise TimeoutError
 
     store = TimingOut()
-    agent = agent_with(store, session_id="x", lease_seconds=1.5)
+    agent = agent_with(Storage(store=store, lease_seconds=1.5), session_id="x")
     with pytest.raises(SessionLost, match=r"because the store does not answer\."):
         await asyncio.wait_for(agent.ask("Go"), 10)
     assert 1 < store.failures < 50
@@ -398,7 +400,7 @@ async def test_a_store_that_times_out_is_asked_again_after_a_pause() -> None:
 
 async def test_an_agent_renews_its_lease_while_it_is_open() -> None:
     store = MemoryStore()
-    async with agent_with(store, session_id="x", lease_seconds=1.5, lease_owner="me") as agent:
+    async with agent_with(Storage(store=store, lease_seconds=1.5, lease_owner="me"), session_id="x") as agent:
         await agent.ask("Hi")
         for _ in range(8):
             await asyncio.sleep(0.25)
@@ -409,7 +411,7 @@ async def test_an_agent_renews_its_lease_while_it_is_open() -> None:
 
 def test_an_agent_is_used_on_one_event_loop_after_another(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "x.db")
-    agent = agent_with(store, "One.", "Two.", session_id="x", lease_seconds=1.5)
+    agent = agent_with(Storage(store=store, lease_seconds=1.5), "One.", "Two.", session_id="x")
     assert asyncio.run(agent.ask("Hi")).text == "One."
 
     async def again() -> None:

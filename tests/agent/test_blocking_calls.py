@@ -100,7 +100,7 @@ def test_loops_one_after_another_are_fine_but_not_two_at_a_time(tmp_path: Path) 
     assert threads() == []
 
 
-def test_a_tool_that_would_wait_for_itself_is_told_so(tmp_path: Path) -> None:
+def test_a_tool_that_would_wait_for_itself_raises_an_explanation(tmp_path: Path) -> None:
     errors: list[Exception] = []
 
     async def ask(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
@@ -198,7 +198,7 @@ agent.close_sync()
 """
 
 
-def test_a_forked_process_is_told_to_make_its_own_agent(tmp_path: Path) -> None:
+def test_using_an_agent_in_a_forked_process_raises(tmp_path: Path) -> None:
     """Its thread exists only in the parent: the call would wait forever."""
     done = subprocess.run([sys.executable, "-c", _FORKING], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
     first, second = done.stdout.splitlines()

@@ -177,7 +177,7 @@ async def test_a_slow_event_hook_makes_the_run_wait_but_not_an_abort(tmp_path: P
         heard.append(event)
 
     agent, model = an_agent([call(n) for n in range(200)], tmp_path, Hooks(on_event=slow))
-    paced = agent.session._parts.events  # pyright: ignore[reportPrivateUsage]
+    paced = agent.session._events  # pyright: ignore[reportPrivateUsage]
     async with agent, asyncio.timeout(30):
         await agent.session.prompt("go")
         while not paced.paused:  # noqa: ASYNC110
@@ -253,7 +253,7 @@ async def test_hooks_cover_the_tool_calls_of_sub_agents(tmp_path: Path) -> None:
         assert refused.is_error and getattr(refused.content[0], "text", "") == "Not for sub-agents."
 
 
-def test_what_cannot_be_a_hook_is_refused() -> None:
+def test_a_hook_that_is_not_callable_is_refused() -> None:
     with pytest.raises(TypeError, match="hooks: before_tool: expected a function or None, found 'bash'"):
         Hooks(before_tool="bash")  # pyright: ignore[reportArgumentType]
     with pytest.raises(TypeError, match="nexpected keyword argument"):

@@ -14,7 +14,7 @@ import pytest
 from bench.sessions import write_session
 
 from fairlead import Agent
-from fairlead.config import memory
+from fairlead.platform import memory
 from fairlead.session.history.log import Log
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 
@@ -80,7 +80,8 @@ async def test_sessions_with_few_entries_are_freed_too(
 ) -> None:
     monkeypatch.setattr(memory, "PATIENCE", 0)
     monkeypatch.setattr(memory, "_closed", 0)
-    logs = [await asked(tmp_path / f"{number}.jsonl", "word " * words) for number in range(sessions)]
+    text = " ".join(map(str, range(words)))  # an answer that repeats itself would be stopped
+    logs = [await asked(tmp_path / f"{number}.jsonl", text) for number in range(sessions)]
     given_back = asyncio.Event()
     asyncio.get_running_loop().call_later(0, given_back.set)
     await given_back.wait()

@@ -96,6 +96,7 @@ async def test_calls_that_only_read_are_not_asked_about(tmp_path: Path) -> None:
         """Look."""
         return "seen"
 
+    @tool(asks=True)
     def act() -> str:
         """Act."""
         return "done"
@@ -178,6 +179,90 @@ async def test_it_decides_about_the_calls_of_sub_agents(tmp_path: Path) -> None:
     assert [(request.tool_name, request.subagent) for request in asked if request.tool_name == "bash"] == [("bash", "one")]
 
 
-def test_what_cannot_be_called_is_refused() -> None:
+def test_on_approval_that_is_not_callable_is_refused() -> None:
     with pytest.raises(BadOption, match=r"^on_approval: expected something to call or None, found 'ask'"):
         Agent(on_approval="ask")  # pyright: ignore[reportArgumentType]
+
+
+async def test_a_plain_function_is_asked_about_one_call_at_a_time(tmp_path: Path) -> None:
+    at_once: list[int] = []
+    inside: list[str] = []
+
+    def decide(request: ApprovalRequest) -> bool:
+        inside.append(request.call_id)
+        at_once.append(len(inside))
+        threading.Event().wait(0.02)  # long enough for the others to come in, if they could
+        inside.remove(request.call_id)
+        return True
+
+    calls = [ToolCall(f"c{n}", "bash", {"command": f"echo {n}"}) for n in range(4)]
+    found = await results(an_agent([Turn(tool_calls=calls)], tmp_path, decide))
+    assert sorted(found) == [(str(n), False) for n in range(4)]
+    assert at_once == [1, 1, 1, 1]
+
+
+async def test_a_coroutine_function_is_asked_about_calls_as_they_come(tmp_path: Path) -> None:
+    asked: list[str] = []
+    all_asked = asyncio.Event()
+
+    async def decide(request: ApprovalRequest) -> bool:
+        asked.append(request.call_id)
+        if len(asked) == 3:
+            all_asked.set()
+        await all_asked.wait()
+        return True
+
+    calls = [ToolCall(f"c{n}", "bash", {"command": f"echo {n}"}) for n in range(3)]
+    found = await results(an_agent([Turn(tool_calls=calls)], tmp_path, decide))
+    assert sorted(found) == [(str(n), False) for n in range(3)]
+
+
+async def test_the_next_question_waits_until_an_abandoned_one_has_returned(tmp_path: Path) -> None:
+    started, gate = threading.Event(), threading.Event()
+    inside: list[str] = []
+
+    def think(request: ApprovalRequest) -> bool:
+        inside.append(request.subject)
+        assert len(inside) == 1
+        started.set()
+        gate.wait(20)
+        inside.clear()
+        return True
+
+    async with an_agent(bash("echo a", "echo b"), tmp_path, think) as agent:
+        await agent.session.prompt("go")
+        assert await asyncio.to_thread(started.wait, 20)
+        await agent.session.abort()
+        run = asyncio.ensure_future(agent.ask("again"))
+        gate.set()
+        await run
+        assert [message.is_error for message in agent.session.messages if isinstance(message, ToolResultMessage)] == [True, False]
+
+
+async def test_functions_of_the_program_are_asked_about_only_if_they_say_so(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def look_up(order: int) -> str:
+        """Look up an order."""
+        return f"order {order}"
+
+    @tool(asks=True)
+    def cancel(order: int) -> str:
+        """Cancel an order."""
+        return f"cancelled {order}"
+
+    def decide(request: ApprovalRequest) -> Deny:
+        asked.append(request.tool_name)
+        return Deny("No.")
+
+    calls = [
+        ToolCall("1", "look_up", {"order": 7}),
+        ToolCall("2", "cancel", {"order": 7}),
+        ToolCall("3", "bash", {"command": "ls"}),
+    ]
+    found = await results(an_agent([Turn(tool_calls=calls)], tmp_path, decide, extra_tools=[look_up, cancel]))
+    assert found[0] == ("order 7", False)
+    assert [is_error for _, is_error in found] == [False, True, True]
+    assert sorted(asked) == ["bash", "cancel"]
+    found = await results(an_agent([Turn(tool_calls=calls[:1])], tmp_path, decide, extra_tools=[look_up], approval="deny"))
+    assert found[0][1], "the mode deny holds for all tools that may change something"

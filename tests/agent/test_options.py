@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from fairlead import Agent, McpServer
+from fairlead import Agent, AgentOptions, Discovery, McpServer, RateLimit, RateLimits, Storage, Telemetry
 from fairlead.agent import keywords, options
-from fairlead.agent.options import AgentOptions
 from fairlead.cli.flags import UsageError, parse
 from fairlead.errors import BadOption, ConfigError
+from fairlead.session.behaviour import Behaviour, Confinement
 from fairlead.testing import ProviderServer
 
 BAD: list[tuple[str, Any]] = [
@@ -33,28 +33,43 @@ BAD: list[tuple[str, Any]] = [
     ("approval", "never"),
     ("approval", ""),
     ("approval", False),
-    ("approve", "no"),
-    ("approve", 0),
-    ("durability", "sync"),
+    ("trust", "no"),
+    ("trust", 0),
     ("thinking", "maximal"),
-    ("schedule", "parallel"),
-    ("interrupt", "now"),
-    ("mode", "tui"),
     ("isolated", "false"),
     ("keep", 1),
-    ("context_files", None),
+    ("discovery", None),
+    ("discovery", {"rules": False}),
+    ("store", "sessions"),
+    ("telemetry", "all"),
+    ("rate_limits", 3),
     ("tools", "read"),
     ("tools", ["read", 3]),
     ("exclude_tools", "bash"),
-    ("models", "a,b"),
     ("extra_tools", ["read"]),
-    ("reset_settings", ["tood"]),
-    ("compaction_reserve", -1),
-    ("compaction_reserve", True),
     ("env", [("A", "b")]),
     ("model", 3),
-    ("warn", "stderr"),
     ("cwd", None),
+]
+
+#: Values of options that are structs, and the field that is wrong in each.
+BAD_FIELDS: list[tuple[str, Any, str]] = [
+    ("discovery", Discovery(rules="no"), "rules"),  # pyright: ignore[reportArgumentType]
+    ("discovery", Discovery(context_files=None), "context_files"),  # pyright: ignore[reportArgumentType]
+    ("discovery", Discovery(skills="skills"), "skills"),
+    ("discovery", Discovery(find_mcp=0), "find_mcp"),  # pyright: ignore[reportArgumentType]
+    ("discovery", Discovery(extension_errors="ignore"), "extension_errors"),  # pyright: ignore[reportArgumentType]
+    ("store", Storage(durability="sync"), "durability"),  # pyright: ignore[reportArgumentType]
+    ("store", Storage(lease_seconds=0), "lease_seconds"),
+    ("store", Storage(store="sqlite:///x.db"), "store"),  # pyright: ignore[reportArgumentType]
+    ("telemetry", Telemetry(content="no"), "content"),  # pyright: ignore[reportArgumentType]
+    ("rate_limits", RateLimits(priority="high"), "priority"),  # pyright: ignore[reportArgumentType]
+    ("rate_limits", RateLimits(limits={"*": 8}), "limits"),  # pyright: ignore[reportArgumentType]
+    ("behaviour", Behaviour(mode="tui"), "mode"),  # pyright: ignore[reportArgumentType]
+    ("behaviour", Behaviour(models="a,b"), "models"),
+    ("behaviour", Behaviour(warn="stderr"), "warn"),  # pyright: ignore[reportArgumentType]
+    ("behaviour", Behaviour(confinement="/srv"), "confinement"),  # pyright: ignore[reportArgumentType]
+    ("behaviour", Behaviour(confinement=Confinement(shares_home=1)), "confinement: shares_home"),  # pyright: ignore[reportArgumentType]
 ]
 
 
@@ -67,17 +82,32 @@ def test_a_value_that_an_option_cannot_have_is_refused(tmp_path: Path, name: str
         assert isinstance(caught.value, ValueError) and isinstance(caught.value, ConfigError)
 
 
+@pytest.mark.parametrize(("name", "value", "field"), BAD_FIELDS)
+def test_a_struct_with_a_field_that_is_wrong_is_refused(name: str, value: Any, field: str) -> None:
+    with pytest.raises(BadOption, match=f"^{name}: {field}: expected .*, found "):
+        Agent(AgentOptions(**{name: value}))
+
+
+def test_a_limit_of_a_provider_must_be_a_number() -> None:
+    limits = {"anthropic": RateLimit(concurrency="8")}  # pyright: ignore[reportArgumentType]
+    for value in (limits, RateLimits(limits=limits)):
+        with pytest.raises(BadOption, match=r"^rate_limits: anthropic: concurrency: expected a whole number .*, found '8'"):
+            Agent(rate_limits=value)
+
+
 def test_the_error_names_the_option_the_value_and_what_it_takes() -> None:
     with pytest.raises(BadOption) as caught:
         Agent(sandbox="Workspace")  # pyright: ignore[reportArgumentType]
     assert str(caught.value) == "sandbox: expected 'off' or 'workspace' or None, found 'Workspace'. Did you mean 'workspace'?"
 
 
-def test_an_option_that_does_not_exist_is_refused_and_the_closest_one_is_named() -> None:
+def test_an_option_that_does_not_exist_is_refused_and_the_closest_one_is_reported() -> None:
     with pytest.raises(TypeError, match=r"^Agent has no option 'sandbx'\. Did you mean 'sandbox'\?$"):
         Agent(sandbx="workspace")  # pyright: ignore[reportCallIssue]
     with pytest.raises(TypeError, match=r"^Agent has no option 'zzz'\.$"):
         Agent(zzz=1)  # pyright: ignore[reportCallIssue]
+    with pytest.raises(TypeError, match=r"^Agent has no option 'behaviour'\.$"):
+        Agent(behaviour=Behaviour())  # pyright: ignore[reportCallIssue]
 
 
 def test_a_model_in_place_of_the_options_is_refused_with_a_hint() -> None:
@@ -94,7 +124,12 @@ def test_a_model_in_place_of_the_options_is_refused_with_a_hint() -> None:
         ("max_cost", 0, "expected a number greater than 0 or None, found 0."),
         ("max_turns", -1, "expected a whole number of at least 0 or None, found -1."),
         ("cwd", "a\0b", r"cwd: expected a path, found 'a\x00b', which contains a NUL character."),
-        ("skills", ["a\0b"], r"skills: expected a path, found ['a\x00b'], which contains a NUL character."),
+        (
+            "discovery",
+            Discovery(skills=["a\0b"]),
+            r"discovery: skills: expected a path, found ['a\x00b'], which contains a NUL character.",
+        ),
+        ("store", Storage("a\0b"), r"store: folder: expected a path, found 'a\x00b', which contains a NUL character."),
         (
             "mcp_servers",
             {"a": McpServer(command="x", args="-v")},
@@ -128,6 +163,7 @@ def test_the_keywords_are_the_fields_of_the_options() -> None:
         (each.arg, each.annotation and ast.unparse(each.annotation), default and ast.unparse(default))
         for each, default in zip(init.args.kwonlyargs, init.args.kw_defaults, strict=True)
     ]
+    assert fields.pop()[0] == "behaviour", "the only field that is not public"
     assert [each for each in parameters if each[0] != "shared"] == fields
     documented = re.findall(r"^ {12}(\w+): ", ast.get_docstring(init, clean=False) or "", re.MULTILINE)
     assert [name for name in documented if name in AgentOptions.__struct_fields__] == [name for name, *_ in fields]
@@ -140,13 +176,13 @@ def _definition(module: ModuleType, name: str) -> ast.ClassDef:
 
 def test_help_shows_the_keywords() -> None:
     assert inspect.signature(Agent).parameters["approval"].default is None
-    assert {*AgentOptions.__struct_fields__} <= {*inspect.signature(Agent).parameters}
+    assert {*AgentOptions.__struct_fields__} - {*inspect.signature(Agent).parameters} == {"behaviour"}
 
 
 def test_a_keyword_overrides_the_options_even_with_the_default_value(tmp_path: Path) -> None:
-    base = AgentOptions(isolated=True, cwd=tmp_path, env={}, tools=["read"], session_name="one")
+    base = AgentOptions(isolated=True, cwd=tmp_path, env={}, tools=["read"], session_id="one")
     agent = Agent(base, tools=None)
-    assert "bash" in agent.session.tools.active and agent.session.history.name == "one"
+    assert "bash" in agent.session.tools.active and agent.session.history.id == "one"
 
 
 async def test_good_values_are_taken(tmp_path: Path) -> None:
@@ -157,12 +193,11 @@ async def test_good_values_are_taken(tmp_path: Path) -> None:
         sandbox="off",
         approval="deny",
         thinking="low",
-        durability="fsync",
+        store=Storage(durability="fsync"),
         tools=("read",),
         exclude_tools=[],
-        skills=[tmp_path],
-        reset_settings=["todo"],
-        warn=print,
+        discovery=Discovery(skills=[tmp_path], rules=False),
+        rate_limits=RateLimits(limits={"*": RateLimit(concurrency=2)}, priority=1),
     )
     assert agent.session.tools.active == ["read"]
     await agent.close()

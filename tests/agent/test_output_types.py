@@ -12,7 +12,7 @@ import msgspec
 import pydantic
 import pytest
 
-from fairlead import Agent
+from fairlead import Agent, Discovery
 from fairlead.agent.output import OutputType
 from fairlead.errors import BadOption, LimitReached, OutputError, RunAborted
 from fairlead.messages import ToolCall, user_text
@@ -129,7 +129,7 @@ async def test_tools_run_before_the_output(tmp_path: Path) -> None:
 async def test_a_template_is_expanded_before_the_type_is_added(tmp_path: Path) -> None:
     (tmp_path / "count.md").write_text("Count the $ARGUMENTS!")
     model = Scripted([Turn(text="3")])
-    async with an_agent(model, tmp_path, prompt_templates=["count.md"]) as agent:
+    async with an_agent(model, tmp_path, discovery=Discovery(prompt_templates=["count.md"])) as agent:
         assert (await agent.ask("/count apples", output_type=int)).output == 3
     assert prompts(model)[0].startswith("Count the apples!\n\nUse your tools")
 

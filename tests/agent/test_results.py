@@ -135,7 +135,7 @@ async def test_a_limit_ends_the_events_of_a_run(tmp_path: Path) -> None:
         assert [event for event in events if isinstance(event, AgentSettled)] == [AgentSettled(aborted=True)] == events[-1:]
 
 
-async def test_an_abort_is_told_with_what_was_done(tmp_path: Path) -> None:
+async def test_an_aborted_run_reports_its_partial_result(tmp_path: Path) -> None:
     async with an_agent([calling(), Turn(text="x", pause=asyncio.Event().wait)], tmp_path) as agent, asyncio.timeout(20):
         asking = asyncio.create_task(agent.ask("go"))
         ended = asyncio.Event()

@@ -11,7 +11,7 @@ from typing import Any
 from tests.models.raw_server import until
 
 from fairlead import Agent
-from fairlead.models.http.pool import join_pool, shared_tls
+from fairlead.models.http.pool import get_shared_tls, join_pool
 from fairlead.testing import ProviderServer
 
 
@@ -82,12 +82,12 @@ def test_keys_and_providers_are_not_shared(tmp_path: Path) -> None:
     assert one.registry.find("openai", "gpt-6.1-sol") is three.registry.find("openai", "gpt-6.1-sol"), "the catalogue is shared"
 
 
-async def test_what_is_shared_goes_with_its_last_user() -> None:
+async def test_shared_resources_are_closed_with_their_last_user() -> None:
     class User:
         pass
 
-    tls, user = shared_tls({}), User()
-    assert shared_tls({"SSL_CERT_FILE": ""}) is tls and shared_tls({"SSL_CERT_FILE": "/a"}) is not tls
+    tls, user = get_shared_tls({}), User()
+    assert get_shared_tls({"SSL_CERT_FILE": ""}) is tls and get_shared_tls({"SSL_CERT_FILE": "/a"}) is not tls
     pool = weakref.ref(join_pool(user, tls))
     gc.collect()
     assert pool() is None

@@ -49,7 +49,7 @@ async def seen(folder: Path, settings: dict[str, Any] | None = None, project: di
     (home / "models.json").write_text(json.dumps(MODELS))
     (home / "auth.json").write_text(json.dumps(AUTH))
     env = {"PATH": os.environ["PATH"], "HOME": str(home), "FAIRLEAD_HOME": str(home), "OTHER_TOKEN": "stays", **KEYS}
-    async with Agent(cwd=cwd, env=env, approve=True) as agent:
+    async with Agent(cwd=cwd, env=env, trust=True) as agent:
         done = await agent.session.host.bash("env")
         return dict(line.split("=", 1) for line in done.message.output.splitlines() if "=" in line)
 

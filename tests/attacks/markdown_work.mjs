@@ -54,6 +54,7 @@ const SLACK = 250;
 const many = (text) => (size) => text.repeat(Math.ceil(size / text.length));
 const around = (before, text, after) => (size) => before + many(text)(size) + after;
 const PIECES = [
+  "--- a\n", "+++ a\n--- a\n", "@@ -1 +1 @@\n",
   ..."[]*`_|<>(){}!~#+-=\\:.\"'&^$h1\n\t \r\u2028\u00a0",
   "**", "__", "~~", "](", "[](", "[a](", "![", "![](", "![a](b", "> ", ">", "> > ", "- ", "* ", "+ ", "1. ", "1) ", "- - ", "- a\n", "- a\n\n",
   "- a\n  ", "  - a\n", "- a\n1. b\n", "> a\n", "> - ", "**a", "*a ", "a*", "_a ", "a_", "a **", "*_", "_*", "**a** ", "` ", "``a`", "a`", "```\n",
@@ -102,6 +103,7 @@ const WORK = [
   ["render", CASES, renderMarkdown],
   ["stream", CASES.filter((_, number) => number % 4 === 0), stream],
   ["diff", CASES, diffLines],
+  ["diff without names", CASES, (text) => diffLines(text, true)],
   ["colour", CASES, (text) => highlighted(text.slice(0, 60_000), "js") && highlighted(text.slice(0, 60_000), "py")],
 ];
 

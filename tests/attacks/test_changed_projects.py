@@ -17,7 +17,7 @@ from tests.support.surroundings import FAIRLEAD, surroundings
 
 from fairlead.config import project_code
 from fairlead.config.home import Home, PeerHome
-from fairlead.config.trust import TrustDecider, find_decision, save_decision, saved_decision, trust_question
+from fairlead.config.trust import TrustDecider, find_decision, find_saved_decision, save_decision, trust_question
 from fairlead.errors import ConfigError
 
 EXTENSION = "from pathlib import Path\nPath(__file__).with_name('ran').touch()\ndef setup(fl): pass\n"
@@ -58,7 +58,7 @@ def trusted(tmp_path: Path) -> tuple[Home, Path]:
     put(project, PROJECT)
     home = Home(tmp_path / "home")
     save_decision(home, project, True)
-    assert saved_decision(home, project) is True
+    assert find_saved_decision(home, project) is True
     return home, project
 
 
@@ -70,13 +70,13 @@ def test_a_change_of_code_undoes_trust(trusted: tuple[Home, Path], name: str) ->
     home, project = trusted
     before = (project / name).read_text()
     (project / name).write_text(before + " ")
-    assert saved_decision(home, project) is None
+    assert find_saved_decision(home, project) is None
     found = find_decision(home, project)
     assert found is not None and any(name == each or name.startswith(f"{each}/") for each in found.changed)
     (project / name).write_text(before)
-    assert saved_decision(home, project) is True
+    assert find_saved_decision(home, project) is True
     (project / name).chmod(0o755)
-    assert saved_decision(home, project) is None
+    assert find_saved_decision(home, project) is None
 
 
 CHANGES: dict[str, Callable[[Path], object]] = {
@@ -93,15 +93,15 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 def test_new_code_undoes_trust(trusted: tuple[Home, Path], change: str) -> None:
     home, project = trusted
     CHANGES[change](project)
-    assert saved_decision(home, project) is None
+    assert find_saved_decision(home, project) is None
 
 
-def test_what_a_link_in_an_extension_leads_to_counts(trusted: tuple[Home, Path]) -> None:
+def test_targets_of_links_in_an_extension_count_as_its_code(trusted: tuple[Home, Path]) -> None:
     home, project = trusted
     (project / ".fairlead/extensions/link.py").symlink_to("../../ordinary.py")
     save_decision(home, project, True)
     (project / "ordinary.py").write_text("evil")
-    assert saved_decision(home, project) is None
+    assert find_saved_decision(home, project) is None
 
 
 @pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="the kernel shows no files here")
@@ -109,7 +109,7 @@ def test_what_a_link_in_an_extension_leads_to_counts(trusted: tuple[Home, Path])
 def test_code_that_the_kernel_generates_is_not_read_and_not_trusted(trusted: tuple[Home, Path], target: str) -> None:
     home, project = trusted
     (project / ".fairlead" / "extensions" / "link").symlink_to(target)
-    assert saved_decision(home, project) is None
+    assert find_saved_decision(home, project) is None
     with pytest.raises(ConfigError, match="not on a disk"):
         save_decision(home, project, True)
 
@@ -120,10 +120,10 @@ def test_other_changes_leave_trust_as_it_is(trusted: tuple[Home, Path]) -> None:
     settings = json.loads(PROJECT[".fairlead/settings.json"])
     put(project, {".fairlead/settings.json": json.dumps({"defaultModel": "x", **settings})})
     (project / ".fairlead/extensions/one.py").unlink()  # the folder has changed, so this is asked about
-    assert saved_decision(home, project) is None
+    assert find_saved_decision(home, project) is None
     (project / ".fairlead/extensions/one.py").write_text("1")
     (project / ".mcp.json").unlink()  # what is gone does not run
-    assert saved_decision(home, project) is True
+    assert find_saved_decision(home, project) is True
 
 
 def test_a_project_that_appears_in_a_trusted_folder_is_not_trusted(tmp_path: Path) -> None:
@@ -132,19 +132,19 @@ def test_a_project_that_appears_in_a_trusted_folder_is_not_trusted(tmp_path: Pat
     save_decision(home, tmp_path / "work", True)
     put(tmp_path / "work/new/deep", {".fairlead/extensions/x.py": ""})
     (tmp_path / "work/empty").mkdir()
-    assert saved_decision(home, tmp_path / "work/old") is True
-    assert saved_decision(home, tmp_path / "work/empty") is True
-    assert saved_decision(home, tmp_path / "work/new/deep") is None
+    assert find_saved_decision(home, tmp_path / "work/old") is True
+    assert find_saved_decision(home, tmp_path / "work/empty") is True
+    assert find_saved_decision(home, tmp_path / "work/new/deep") is None
 
 
 def test_a_yes_from_before_code_was_recorded_is_asked_for_again(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     put(tmp_path, {"home/trust.json": json.dumps({str(tmp_path.resolve()): True}), "code/.mcp.json": "{}", "plain/x": ""})
-    assert saved_decision(home, tmp_path / "plain") is True
-    assert saved_decision(home, tmp_path / "code") is None
+    assert find_saved_decision(home, tmp_path / "plain") is True
+    assert find_saved_decision(home, tmp_path / "code") is None
     assert "before fairlead kept a record of its code: .mcp.json" in trust_question(home, tmp_path / "code")
     put(tmp_path, {"home/trust.json": json.dumps({str(tmp_path.resolve()): False})})
-    assert saved_decision(home, tmp_path / "code") is False
+    assert find_saved_decision(home, tmp_path / "code") is False
 
 
 def test_the_file_of_a_peer_keeps_its_form_and_its_meaning(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_the_file_of_a_peer_keeps_its_form_and_its_meaning(tmp_path: Path) -> No
     save_decision(home, tmp_path / "project", True)
     assert json.loads((tmp_path / "home/trust.json").read_text()) == {str((tmp_path / "project").resolve()): True}
     put(tmp_path, {"project/.pi/extensions/x.ts": "2"})
-    assert saved_decision(home, tmp_path / "project") is True
+    assert find_saved_decision(home, tmp_path / "project") is True
 
 
 def test_code_without_end_is_not_trusted(trusted: tuple[Home, Path], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,13 +167,13 @@ def test_code_without_end_is_not_trusted(trusted: tuple[Home, Path], monkeypatch
     for limit in ("_MOST_ENTRIES", "_MOST_BYTES"):
         with monkeypatch.context() as patch:
             patch.setattr(project_code, limit, 3)
-            assert saved_decision(home, project) is None
+            assert find_saved_decision(home, project) is None
             with pytest.raises(ConfigError, match="cannot tell whether it has changed"):
                 save_decision(home, project, True)
     deep = project / ".fairlead/extensions" / "/".join("d" * 1200)
     subprocess.run(["mkdir", "-p", deep], check=True)
     try:
-        assert saved_decision(home, project) is None
+        assert find_saved_decision(home, project) is None
     finally:
         subprocess.run(["rm", "-rf", project], check=True)
 
@@ -191,7 +191,7 @@ async def test_a_reload_does_not_run_changed_code(tmp_path: Path) -> None:
         assert any("other code than when it was trusted" in text for text in it.agent.warnings)
 
 
-async def test_what_a_project_may_run_is_decided_again_after_every_change(tmp_path: Path) -> None:
+async def test_trust_in_project_code_is_asked_again_after_every_change(tmp_path: Path) -> None:
     put(tmp_path, {"project/.mcp.json": "{}"})
     decider = TrustDecider(Home(tmp_path / "home"), default="always")
     assert await decider.decide(tmp_path / "project")

@@ -11,8 +11,8 @@ import pytest
 from tests.attacks.traps import Trap, armed
 from tests.support.fleet import git, make_repository
 
-from fairlead.chat.input.completion import FileIndex
 from fairlead.chat.view.footer import git_branch
+from fairlead.sessions.completion import FileIndex
 from fairlead.tools.workspace import Workspace
 
 
@@ -105,7 +105,7 @@ def test_a_pipe_in_place_of_a_file_of_git_does_not_block(tmp_path: Path, name: s
 
 
 @pytest.mark.parametrize("head", [b"ref: refs/heads/a\0b\n", b"\0", b"", b"ref: refs/heads/\x1b]0;x\x07\n", b"\xff\xfe", b"a\nb"])
-def test_a_damaged_head_is_no_branch_that_could_do_harm(tmp_path: Path, head: bytes) -> None:
+def test_a_damaged_git_head_shows_no_harmful_branch(tmp_path: Path, head: bytes) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git/HEAD").write_bytes(head)
     branch = git_branch(tmp_path)

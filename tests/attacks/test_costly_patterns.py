@@ -26,7 +26,8 @@ _listed: list[str] = []
 
 
 def _audit(event: str, arguments: tuple[Any, ...]) -> None:
-    if event in ("os.scandir", "os.listdir"):
+    # The import of a module that a test is the first to need lists folders too.
+    if event in ("os.scandir", "os.listdir") and "importlib" not in sys._getframe(1).f_code.co_filename:  # pyright: ignore[reportPrivateUsage]
         _listed.append(
             str(arguments[0]) if not isinstance(arguments[0], int) else os.path.realpath(f"/proc/self/fd/{arguments[0]}")
         )

@@ -16,7 +16,7 @@ from tests.serve.web import web
 from websockets.asyncio.client import connect
 
 from fairlead.serve import access
-from fairlead.serve.crowd import Crowd, anonymous_beside
+from fairlead.serve.connections import Crowd, anonymous_beside
 from fairlead.testing.agents import agent_command
 
 Open = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -172,7 +172,7 @@ class Transport(asyncio.Transport):
 def fill(crowd: Crowd, address: str, count: int) -> list[Transport]:
     made = [Transport() for _ in range(count)]
     for each in made:
-        crowd.opened(each, address)
+        crowd.add(each, address)
     return made
 
 
@@ -181,7 +181,7 @@ def test_the_address_with_the_most_connections_loses_the_one_that_has_waited_lon
     crowd.anonymous = 10
     others = [each for number in range(6) for each in fill(crowd, f"192.0.2.{number}", 1)]
     many = fill(crowd, "198.51.100.1", 4)
-    crowd.asked(many[0])
+    crowd.mark_asked(many[0])
     (new,) = fill(crowd, "203.0.113.1", 1)
     assert new.is_open and all(each.is_open for each in others)
     assert [each.is_open for each in many] == [True, False, True, True], "the first one has sent a request"
@@ -198,10 +198,10 @@ def test_connections_that_have_logged_in_or_are_closed_do_not_count() -> None:
     crowd = Crowd(2)
     crowd.anonymous = 4
     first, second, third = fill(crowd, "192.0.2.1", 1) + fill(crowd, "192.0.2.2", 2)
-    crowd.logged_in(first)
-    crowd.logged_in(second)
+    crowd.mark_logged_in(first)
+    crowd.mark_logged_in(second)
     assert crowd.is_full and crowd.admits(first) and not crowd.admits(third)
-    crowd.closed(first)
+    crowd.remove(first)
     assert crowd.admits(third) and not crowd.is_full
     assert all(each.is_open for each in (first, second, third))
     fill(crowd, "192.0.2.3", 50)

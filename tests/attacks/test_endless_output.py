@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
+from fairlead.agent.tool_sets.opal import machine_tools
 from fairlead.cli.console import _FileHandler, configure_logging  # pyright: ignore[reportPrivateUsage]
-from fairlead.config.scratch import Scratch
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import ToolContext
+from fairlead.platform.scratch import Scratch
 from fairlead.tools.builtin import builtin_tools
-from fairlead.tools.opal.machine import machine_tools
 from fairlead.tools.shell.output import LOG_END, LOG_START, CommandOutput
 from fairlead.tools.workspace import Workspace
 

@@ -125,7 +125,7 @@ async def test_an_answer_with_too_many_parts_is_cut_off(api: str, piece: Piece, 
 
 
 @pytest.mark.parametrize(("api", "piece"), IDLE.values(), ids=IDLE)
-async def test_an_answer_that_goes_on_without_a_word_is_cut_off(api: str, piece: Piece) -> None:
+async def test_an_endless_answer_without_text_is_cut_off(api: str, piece: Piece) -> None:
     end = await answer(api, again(piece), ignore, CancelToken())
     assert end.message.error_message == (
         "The provider sent more than 250,000 events in a row that add nothing to its answer; it was cut off."

@@ -19,12 +19,17 @@ from fairlead.config.settings import ApprovalRule
 from fairlead.policy.approvals import PatternContext, Policy, Subject
 
 DOCS = Path(__file__).parents[2] / "docs" / "approvals.md"
+COMMANDS = DOCS.with_name("command-rules.md")
 #: Rules that people write for programs that they take for harmless.
 PROGRAMS = """
     git find fd fdfind rg grep sort uniq tar sed awk gawk mawk curl wget tree date file diff man less more jq yq xxd base64 iconv
     shuf split csplit zip unzip 7z rsync ssh scp tee dd xargs env timeout nice nohup watch vim view ex ed make cargo npm pnpm yarn
     go pytest python3 node perl ruby php docker kubectl gh openssl sqlite3 gdb strace hostname install gpg busybox
     pip uv ld.so man bash sh nm objdump ldd bat batcat bsdtar ss gcc cc clang xmllint pandoc zless zdiff xzgrep just tox
+    eslint prettier ruff black mypy tsc jest pylint http https xh duckdb mongosh vitest mocha rspec rubocop flake8 isort gofmt
+    golangci-lint clang-tidy clang-format cppcheck ctest stylelint dmesg sysctl zstdcat mlr ffprobe pdftotext semgrep
+    conda rustup mise nix op flatpak docker-compose podman-compose volta minikube lerna gradle ./gradlew mvn ./mvnw aws xsv
+    esbuild flask streamlit k6 pg_dump dtrace
 """.split()
 #: What an attacker tries. CANARY is a file outside the folder, OUTSIDE its folder, EVIL a program.
 HOSTILE = [
@@ -389,6 +394,8 @@ HOSTILE = [
     "cargo evil",
     "npm exec EVIL",
     "npm run x",
+    "npm run env EVIL",
+    "npm run -- env EVIL",
     "npm install evil",
     "npm --script-shell=EVIL test",
     "npm ls --prefix hostile",
@@ -397,6 +404,27 @@ HOSTILE = [
     "pnpm exec EVIL",
     "pnpm dlx evil",
     "yarn evil",
+    "yarn run evil",
+    "vitest run --config evil.js",
+    "mocha -r ./evil",
+    "rspec -r ./evil",
+    "rubocop -A",
+    "flake8 --output-file=CANARY",
+    "isort a.py",
+    "gofmt -cpuprofile=CANARY a.go",
+    "golangci-lint run --fix",
+    "clang-tidy --load=evil.so a.c",
+    "clang-format -i a.c",
+    "cppcheck --addon=evil a.c",
+    "ctest --build-and-test . x --build-makeprogram EVIL",
+    "stylelint --custom-formatter evil a.css",
+    "dmesg -C",
+    "sysctl -w kernel.x=1",
+    "zstdcat -o CANARY a.zst",
+    "mlr -n put 'end{system(\"evil\")}'",
+    "ffprobe -o CANARY a.mp4",
+    "pdftotext a.pdf CANARY",
+    "semgrep --config evil.yml --output CANARY",
     "yarn ls",
     "go run evil",
     "go test -exec EVIL ./...",
@@ -486,6 +514,42 @@ HOSTILE = [
     "pytest sub/..::evil",
     "curl -X DELETE http://127.0.0.1:9/x",
     "curl -XPUT http://127.0.0.1:9/x",
+    "curl --request=DELETE http://127.0.0.1:9/x",
+    "curl --request=POST http://127.0.0.1:9/x",
+    "curl --request PUT http://127.0.0.1:9/x",
+    "curl smtp.evil.test:9/x",
+    "curl FTP.evil.test/x",
+    "eslint --fix a.js",
+    "eslint -c evil.js a.js",
+    "eslint --rulesdir=hostile a.js",
+    "eslint -f ./evil.js a.js",
+    "eslint -o CANARY a.js",
+    "eslint --output-file=CANARY a.js",
+    "eslint --resolve-plugins-relative-to=hostile a.js",
+    "prettier -w a.js",
+    "prettier --check a.js --write",
+    "prettier --check a.js --plugin=./evil.js",
+    "ruff check --fix",
+    "ruff check -o CANARY",
+    "ruff check --config=hostile/ruff.toml",
+    "ruff --config hostile/ruff.toml check",
+    "ruff format a.py",
+    "black a.py",
+    "black --check --config=evil.toml a.py",
+    "mypy --python-executable=EVIL a.py",
+    "mypy --config-file=evil.ini a.py",
+    "mypy --install-types --non-interactive a.py",
+    "mypy --html-report=OUTSIDE a.py",
+    "mypy @args",
+    "tsc",
+    "tsc --outDir OUTSIDE",
+    "tsc --noEmit --outFile CANARY",
+    "jest --config=evil.js",
+    "jest --outputFile=CANARY",
+    "jest --rootDir=/",
+    "pylint --init-hook=EVIL",
+    "http --download -o CANARY http://127.0.0.1:9/x",
+    "duckdb -c '.shell EVIL'",
     "curl -sXPOST http://127.0.0.1:9/x",
     "curl --request delete http://127.0.0.1:9/x",
     "python3 --version EVIL",
@@ -499,6 +563,50 @@ HOSTILE = [
     "python3.11 -c EVIL",
     "pip3.11 install evil",
     "/lib64/ld-linux-x86-64.so.2 EVIL",
+    "nm @args",
+    "nm -C @args",
+    "objdump -d @args",
+    "ruff check @args",
+    "ruff format --check @args",
+    "tsc --noEmit @args",
+    "tsc --noEmit false a.ts",
+    "tsc --noEmit False",
+    "eslint @args",
+    "jest @args",
+    "conda run EVIL",
+    "conda run -n base EVIL",
+    "rustup run stable EVIL",
+    "mise exec -- EVIL",
+    "mise x EVIL",
+    "nix run nixpkgs#x",
+    "nix --quiet shell nixpkgs#x",
+    "op run -- EVIL",
+    "flatpak run x",
+    "docker-compose run x EVIL",
+    "podman-compose exec x EVIL",
+    "volta run EVIL",
+    "minikube ssh EVIL",
+    "lerna exec EVIL",
+    "gradle -I evil.gradle help",
+    "gradle --init-script=evil.gradle help",
+    "gradle -p hostile build",
+    "gradle build -Dorg.gradle.jvmargs=-javaagent:evil.jar",
+    "./gradlew -b OUTSIDE/build.gradle",
+    "./gradlew -g OUTSIDE build",
+    "mvn exec:exec",
+    "mvn test -Dmaven.ext.class.path=evil.jar",
+    "mvn -f hostile/pom.xml test",
+    "./mvnw -s evil.xml test",
+    "./mvnw evil.group:evil:1.0:run",
+    "aws configure set credential_process EVIL",
+    "aws s3 cp a.txt CANARY",
+    "xsv sort -o CANARY a.txt",
+    "esbuild --outfile=CANARY a.js",
+    "flask --app evil run",
+    "streamlit run evil.py",
+    "k6 run evil.js",
+    "pg_dump -f CANARY",
+    "dtrace -c EVIL",
 ]
 #: What people allow these rules for.
 WANTED = [
@@ -561,14 +669,46 @@ WANTED = [
     "go version",
     "python3 --version",
     "pip list",
+    "git diff @",
+    "npm ls @scope/name",
+    "conda list",
+    "rustup show",
+    "docker-compose ps",
+    "tsc --noEmit -w",
+    "./gradlew test --tests '*.AppTest' --info",
+    "gradle :app:build -q",
+    "./mvnw -B -q test",
+    "mvn clean verify",
 ]
 
 
 def shown_rules() -> list[ApprovalRule]:
     """Return the rules of the first JSON example in the section about rules."""
-    example = re.search(r"### Rules\n.*?```json\n(.*?)```", DOCS.read_text(), re.DOTALL)
+    example = re.search(r"## Rules\n.*?```json\n(.*?)```", DOCS.read_text(), re.DOTALL)
     assert example is not None
     return [ApprovalRule(**rule) for rule in json.loads(example[1])["approvals"]["rules"]]
+
+
+def section(path: Path, title: str) -> str:
+    found = re.search(rf"^#+ {title}\n(.*?)^#", path.read_text(), re.DOTALL | re.MULTILINE)
+    assert found is not None
+    return found[1]
+
+
+def recommended_rules() -> list[ApprovalRule]:
+    """Return a rule for each pattern in the table of what a wildcard covers, and for each in an example of code."""
+    rows = [line for line in section(COMMANDS, "What a wildcard covers").splitlines() if line.startswith("|")]
+    patterns = [text for row in rows for text in re.findall(r"`([^`]*\*[^`]*)`", row)]
+    patterns += [text for page in DOCS.parent.rglob("*.md") for text in re.findall(r"NewRule\(\"(.*?)\"", page.read_text())]
+    assert {"git *", "git push origin *", "cargo test *", "python tool.py *"} <= set(patterns)
+    return [ApprovalRule("allow", "bash", pattern) for pattern in dict.fromkeys(patterns)]
+
+
+def documented_verdicts() -> list[tuple[str, str]]:
+    """Return the lines in the table that says what happens with the rules of the example, and what it says."""
+    rows = [line.split("|") for line in COMMANDS.read_text().partition("\n## ")[0].splitlines() if line.startswith("| `")]
+    words = {"runs": "allow", "asks": "ask", "refused": "deny"}
+    return [(line, words[said.split()[0].strip(":")]) for _, lines, said, _ in rows for line in re.findall(r"`([^`]*)`", lines)]
 
 
 def rules_of_people() -> list[ApprovalRule]:
@@ -648,13 +788,26 @@ def test_no_wildcard_covers_a_line_that_writes_or_runs_something_else(scene: Sce
 
 
 @pytest.mark.parametrize("line", HOSTILE)
-def test_what_the_rules_of_the_docs_allow_does_no_harm(scene: Scene, line: str) -> None:
+def test_commands_allowed_by_documented_rules_are_harmless(scene: Scene, line: str) -> None:
     rules = shown_rules()
     for prefix in ("", "git status; ", "ls | "):
         text = prefix + scene.line(line)
         if action(text, rules, scene.cwd) == "allow":
             scene.run(text)
             scene.assert_harmless(text)
+
+
+@pytest.mark.parametrize("line", HOSTILE)
+def test_commands_allowed_by_recommended_rules_are_harmless(scene: Scene, line: str) -> None:
+    text = scene.line(line)
+    if action(text, recommended_rules(), scene.cwd) == "allow":
+        scene.run(text)
+        scene.assert_harmless(text)
+
+
+@pytest.mark.parametrize(("line", "verdict"), documented_verdicts())
+def test_the_table_of_examples_is_true(scene: Scene, line: str, verdict: str) -> None:
+    assert action(line, shown_rules(), scene.cwd) == verdict
 
 
 @pytest.mark.parametrize("line", WANTED)
@@ -685,6 +838,13 @@ def test_a_rule_that_spells_the_whole_command_allows_it(scene: Scene, line: str)
         ("cargo clippy *", "cargo clippy --all-targets -- -D warnings", "cargo clippy -- -Clinker=EVIL --emit=link"),
         ("npm test *", "npm test -- --watch=false", "npm test --script-shell=EVIL"),
         ("npm run *", "npm run build", "npm run build --node-options=EVIL"),
+        ("npm run *", "npm run build -- --watch", "npm run env -- EVIL"),
+        ("npm run *", "npm run", "npm run -- env EVIL"),
+        ("npm run-script *", "npm run-script envs", "npm run-script env EVIL"),
+        ("npm test *", "npm test -- --watch", "npm run env EVIL"),
+        ("pnpm run *", "pnpm run build", "pnpm run env EVIL"),
+        ("yarn run *", "yarn run", "yarn run evil -- CANARY"),
+        ("yarn run build *", "yarn run build -- --x", "yarn run evil"),
         ("python3 tool.py *", "python3 tool.py --anything -c x", "python3 other.py"),
         ("python3 -m pytest *", "python3 -m pytest -x", "python3 -m pytest -p evil"),
         ("python3 -m json.tool *", "python3 -m json.tool a.json", "python3 -m json.tool a.json CANARY"),
@@ -695,6 +855,8 @@ def test_a_rule_that_spells_the_whole_command_allows_it(scene: Scene, line: str)
         ("env -i A=b git *", "env -i A=b git log", "env -i A=b git -c x=y log"),
         ("uv run pytest *", "uv run pytest -x", "uv run pytest -p evil"),
         ("npx tsc *", "npx tsc --noEmit", "npx other"),
+        ("conda run -n base pytest *", "conda run -n base pytest -x", "conda run -n base pytest -p evil"),
+        ("mise exec *", "mise exec", "mise exec -- EVIL"),
         ("tar -xf *", "tar -xf a.tar", "tar -xf a.tar -C /"),
         ("find . -exec ls *", "find . -exec ls", "find . -exec ls ';' -delete"),
         ("g?t *", "git status", "git diff --output=CANARY"),
@@ -703,7 +865,7 @@ def test_a_rule_that_spells_the_whole_command_allows_it(scene: Scene, line: str)
         ("mytool *", "mytool --output=x", "other"),
     ],
 )
-def test_what_a_rule_spells_is_decided_and_what_its_wildcard_covers_is_not(pattern: str, allowed: str, asked: str) -> None:
+def test_a_rule_decides_its_literal_part_but_not_its_wildcard(pattern: str, allowed: str, asked: str) -> None:
     rules = [ApprovalRule("allow", "bash", pattern)]
     assert action(allowed, rules, Path("/there")) == "allow"
     assert action(asked, rules, Path("/there")) == "ask"

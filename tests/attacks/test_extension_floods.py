@@ -1,16 +1,24 @@
-"""Extensions in the Node process that send without end: the process is ended with the reason, and the session continues."""
+"""Extensions, and programs that they or the settings start, that send without end: they are ended, and the session continues."""
 
 from __future__ import annotations
 
+import asyncio
+import os
 from pathlib import Path
 
+import pytest
 from tests.extend.extended import calling, extended
 
+from fairlead.errors import NoCredentials
+from fairlead.extend.extensions import context
+from fairlead.models.config_value import command_output
 from fairlead.testing import Turn
 
 FLOOD = r"""
 import fs from "node:fs";
-const say = (message) => fs.writeSync(+process.argv[3], JSON.stringify(message) + "\n");
+const words = fs.readFileSync("/proc/self/cmdline", "utf8").split("\0");
+const OUTBOX = Number(words[words.findIndex((word) => word.endsWith("main.mjs")) + 2]);
+const say = (message) => fs.writeSync(OUTBOX, JSON.stringify(message) + "\n");
 export default function (pi) {
   pi.on("turn_start", () => { for (let n = 0; n < 50_000; n++) say({ id: 1e6 + n, method: "waitForIdle" }); });
   pi.on("tool_call", () => undefined);
@@ -42,3 +50,27 @@ async def test_of_endless_output_of_an_extensions_command_the_end_is_kept(tmp_pa
     async with extended(tmp_path, OUTPUT, suffix="mjs") as it:
         done = await it.agent.session.host.bash("go")
         assert done.message.truncated and done.truncation.total_lines <= 16 * 1024
+
+
+EXEC = """
+def setup(fl):
+    @fl.register_command("run")
+    async def go(arguments, context):
+        done = await fl.exec("sh", ["-c", "yes; echo not reached >&2"])
+        fl.append_entry("done", [done.killed, done.stderr, len(done.stdout)])
+"""
+
+
+async def test_a_program_of_an_extension_that_writes_without_end_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(context, "MOST_OUTPUT", 1 << 20)
+    async with extended(tmp_path, EXEC) as it:
+        async with asyncio.timeout(30):
+            await it.command("/run")
+        assert it.notes("done") == [[True, "", 1 << 20]] and it.errors == []
+
+
+def test_a_command_that_prints_a_key_without_end_is_killed() -> None:
+    with pytest.raises(NoCredentials, match="comes from a command that printed more than 1 MiB: yes"):
+        command_output("yes", "The key", os.environ)

@@ -15,7 +15,7 @@ from fairlead import Agent
 from fairlead.config import files
 from fairlead.config.home import Home
 from fairlead.config.settings_files import load_settings
-from fairlead.config.trust import find_decision, save_decision, saved_decision
+from fairlead.config.trust import find_decision, find_saved_decision, save_decision
 from fairlead.errors import ConfigError
 from fairlead.extend.mcp.config import McpConfigFile, load_servers
 from fairlead.session.rules.rules import load_rules
@@ -133,9 +133,9 @@ def test_trust_in_a_shared_folder_does_not_cover_a_folder_of_another_user(shared
     home = Home(tmp_path / "home")
     theirs = put(shared, "theirs/.mcp.json", "{}").parent
     save_decision(home, shared, True)
-    assert saved_decision(home, theirs) is True
+    assert find_saved_decision(home, theirs) is True
     give(theirs, shared)
-    assert saved_decision(home, theirs) is None
+    assert find_saved_decision(home, theirs) is None
     found = find_decision(home, theirs)
     assert found is not None and "belongs to another user" in (found.problem or "")
 

@@ -28,11 +28,17 @@ ASKED = """
     node_modules/x/index.js bunfig.toml sitecustomize.py usercustomize.py x.pth __pycache__/x.pyc .pnp.cjs .mvn/extensions.xml
     .github/workflows/x.yml .gitlab-ci.yml .circleci/config.yml Jenkinsfile
     .gdbinit .lldbinit .ghci .Rprofile .irbrc ipython_config.py
+    .RData .Renviron .iex.exs .ocamlinit .pylintrc pylintrc .flake8 mypy.ini .eslintrc.cjs .prettierrc.mjs .rubocop.yml .rspec
+    .ycm_extra_conf.py .clangd .localvimrc .emacs .emacs.d/init.el .settings/x .externalToolBuilders/x .project .nova/Tasks/x
+    .cshrc .kshrc .xprofile .netrc .forward x.desktop .gradle/init.gradle .jvmopts .user.ini .htaccess
+    .prettierrc .python-version .bsp/x.json .sourcekit-lsp/config.json buildServer.json hie.yaml .merlin .luarc.json
+    .golangci.yml .markdownlint-cli2.jsonc rust-analyzer.toml .trunk/trunk.yaml phpstan.neon .replit .dart_tool/x .sqlfluff
+    cloudbuild.yaml buildspec.yml renovate.json .tekton/x.yaml netlify.toml vercel.json
 """.split()
 UNASKED = """
-    a.txt src/a.py tests/conftest.py package.json Makefile README.md AGENTS.md CLAUDE.md docs/AGENTS.md pyproject.toml Dockerfile
-    .gitignore .editorconfig .env.example src/config src/hooks/use.ts refs/x head.py heads/a config git/x src/github/x .prettierrc
-    tsconfig.json Cargo.toml go.mod objects/x mcp.py
+    a.txt src/a.py tests/conftest.py package.json Makefile README.md AGENTS.md CLAUDE.md docs/AGENTS.md pyproject.toml
+    Dockerfile .gitignore .editorconfig .env.example src/config src/hooks/use.ts refs/x head.py heads/a config git/x
+    src/github/x .prettierignore tsconfig.json Cargo.toml go.mod objects/x mcp.py
 """.split()
 OTHER_SPELLINGS = [
     ".MCP.JSON",

@@ -52,7 +52,7 @@ async def test_a_block_counts_however_javascript_holds_it(tmp_path: Path, answer
 
 
 @pytest.mark.parametrize("value", ["undefined", "null", "0", "-0", "NaN", '""', "0n", "false"])
-async def test_what_javascript_takes_for_false_does_not_block(tmp_path: Path, value: str) -> None:
+async def test_falsy_javascript_answers_do_not_block(tmp_path: Path, value: str) -> None:
     source = factory(f'pi.on("tool_call", () => ({{ block: {value}, reason: "no" }}));')
     async with extended(tmp_path, source, turns=RUN, suffix="mjs") as it:
         await it.agent.ask("hi")

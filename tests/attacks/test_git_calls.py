@@ -10,9 +10,9 @@ import pytest
 from tests.attacks.traps import Trap, armed
 from tests.support.fleet import git, make_repository
 
-from fairlead.config.git import git_call
 from fairlead.errors import ConfigError, WorkspaceError
 from fairlead.jobs.workspaces.repository import RepositoryWorkspace
+from fairlead.platform.git import git_call
 
 _HOOKS = (
     "pre-receive update proc-receive post-receive post-update reference-transaction push-to-checkout pre-auto-gc post-checkout"

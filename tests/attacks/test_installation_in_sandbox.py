@@ -21,7 +21,9 @@ from tests.support.stage import Stage, calls, says, stage
 from tests.support.surroundings import rpc, surroundings
 from tests.system.test_sandbox_escapes import bubblewrap, ends, folder
 
-from fairlead.testing import ProviderServer
+from fairlead import Agent
+from fairlead.errors import ConfigError
+from fairlead.testing import SCRIPTED_MODEL, ProviderServer, Scripted, Turn
 
 __all__ = ["bubblewrap"]
 pytestmark = pytest.mark.system
@@ -183,7 +185,7 @@ def test_a_folder_of_modules_is_read_only(root: Path) -> None:
 
 
 @pytest.mark.parametrize("entry", ["{work}", "{work}/", "{work}/../work", "{root}/link", ".", "{root}"])
-def test_a_working_directory_that_modules_are_imported_from_is_no_sandbox(root: Path, entry: str) -> None:
+def test_sandbox_refuses_a_working_directory_on_the_import_path(root: Path, entry: str) -> None:
     python = install(root / "env")
     (root / "link").symlink_to("work")
     path = entry.format(work=root / "work", root=root)
@@ -191,7 +193,7 @@ def test_a_working_directory_that_modules_are_imported_from_is_no_sandbox(root: 
     assert f"The working directory {root / 'work'} cannot be a sandbox" in said and "imports modules from" in said
 
 
-def test_a_checkout_is_no_sandbox_when_its_modules_are_imported_from_there(root: Path) -> None:
+def test_sandbox_refuses_a_checkout_that_modules_are_imported_from(root: Path) -> None:
     python = install(root / "env")
     shutil.copytree(CHECKOUT / "src" / "fairlead", root / "work" / "fairlead")
     said = start(root, str(python), "-c", "from fairlead.cli.start import main; raise SystemExit(main())")
@@ -229,10 +231,10 @@ def test_packages_that_a_finder_maps_are_read_only(root: Path) -> None:
 
 def test_the_users_own_packages_are_read_only_even_if_there_are_none_yet(root: Path) -> None:
     base = os.path.realpath(sys.executable)
-    env = {"HOME": str(root / "work"), "PYTHONPATH": os.pathsep.join(PACKAGES)}
+    env = {"PYTHONUSERBASE": str(root / "work" / "base"), "PYTHONPATH": os.pathsep.join(PACKAGES)}
     plant = (
-        'site=$(python3 -c "import site; print(site.getusersitepackages())" || echo $HOME/.local/lib);'
-        ' mkdir -p "$HOME/.local/lib"; mkdir -p "$site" && echo "import os" > "$site/usercustomize.py"'
+        'site=$(python3 -c "import site; print(site.getusersitepackages())" || echo $PYTHONUSERBASE/lib);'
+        ' mkdir -p "$PYTHONUSERBASE/lib"; mkdir -p "$site" && echo "import os" > "$site/usercustomize.py"'
     )
     with running(root, base, "-P", "-m", "fairlead", **env) as host:
         assert run(host, plant)[0] != 0
@@ -282,12 +284,12 @@ def test_a_link_that_leads_to_the_installation_is_refused(root: Path, link: str)
     assert f"commands could change {path}" in said and "It is a link" in said
 
 
-def test_an_environment_that_is_the_working_directory_is_no_sandbox(root: Path) -> None:
+def test_sandbox_refuses_a_working_directory_that_is_the_environment(root: Path) -> None:
     python = install(root / "work")
     assert "Python is installed there" in start(root, str(python), "-m", "fairlead")
 
 
-def test_a_copied_interpreter_in_the_working_directory_is_no_sandbox(root: Path) -> None:
+def test_sandbox_refuses_a_copied_interpreter_in_the_working_directory(root: Path) -> None:
     environment(root)
     python = root / "work" / "bin" / "python"
     python.parent.mkdir()
@@ -303,7 +305,23 @@ def test_libraries_that_a_variable_names_are_read_only(root: Path) -> None:
     (root / "work" / "lib").mkdir(parents=True)
     with running(root, str(python), "-m", "fairlead", LD_LIBRARY_PATH=f"{root}/work/lib") as host:
         assert run(host, "echo x > lib/libssl.so.3")[0] != 0
-    assert "cannot be a sandbox" in start(root, str(python), "-m", "fairlead", LD_LIBRARY_PATH=f"{root}/work")
+    for here in (f"{root}/work", "/opt/lib:", ":", "/opt/lib;.", "/opt/lib::/usr/lib"):
+        said = start(root, str(python), "-m", "fairlead", LD_LIBRARY_PATH=here)
+        assert "cannot be a sandbox" in said and "libraries are loaded from" in said, here
+    with running(root, str(python), "-m", "fairlead", LD_LIBRARY_PATH="/opt/lib;./lib") as host:
+        assert run(host, "echo x > lib/libssl.so.3")[0] != 0
+
+
+@pytest.mark.parametrize("path", ["{work}", "", "."])
+def test_libraries_that_the_environment_of_an_agent_names_are_not_planted(root: Path, path: str) -> None:
+    (root / "work").mkdir()
+    env = {
+        "FAIRLEAD_HOME": str(root / "home"),
+        "PATH": os.environ["PATH"],
+        "LD_LIBRARY_PATH": f"/opt:{path.format(work=root / 'work')}",
+    }
+    with pytest.raises(ConfigError, match="libraries are loaded from"):
+        Agent(model=SCRIPTED_MODEL, stream=Scripted([Turn()]), cwd=root / "work", env=env, sandbox="workspace")
 
 
 # Extensions that the user names
@@ -339,6 +357,24 @@ def test_the_folder_of_a_script_extension_is_read_only(root: Path) -> None:
     with stage(root, "pi", flags=flags, files=files, env={"HOME": str(root / "user")}) as host:
         for command in ("echo x > ext/main.ts", "echo x > ext/helper.ts", "echo x > node_modules/x/index.js", "mv ext gone"):
             assert host.request("bash", command=command)["data"]["exitCode"] != 0, command
+
+
+def test_no_package_comes_before_those_that_a_script_extension_imports(root: Path) -> None:
+    witness = root / "witness"
+    files = {
+        "a/ext/main.ts": 'import { name } from "helper";\nexport default (pi) => pi.registerCommand(name, { handler() {} });\n',
+        "node_modules/helper/index.mjs": 'export const name = "original";\n',
+        "node_modules/helper/package.json": '{"main": "index.mjs", "type": "module"}',
+    }
+    plant = f"import fs from 'node:fs'; fs.writeFileSync('{witness}', ''); export const name = 'planted';"
+    flags = ["--sandbox", "workspace", "-e", "a/ext/main.ts"]
+    with stage(root, "pi", flags=flags, files=files, env={"HOME": str(root / "user")}) as host:
+        new = "a/node_modules/helper"
+        command = f'mkdir -p a/node_modules && cp -r node_modules/helper {new} && echo "{plant}" > {new}/index.mjs'
+        assert host.request("bash", command=command)["data"]["exitCode"] != 0
+        assert host.request("bash", command="mkdir -p other/node_modules && touch other/node_modules/x")["data"]["exitCode"] == 0
+        host.request("reload")
+        assert "original" in str(host.request("get_commands")) and not witness.exists()
 
 
 def test_a_script_extension_in_the_working_directory_itself_is_refused(root: Path) -> None:

@@ -18,9 +18,9 @@ from tests.support.fleet import Fleet, make_repository
 from tests.support.front_end import FrontEnd
 
 from fairlead.cli.code_cache import CodeCache
-from fairlead.config.private_files import keep_database_private, make_folders, open_private
 from fairlead.jobs import Jobs
 from fairlead.jobs.export import export_jobs
+from fairlead.platform.open_files import keep_database_private, make_private_folders, open_private
 from fairlead.stores import open_store
 
 pytest_plugins = ["tests.jobs.conftest"]
@@ -35,9 +35,14 @@ def umask(mask: int = 0) -> Generator[None]:
         os.umask(before)
 
 
+def everything_in(place: Path) -> list[Path]:
+    """Return a folder with all that it contains. A worker may be removing the files of a job meanwhile."""
+    return [place, *(Path(folder, name) for folder, folders, files in os.walk(place) for name in (*folders, *files))]
+
+
 def open_to_others(*places: Path, known: set[Path] | None = None) -> list[str]:
     """The files and folders below some places that other users may use."""
-    found = [each for place in places for each in (place, *place.rglob("*")) if not each.is_symlink()]
+    found = [each for place in places for each in everything_in(place) if not each.is_symlink() and each.exists()]
     return [
         f"{each} {stat.S_IMODE(each.stat().st_mode):o}"
         for each in found
@@ -72,7 +77,7 @@ def test_a_fleet_leaves_nothing_open(fleet: Fleet) -> None:
             # What git makes in a private folder keeps the modes of the repository.
             private = list((fleet.home / "jobs").glob("*/*"))
             assert private
-            inside = {below for each in private for below in (each, *each.rglob("*"))}
+            inside = {below for each in private for below in everything_in(each)}
             assert open_to_others(fleet.root / "new", fleet.home, known=inside) == []
 
 
@@ -156,7 +161,7 @@ def test_files_that_are_not_ours_alone_keep_their_mode(tmp_path: Path) -> None:
 
 def test_folders_and_files_are_private_from_the_beginning(tmp_path: Path) -> None:
     with umask():
-        make_folders(tmp_path / "a" / "b" / "c")
+        make_private_folders(tmp_path / "a" / "b" / "c")
         with open_private(tmp_path / "a" / "file", "wb") as file:
             assert os.fstat(file.fileno()).st_mode & 0o077 == 0
     assert open_to_others(tmp_path / "a") == []

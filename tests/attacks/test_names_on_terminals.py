@@ -51,7 +51,7 @@ COMMANDS = (
 
 @pytest.mark.parametrize("words", COMMANDS)
 @pytest.mark.parametrize("trusted", [False, True], ids=["", "trusted"])
-def test_what_people_read_has_escapes_for_what_controls_a_terminal(around: Surroundings, words: str, trusted: bool) -> None:
+def test_control_characters_are_escaped_in_output_for_people(around: Surroundings, words: str, trusted: bool) -> None:
     if trusted:
         said(around, "trust")
     shown, errors = said(around, *words.split())
@@ -67,3 +67,25 @@ def test_trust_shows_what_would_run_on_one_line_each(around: Surroundings) -> No
 def test_the_list_of_decisions_has_one_line_for_each(around: Surroundings) -> None:
     said(around, "trust")
     assert len(said(around, "trust", "list")[0].split("\n")) == 2
+
+
+def test_a_session_is_shown_with_one_line_for_each_of_its_facts(around: Surroundings) -> None:
+    session = around.home / "sessions/there/2026-01-01T00-00-00-000Z_0123.jsonl"
+    session.parent.mkdir(parents=True)
+    time = "2026-01-01T00:00:00.000Z"
+    entries = [
+        {"type": "session", "version": 3, "id": "0123", "timestamp": time, "cwd": f"/there/{FORGED}"},
+        {"type": "session_info", "id": "1", "parentId": None, "timestamp": time, "name": FORGED},
+        {
+            "type": "message",
+            "id": "2",
+            "parentId": "1",
+            "timestamp": time,
+            "message": {"role": "user", "content": FORGED, "timestamp": 1},
+        },
+    ]
+    session.write_text("".join(f"{json.dumps(entry)}\n" for entry in entries))
+    for words in (("sessions", "show", str(session)), ("sessions", "list", "--all")):
+        shown, errors = said(around, *words)
+        assert "evil" in shown, errors
+        assert visible(shown) == shown and "\n  ok    all is well" not in shown

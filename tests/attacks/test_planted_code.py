@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,7 @@ def start_in(root: Path, cwd: Path) -> None:
     async def ask() -> None:
         env = {"FAIRLEAD_HOME": str(root / "home"), "HOME": str(root / "user"), "PATH": "/usr/bin:/bin"}
         model = Scripted([Turn(text="ok")])
-        async with Agent(model=SCRIPTED_MODEL, stream=model, cwd=cwd, env=env, approve=True) as agent:
+        async with Agent(model=SCRIPTED_MODEL, stream=model, cwd=cwd, env=env, trust=True) as agent:
             await agent.ask("hi")
 
     asyncio.run(ask())
@@ -77,7 +78,7 @@ def test_no_name_that_agents_read_is_left_behind_below_the_working_directory(roo
         assert (host.around.cwd / "sub" / f"{name}-from-sandbox" / "extensions/x.py").exists()
 
 
-def test_what_agents_read_below_the_working_directory_is_read_only_inside(root: Path) -> None:
+def test_files_that_agents_read_are_read_only_in_the_sandbox(root: Path) -> None:
     files = {
         "sub/.mcp.json": "{}",
         "sub/.pi/extensions/a.ts": "one",
@@ -130,6 +131,11 @@ def servers(*command: str, **more: Any) -> dict[str, str]:
         (servers("server.py", cwd="tools") | servers("python3", "server.py", cwd="tools"), "tools/server.py"),
         (servers("${NOTHING:-./tools/server.sh}"), "tools/server.sh"),
         (servers("npx", "-y", "@scope/server@1.2"), "node_modules/@scope/server/index.js"),
+        (servers("uvicorn", "tools.server:app"), "tools/server.py"),
+        (servers("fastmcp", "run", "tools/server.py:mcp"), "tools/server.py"),
+        (servers("node", "."), "index.js"),
+        (servers("docker", "compose", "run", "mcp"), "docker-compose.yml"),
+        (servers("go", "run", "./tools"), "go.mod"),
     ],
     ids=str,
 )
@@ -151,6 +157,13 @@ def test_code_that_settings_and_servers_name_is_read_only_inside(root: Path, fil
         (servers("python3", "tools/server.py"), "tools/server.py"),
         (servers("npx", "server"), "node_modules/.bin/server"),
         (servers("python3", "-m", "server"), "server.py"),
+        (servers("node", "."), "package.json"),
+        (servers("python3", "."), "__main__.py"),
+        (servers("make", "-s", "mcp") | {"Makefile": "mcp:"}, "GNUmakefile"),
+        (servers("just", "mcp") | {"justfile": "mcp:"}, ".justfile"),
+        (servers("docker", "compose", "run", "mcp") | {"docker-compose.yml": "{}"}, "compose.yaml"),
+        (servers("deno", "task", "mcp"), "deno.json"),
+        (servers("cargo", "run") | {"Cargo.toml": ""}, "build.rs"),
     ],
     ids=str,
 )
@@ -161,7 +174,52 @@ def test_named_code_that_does_not_exist_yet_is_renamed(root: Path, files: dict[s
         assert not (host.around.cwd / code).exists()
 
 
-def test_what_commands_of_the_user_name_in_the_working_directory_is_read_only_inside(root: Path) -> None:
+@pytest.mark.parametrize(
+    ("files", "code"),
+    [
+        (servers("python3", "server.py"), ".venv/bin/python3"),
+        (servers("my-server"), ".venv/bin/my-server"),
+        (servers("env", "X=1", "node", "server.js"), ".venv/bin/node"),
+        (servers("sh", "-c", "cd . && python3 server.py"), ".venv/bin/python3"),
+        (servers("./run.sh") | {"run.sh": "#!/usr/bin/env -S python3 -u\n"}, ".venv/bin/python3"),
+        (servers("python3", cwd="sub", env={"PATH": "../tools:/usr/bin"}) | {"sub/x": ""}, "tools/python3"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("exists", [True, False])
+def test_programs_that_servers_find_on_the_path_are_not_planted(
+    root: Path, files: dict[str, str], code: str, exists: bool
+) -> None:
+    """In a shell with an activated environment, PATH begins with a folder of the project."""
+    env = {"PATH": f"{root}/project/.venv/bin:{os.environ['PATH']}"}
+    with sandboxed(root, files={**files, **({code: "mine"} if exists else {})}, more=env) as host:
+        said = run(host, f"mkdir -p $(dirname {code}); echo evil > {code}; true")
+        planted = host.around.cwd / code
+        assert (planted.read_text() == "mine") if exists else (not planted.exists() and "is now" in said)
+        assert host.request("bash", command="mkdir -p .venv/bin; echo fine > .venv/bin/other")["data"]["exitCode"] == 0
+
+
+def test_the_interpreter_that_a_script_names_is_not_replaced(root: Path) -> None:
+    files = {
+        **servers(".venv/bin/my-server"),
+        ".venv/bin/python": "mine",
+        ".venv/bin/my-server": f"#!{root}/project/.venv/bin/python\n",
+    }
+    with sandboxed(root, files=files) as host:
+        run(host, "echo evil > .venv/bin/python")
+        assert (host.around.cwd / ".venv/bin/python").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("variable", "code"), [("--require ./hook.js", "hook.js"), ("--import=./a/hook.mjs", "a/hook.mjs"), ("-r hook.js", "hook.js")]
+)
+def test_code_that_variables_load_into_other_programs_is_read_only(root: Path, variable: str, code: str) -> None:
+    with sandboxed(root, files={code: "mine"}, more={"NODE_OPTIONS": variable}) as host:
+        run(host, f"echo evil > {code}; rm {code}")
+        assert (host.around.cwd / code).read_text() == "mine"
+
+
+def test_files_named_by_user_commands_are_read_only_in_the_sandbox(root: Path) -> None:
     files = {"bin/key": "mine", "env.sh": "true", "mine/ext.py": "def setup(fl): pass\n", "server.py": "mine"}
     own = {"shellCommandPrefix": ". ./env.sh", "extensions": [str(root / "project/mine/ext.py")]}
     with sandboxed(root, files=files, settings=own) as host:

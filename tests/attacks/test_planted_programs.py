@@ -10,13 +10,18 @@ from pathlib import Path
 import pytest
 from tests.attacks.traps import Trap
 from tests.support.fleet import make_repository
+from tests.support.stage import stage
+from tests.support.tmux import chat_in_tmux
 
 import fairlead
-from fairlead.cli.subcommands.doctor import checks
+from fairlead.cli.subcommands import doctor
 from fairlead.config.packages import parse_source
-from fairlead.errors import ToolError
-from fairlead.extend.node.program import node_programs, npm_command
+from fairlead.errors import ToolError, WorkspaceError
+from fairlead.extend.node.program import launch, node_programs, npm_command, version_of
 from fairlead.extend.package_manager import PackageFetcher
+from fairlead.jobs import Job
+from fairlead.jobs.workspaces import workspace_of
+from fairlead.jobs.workspaces.git import call_git
 from fairlead.models.config_value import command_output
 from fairlead.tools.workspace import Workspace
 
@@ -47,6 +52,19 @@ def test_tools_use_programs_from_outside(project: Path, name: str, path: str) ->
     assert found is None or Path(found).resolve() != trap.path
     assert Path(box.find_shell()).resolve() != trap.path
     assert str(project) not in box.search_path() and "link" not in box.search_path()
+
+
+@pytest.mark.parametrize("repository", [".git", "gitdir"])
+def test_a_session_in_a_part_of_a_repository_uses_no_program_of_another_part(project: Path, repository: str) -> None:
+    trap = Trap(project / "bin", "git")
+    if repository == ".git":
+        (project / ".git").mkdir()
+    else:
+        (project / ".git").write_text("gitdir: /elsewhere\n")
+    part = project / "packages" / "one"
+    part.mkdir(parents=True)
+    box = Workspace(part, {"PATH": path_with(project, PATHS[0])}, lambda: part, lambda _: None)
+    assert box.which("git") not in (None, str(trap.path)) and str(project) not in box.search_path()
 
 
 def test_a_shell_that_settings_name_is_found_outside_and_one_with_a_path_is_used(project: Path) -> None:
@@ -95,17 +113,17 @@ def test_the_clone_of_a_package_that_a_project_has_is_not_asked_anything(project
 def test_doctor_asks_no_planted_program(project: Path, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
     monkeypatch.setenv("PATH", path_with(project, path))
     traps = [Trap(project / "bin", name) for name in ("git", "rg", "node", "bwrap", "apt-get")]
-    findings = list(checks._programs())  # pyright: ignore[reportPrivateUsage]
+    findings = list(doctor._programs())  # pyright: ignore[reportPrivateUsage]
     assert not any(trap.is_sprung for trap in traps) and not any(str(project) in finding.text for finding in findings)
 
 
 @pytest.mark.parametrize("path", PATHS)
 def test_doctor_runs_no_planted_program_in_a_sandbox(project: Path, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
-    before = list(checks._programs())  # pyright: ignore[reportPrivateUsage]
+    before = list(doctor._programs())  # pyright: ignore[reportPrivateUsage]
     monkeypatch.setenv("PATH", path_with(project, path))
     (project / "bin/true").write_text("#!/bin/sh\nexit 1\n")
     (project / "bin/true").chmod(0o755)
-    assert list(checks._programs()) == before  # pyright: ignore[reportPrivateUsage]
+    assert list(doctor._programs()) == before  # pyright: ignore[reportPrivateUsage]
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -114,6 +132,74 @@ def test_a_command_that_prints_a_key_is_found_outside_and_starts_elsewhere(proje
     words = "env printf '%s' \"$PWD\""
     assert command_output(words, "A key", {**os.environ, "PATH": path_with(project, path)}) != str(project)
     assert not trap.is_sprung
+
+
+def manager_of_versions(project: Path, monkeypatch: pytest.MonkeyPatch, path: str) -> tuple[Path, list[Trap]]:
+    """Make a `node` as some managers of versions do: a script, which looks for its interpreter and for Node on the PATH."""
+    traps = [Trap(project / "bin", name) for name in ("sh", "node", "dirname")]
+    shims = project.parent / "shims"
+    shims.mkdir()
+    real = next(each for each in node_programs(os.environ, [project]) if os.access(each, os.X_OK))
+    shim = shims / "node"
+    shim.write_text(f'#!/usr/bin/env sh\ndirname "$0" >/dev/null\nexec {real} "$@"\n')
+    shim.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{shims}:{path_with(project, path)}")
+    return shim, traps
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_node_that_is_a_script_runs_no_planted_program(project: Path, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    shim, traps = manager_of_versions(project, monkeypatch, path)
+    assert version_of(str(shim), [project]).startswith("v")
+    assert any(finding.text.startswith(f"node: {shim} v") for finding in doctor._programs())  # pyright: ignore[reportPrivateUsage]
+    started = launch(str(shim), project, dict(os.environ), None)
+    started.inbox.close()
+    started.outbox.close()
+    started.process.wait()
+    assert not any(trap.is_sprung for trap in traps)
+
+
+def test_extensions_have_the_path_of_the_user(tmp_path: Path) -> None:
+    tell = "pi.registerCommand(Buffer.from(`${process.env.PATH} ${process.env.FAIRLEAD_PATH}`).toString('hex'), { handler() {} })"
+    files = {"main.mjs": f"export default (pi) => {tell};\n"}
+    path = f"{tmp_path}/project/bin:{os.environ['PATH']}"
+    with stage(tmp_path, "pi", flags=["-e", "main.mjs"], files=files, env={"PATH": path}) as host:
+        names = [each["name"] for each in host.request("get_commands")["data"]["commands"]]
+    assert f"{path} undefined".encode().hex() in names
+
+
+@pytest.mark.system
+def test_a_program_of_the_clipboard_finds_no_planted_program(tmp_path: Path) -> None:
+    """wl-copy runs xdg-mime to find out what it copies."""
+    trap, copied = Trap(tmp_path / "project/bin", "xdg-mime"), tmp_path / "copied"
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name, code in {"wl-copy": f"xdg-mime query; cat > {copied}", "xdg-mime": "exit 0"}.items():
+        (programs / name).write_text(f"#!/bin/sh\n{code}\n")
+        (programs / name).chmod(0o755)
+    path = f"{trap.path.parent}:{programs}:{Path(sys.executable).parent}:/usr/bin:/bin"
+    with chat_in_tmux(tmp_path, [{"text": "An answer."}], env={"WAYLAND_DISPLAY": "w", "PATH": path}) as chat:
+        chat.start()
+        chat.send("hello")
+        chat.wait_for("An answer.")
+        chat.command("/copy")
+        chat.wait_for("Copied the last answer")
+    assert copied.read_text() == "An answer." and not trap.is_sprung
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_a_worker_runs_no_program_from_where_it_was_started(
+    project: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    traps = [Trap(project / "bin", name) for name in ("git", "podman", "docker")]
+    monkeypatch.setenv("PATH", path_with(project, path))
+    data = project.parent / "data"
+    assert (await call_git("--version", data=data))[1].startswith(b"git version")
+    monkeypatch.setenv("PATH", path.format(project=project, outside=project.parent / "outside"))
+    elsewhere = Job(id="x", prompt="x", workdir=str(project.parent / "outside"), container="image")
+    with pytest.raises(WorkspaceError, match="need podman or docker"):
+        await workspace_of(elsewhere, data).prepare(None)
+    assert not any(trap.is_sprung for trap in traps)
 
 
 def test_modules_of_the_working_directory_are_not_imported_by_children(project: Path) -> None:

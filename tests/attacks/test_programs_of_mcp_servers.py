@@ -69,6 +69,73 @@ async def test_npx_looks_for_a_server_of_the_user_elsewhere_and_runs_it_here(
     assert (tmp_path / "cwd").read_text() == str(project)
 
 
+async def test_npx_named_by_path_looks_elsewhere_too(tmp_path: Path, project: Path) -> None:
+    npx = shutil.which("npx", path=os.environ["PATH"])
+    assert npx is not None
+    env = {"PATH": f"{project}/node_modules/.bin:{os.environ['PATH']}"}
+    async with scene(tmp_path, entry(command=npx, args=["-y", "server"], env=env), TURNS, cwd=project) as it:
+        assert await answered(it) == "echo: hello"
+    assert (tmp_path / "cwd").read_text() == str(project)
+
+
+#: What runs the program that a project has, as these programs do: `uv run` has its environment from there, `deno` its tasks.
+RUNS_WHAT_IS_HERE = (
+    '#!/bin/sh\nPATH="$PWD/node_modules/.bin:$PATH"\ntest "$SEEN" || exec server\necho "$@" > "$SEEN"\nexec server\n'
+)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("bunx", "server"),
+        ("bun", "x", "server"),
+        ("pnpm", "dlx", "server"),
+        ("yarn", "dlx", "server"),
+        ("uv", "run", "server"),
+        ("uvx", "server"),
+        ("deno", "run", "-A", "npm:server"),
+        ("cargo", "run"),
+        ("mise", "exec", "--", "server"),
+        ("sh", "-c", "exec bunx server"),
+        ("env", "A=b", "pnpm", "dlx", "server"),
+        ("/bin/sh", "-c", "cd . && uv run server"),
+    ],
+)
+async def test_programs_that_look_around_start_elsewhere(tmp_path: Path, project: Path, words: tuple[str, ...]) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("bun", "bunx", "pnpm", "yarn", "uv", "uvx", "deno", "cargo", "mise"):
+        (programs / name).write_text(RUNS_WHAT_IS_HERE)
+        (programs / name).chmod(0o755)
+    server = entry(command=words[0], args=words[1:], env={"PATH": f"{programs}:{os.environ['PATH']}"})
+    async with scene(tmp_path, server, TURNS, cwd=project) as it:
+        assert await answered(it) == "echo: hello"
+    assert (tmp_path / "cwd").read_text() == str(tmp_path / "home")
+
+
+async def test_a_path_that_begins_in_the_working_directory_keeps_its_meaning_elsewhere(tmp_path: Path, project: Path) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "bunx").write_text(RUNS_WHAT_IS_HERE)
+    (programs / "bunx").chmod(0o755)
+    env = {"PATH": f"{programs}:{os.environ['PATH']}", "SEEN": str(tmp_path / "seen")}
+    async with scene(tmp_path, entry(command="bunx", args=["server", ".", "./docs", "x"], env=env), TURNS, cwd=project) as it:
+        assert await answered(it) == "echo: hello"
+    assert (tmp_path / "seen").read_text().split() == ["server", str(project), str(project / "docs"), "x"]
+
+
+async def test_a_folder_that_the_user_names_is_where_uv_starts(tmp_path: Path, project: Path) -> None:
+    other = tmp_path / "home"
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "uv").write_text(RUNS_WHAT_IS_HERE)
+    (programs / "uv").chmod(0o755)
+    env = {"PATH": f"{programs}:{os.environ['PATH']}"}
+    async with scene(tmp_path, entry(command="uv", args=["run", "server"], cwd=str(other), env=env), TURNS, cwd=project) as it:
+        assert await answered(it) == "echo: hello"
+    assert (tmp_path / "cwd").read_text() == str(other)
+
+
 async def test_a_folder_that_the_user_names_is_where_npx_looks(tmp_path: Path, project: Path) -> None:
     other = tmp_path / "other"
     shutil.copytree(tmp_path / "home/node_modules", other / "node_modules")

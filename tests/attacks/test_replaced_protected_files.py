@@ -164,7 +164,7 @@ def test_a_command_that_makes_a_protected_file_ends(host: Stage) -> None:
     (host.around.cwd / "own.pem").unlink()
 
 
-def test_what_was_replaced_while_no_command_ran_is_hidden(host: Stage) -> None:
+def test_protected_files_replaced_between_commands_are_hidden(host: Stage) -> None:
     put(host.around.cwd / ".env")
     done = host.request("bash", command="cat .env")["data"]
     assert done["exitCode"] == 1 and SECRET not in done["output"]

@@ -160,7 +160,7 @@ def test_a_root_that_a_client_names_does_not_replace_that_of_the_server(place: P
     assert place.submit(workdir=str(place.inside), root="/")[0] == 200
 
 
-def test_what_is_inside_the_root_runs(place: Place) -> None:
+def test_jobs_inside_the_root_run(place: Place) -> None:
     commit = make_repository(place.inside / "repo", {"secret": "of the repository"})
     (place.inside / "alias").symlink_to(place.inside)
     place.fleet.start_worker()

@@ -66,7 +66,7 @@ def test_a_working_directory_in_the_hidden_home_is_refused_with_the_reason() -> 
         assert f"it is in {root / 'home'}, which commands cannot see because it holds keys" in done.stderr
 
 
-def test_the_files_of_jobs_are_no_secrets_of_other_sessions() -> None:
+def test_files_that_job_mirrors_link_to_stay_readable_in_other_sessions() -> None:
     # A clone on the same disk has hard links to the objects of the repository.
     with folder() as root, stage(root, "pi", flags=["--sandbox", "workspace"], files={"a": "text"}) as host:
         mirror = host.around.home / "jobs" / "mirrors" / "m.git"

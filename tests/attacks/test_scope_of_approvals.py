@@ -9,12 +9,12 @@ from tests.support.host_tools import ECHO, echo, offer
 from tests.support.opal import opal
 from tests.support.stage import bash, calls, says, stage
 
-from fairlead.chat.dialogs import Approval
-from fairlead.chat.view.proposals import Proposal
+from fairlead.chat.approval_dialog import Approval
+from fairlead.chat.view.panels import Proposal
 from fairlead.chat.view.text import width, without_styles
 from fairlead.chat.view.theme import PLAIN
 from fairlead.core.approval import ApprovalRequest
-from fairlead.wire.acp.ui import options
+from fairlead.wire.acp.acp_ui import choices
 
 CALLS = {
     "the same command": bash("echo hi"),
@@ -31,7 +31,7 @@ def test_a_select_says_it_in_its_title(tmp_path: Path, dialect: str, scope: str)
         host.send({"type": "prompt", "message": "go"})
         asked = host.until("extension_ui_request", method="select")
         assert asked["title"].endswith(f'"Approve for session" covers {scope}.')
-        assert asked["options"] == ["Approve", "Approve for session", "Deny"]
+        assert asked["options"][:3] == ["Approve", "Approve for session", "Deny"]
 
 
 def test_input_for_a_process_is_not_called_a_command(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_input_for_a_process_is_not_called_a_command(tmp_path: Path) -> None:
 
 
 def test_an_option_of_acp_says_it() -> None:
-    names = {option.option_id: option.name for option in options("deploy with any arguments")}
+    names = {id: option.name for id, (option, _) in choices("deploy with any arguments", None).items()}
     assert names["allow_always"] == "Allow for this session: deploy with any arguments"
     assert names["reject_always"] == "Reject for this session: deploy with any arguments"
 

@@ -119,6 +119,10 @@ def test_a_key_of_the_session_is_not_read(inside: Inside) -> None:
         assert "secret" not in inside.run(f"keyctl print {key}; keyctl show; cat /proc/keys")[1]
 
 
+def test_the_kernels_lists_of_keys_are_hidden(inside: Inside) -> None:
+    assert inside.run("cat /proc/keys /proc/key-users 2>/dev/null")[1] == ""
+
+
 @pytest.mark.parametrize("kind", ["STREAM", "DGRAM", "RAW", "SEQPACKET"])
 def test_only_sockets_that_the_network_namespace_bounds_can_be_made(inside: Inside, kind: str) -> None:
     code, said = inside.run(f"{sys.executable} {kind}.py")
@@ -147,7 +151,7 @@ def test_calls_with_the_numbers_of_other_architectures_are_refused(inside: Insid
     assert code != 0 and "answered" not in said
 
 
-def test_what_a_command_starts_is_filtered_too(inside: Inside) -> None:
+def test_system_calls_of_child_processes_are_filtered_too(inside: Inside) -> None:
     assert inside.run("grep -c '^Seccomp:.*2' /proc/1/status /proc/self/status") == (
         0,
         "/proc/1/status:1\n/proc/self/status:1\n",
@@ -176,7 +180,7 @@ def test_searches_are_filtered() -> None:
             assert "Seccomp:\t2" in ends(host)[0][0]
 
 
-def test_work_that_people_do_goes_on(inside: Inside) -> None:
+def test_ordinary_programs_work_in_the_sandbox(inside: Inside) -> None:
     program = """
 import multiprocessing, socket, subprocess, tempfile, threading
 def square(number): return number * number

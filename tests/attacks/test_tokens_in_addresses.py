@@ -14,13 +14,16 @@ from pathlib import Path
 import pytest
 from tests.support.fleet import Fleet, fleet_in, git, make_repository
 
-from fairlead.config.git import git_call
 from fairlead.config.packages import missing_text, parse_source
 from fairlead.core.secrets import without_credentials
-from fairlead.errors import ConfigError, WorkspaceError
+from fairlead.errors import ConfigError, JobError, WorkspaceError
 from fairlead.extend.package_manager import PackageFetcher
 from fairlead.jobs import Job, Jobs
+from fairlead.jobs.root import check_root
 from fairlead.jobs.workspaces.repository import RepositoryWorkspace
+from fairlead.models.local.download import fetch
+from fairlead.models.local.weights import RECOMMENDED
+from fairlead.platform.git import git_call
 
 TOKEN = "ghp_0123456789abcdefghij"
 USERS = [f"user:{TOKEN}", TOKEN, f"{TOKEN}:x-oauth-basic", f"oauth2:{TOKEN}", "u:pw", f"a%40b:{TOKEN}"]
@@ -104,6 +107,16 @@ async def test_a_job_whose_repository_cannot_be_read_names_it_without_the_token(
     assert TOKEN not in str(raised.value)
 
 
+@pytest.mark.parametrize("query", ["access_token=", "ref=x&private_token=", "KEY="])
+async def test_a_token_in_the_parameters_of_an_address_is_not_shown_either(tmp_path: Path, query: str) -> None:
+    address = f"http://127.0.0.1:1/x.git?{query}{TOKEN}"
+    with pytest.raises(WorkspaceError) as raised:
+        await RepositoryWorkspace(address, "main", "job", tmp_path / "data").prepare(None)
+    assert "http://127.0.0.1:1/x.git" in str(raised.value) and TOKEN not in str(raised.value)
+    call = git_call("clone", without_credentials(address), env=os.environ, outside=[], address=address)
+    assert TOKEN not in " ".join(call.command) and call.env["GIT_CONFIG_KEY_0"] == f"url.{address}.insteadOf"
+
+
 async def test_jobs_show_no_token_in_errors_lists_and_results(fleet: Fleet) -> None:
     fleet.start_worker()
     job = Job(id="a", prompt="p", repo=f"http://user:{TOKEN}@127.0.0.1:1/x.git", commit="main")
@@ -171,3 +184,39 @@ async def test_a_submission_is_refused_without_the_token(fleet: Fleet) -> None:
         with pytest.raises(Exception) as raised:  # whatever it is
             await jobs.submit(job)
     assert TOKEN not in str(raised.value)
+
+
+@pytest.mark.parametrize("address", ["ftp://{}@h/x", "ext+https://{}@h/x", "file://{}@h/etc"])
+def test_a_repository_that_a_server_refuses_is_named_without_the_token(tmp_path: Path, address: str) -> None:
+    for user in USERS:
+        with pytest.raises(JobError) as raised:
+            check_root(Job(id="a", prompt="p", repo=address.format(user), commit="main", root=str(tmp_path)))
+        assert TOKEN not in str(raised.value) and f"{secret_of(user)}@" not in str(raised.value)
+
+
+@pytest.mark.parametrize("source", ["npm:git+https://{}@127.0.0.1:1/x", "npm:https://{}@127.0.0.1/x.tgz", "git:ftp://{}@h"])
+def test_what_names_no_package_shows_no_token(fleet: Fleet, source: str) -> None:
+    for user in USERS:
+        assert f"{secret_of(user)}@" not in missing_text(source.format(user)) and TOKEN not in missing_text(source.format(user))
+    text = source.format(f"user:{TOKEN}")
+    for words in (("-e", text, "-p", "hi"), ("install", text), ("remove", text), ("update", text)):
+        done = fleet.run(*words)
+        assert done.returncode and TOKEN not in done.stdout + done.stderr, words
+
+
+@pytest.mark.parametrize("user", USERS)
+@pytest.mark.parametrize("endpoint", ["http://{}@127.0.0.1:1", "ftp2://{}@127.0.0.1:1", "http://{}@[x"])
+def test_a_mirror_of_weights_is_named_without_the_token(tmp_path: Path, user: str, endpoint: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        fetch(RECOMMENDED, tmp_path, {"HF_ENDPOINT": endpoint.format(user)}, lambda have, size: None)
+    assert f"{secret_of(user)}@" not in str(raised.value) and TOKEN not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["u:{}@127.0.0.1:1/x", "u:{}@[x", "u:a/{}@127.0.0.1:1/x", "u:a?{}@h/x", "h/x?sslpassword={}&port=z", "u:pw@{}@127.0.0.1/x"],
+)
+def test_an_address_of_a_database_is_named_without_the_password(fleet: Fleet, address: str) -> None:
+    pytest.importorskip("psycopg")
+    done = fleet.run("jobs", "list", "--db", f"postgresql://{address.format(TOKEN)}")
+    assert done.returncode and TOKEN not in done.stdout + done.stderr

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from msgspec import Struct
+from tests.attacks.traps import Trap
 from tests.serve.test_serve_command import Process, served
 from tests.support.device_server import DeviceServer
 from tests.support.front_end import HostSocket
@@ -82,6 +83,23 @@ async def test_no_user_logs_the_server_out_over_acp(tmp_path: Path) -> None:
             assert "error" in answer and "all users of the server" in str(answer["error"])
             host.call("authenticate", methodId="fairlead-login")
         assert shared.files() == shared.before
+
+
+async def test_no_user_starts_a_program_of_their_own_over_acp(tmp_path: Path) -> None:
+    """It would run outside the sandbox and without approvals, whatever the owner of the server has set."""
+    trap = Trap(tmp_path / "trap")
+    servers: list[dict[str, Any]] = [
+        {"name": "x", "command": str(trap.path), "args": [], "env": []},
+        {"type": "http", "name": "x", "url": "http://127.0.0.1:9/", "headers": []},
+    ]
+    async with serving(tmp_path) as shared:
+        with shared.host("/acp") as host:
+            host.call("initialize", protocolVersion=1, clientCapabilities={})
+            assert "result" in host.call("session/new", cwd=str(tmp_path), mcpServers=[])
+            for server in servers:
+                answer = host.call("session/new", cwd=str(tmp_path), mcpServers=[server])
+                assert "only its owner adds MCP servers" in str(answer.get("error")), answer
+    assert not trap.is_sprung
 
 
 async def test_no_user_replaces_a_key_or_a_setting_over_opal(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def refused(tool: str, why: str) -> tuple[str, bool]:
 
 
 @every_dialect
-def test_nobody_is_asked_unless_somebody_chose_that(tmp_path: Path, dialect: str) -> None:
+def test_by_default_no_approval_is_asked(tmp_path: Path, dialect: str) -> None:
     with stage(tmp_path, dialect, [calls(bash("echo ran > ran")), says("ok")]) as host:
         host.prompt("go")
         assert (host.around.cwd / "ran").read_text() == "ran\n"
@@ -68,6 +68,45 @@ def test_a_call_waits_until_it_is_approved(tmp_path: Path, dialect: str) -> None
         assert host.leave() == 0
 
 
+@every_dialect
+@pytest.mark.parametrize(
+    ("fields", "rule"),
+    [
+        ({"value": "Always approve bash: ls *, in this project"}, {"pattern": "ls *"}),
+        ({"value": "Approve", "rule": "ls *"}, {"pattern": "ls *"}),
+        ({"value": "Approve", "rule": "ls -*", "everywhere": True}, {"pattern": "ls -*", "project": None}),
+    ],
+)
+def test_an_answer_writes_a_rule_and_later_calls_are_not_asked_about(
+    tmp_path: Path, dialect: str, fields: Mapping[str, Any], rule: Mapping[str, Any]
+) -> None:
+    with stage(tmp_path, dialect, [calls(bash("ls -l")), calls(bash("ls -a")), says("ok")], flags=ASK) as host:
+        host.send(PROMPT)
+        asked = question(host)
+        assert asked["rules"] == ["ls -l", "ls *"]
+        always = ["Always approve bash: ls -l, in this project", "Always approve bash: ls *, in this project"]
+        assert asked["options"] == [*CHOICES, *always]
+        host.send(answer(asked, **fields))
+        host.until("agent_settled")
+        assert len(questions(host)) == 1 and [is_error for _, is_error in ends(host)] == [False, False]
+        (saved,) = json.loads((host.around.home / "settings.json").read_text())["approvals"]["rules"]
+        expected: dict[str, Any] = {"tool": "bash", "action": "allow", "project": str(host.around.cwd), **rule}
+        assert saved == {key: value for key, value in expected.items() if value is not None}
+
+
+@every_dialect
+@pytest.mark.parametrize("rule", ["*", "rm *", "", "ls -a", "ls -l ", 7])
+def test_an_answer_with_a_rule_that_does_not_fit_is_an_error_and_no_consent(tmp_path: Path, dialect: str, rule: Any) -> None:
+    with stage(tmp_path, dialect, [calls(bash("ls -l")), says("ok")], flags=ASK) as host:
+        host.send(PROMPT)
+        asked = question(host)
+        host.send(answer(asked, value="Approve", rule=rule))
+        assert "rule" in host.until("response", id=asked["id"], success=False)["error"]
+        host.until("agent_settled")
+        assert ends(host) == [refused("bash", "the user dismissed the question")]
+        assert not (host.around.home / "settings.json").exists()
+
+
 @pytest.mark.parametrize(
     ("fields", "why"),
     [
@@ -81,7 +120,7 @@ def test_a_call_waits_until_it_is_approved(tmp_path: Path, dialect: str) -> None
         ({}, "the user dismissed the question"),
     ],
 )
-def test_every_answer_but_consent_refuses_and_the_model_is_told(tmp_path: Path, fields: Frame, why: str) -> None:
+def test_any_answer_but_consent_refuses_and_reaches_the_model(tmp_path: Path, fields: Frame, why: str) -> None:
     with stage(tmp_path, "pi", [calls(bash("echo ran > ran")), says("ok")], flags=ASK) as host:
         host.send(PROMPT)
         host.send(answer(question(host), **fields))
@@ -96,7 +135,7 @@ def test_no_answer_in_time_refuses(tmp_path: Path) -> None:
     settings = {"approvals": {"mode": "ask", "timeoutSeconds": 0.05}}
     with stage(tmp_path, "pi", [calls(bash("echo ran > ran")), says("ok")], settings=settings) as host:
         host.prompt("go")
-        assert ends(host) == [refused("bash", "nobody approved it within 0.05 seconds")]
+        assert ends(host) == [refused("bash", "it was not approved within 0.05 seconds")]
         host.send(answer(question(host), value="Approve"))  # too late
         host.prompt("again")
         assert not (host.around.cwd / "ran").exists()
@@ -113,7 +152,7 @@ def test_reading_needs_no_question_and_changing_does(tmp_path: Path) -> None:
         assert not any(is_error for _, is_error in ends(host))
 
 
-def test_what_was_approved_for_the_session_is_that_command_alone(tmp_path: Path) -> None:
+def test_approval_for_the_session_covers_only_that_command(tmp_path: Path) -> None:
     script = [calls(bash("echo a >> log")), calls(bash("echo a >> log")), calls(bash("echo a >> log; echo b >> log")), says("ok")]
     with stage(tmp_path, "pi", [*script, calls(bash("echo a >> log")), says("ok")], flags=ASK) as host:
         host.send(PROMPT)
@@ -159,7 +198,7 @@ def test_one_answer_is_good_for_one_of_two_calls(tmp_path: Path) -> None:
         assert sorted(is_error for _, is_error in ends(host)) == [False, True]
 
 
-def test_an_answer_to_another_question_is_no_consent(tmp_path: Path) -> None:
+def test_an_answer_to_another_question_does_not_approve(tmp_path: Path) -> None:
     with stage(tmp_path, "pi", [calls(bash("echo ran > ran")), says("ok")], flags=ASK) as host:
         host.send(answer({"id": "1"}, value="Approve"))
         host.send(PROMPT)
@@ -194,11 +233,11 @@ def test_a_host_that_leaves_has_not_agreed(tmp_path: Path) -> None:
         assert not (host.around.cwd / "ran").exists()
 
 
-def test_without_anybody_to_ask_everything_that_would_be_asked_is_refused(tmp_path: Path) -> None:
+def test_calls_that_need_approval_are_refused_without_a_user(tmp_path: Path) -> None:
     with stage(tmp_path, "pi-2025", [calls(bash("echo ran > ran")), says("ok")], flags=ASK) as host:
         host.send({"type": "prompt", "message": "go"})
         end = host.until("tool_execution_end")
-        assert end["result"] == refused("bash", "it needs somebody's approval, and there is nobody to ask")[0]
+        assert end["result"] == refused("bash", "it needs approval, and there is no user to ask")[0]
         host.until("agent_end")
         assert not (host.around.cwd / "ran").exists()
 
@@ -296,7 +335,7 @@ def test_a_uri_approved_for_the_session_is_that_uri_alone(tmp_path: Path) -> Non
         assert len(of_type(host, "host_uri_request")) == 2
 
 
-def test_what_sub_agents_do_is_asked_about_as_well(tmp_path: Path) -> None:
+def test_calls_of_sub_agents_need_approval_too(tmp_path: Path) -> None:
     task = {"agent": "task", "tasks": [{"id": "one", "description": "d", "assignment": "dig"}]}
     script = [{"match": "dig", **calls(bash("echo ran > ran"))}, calls(("task", task)), says("done"), says("done")]
     with stage(tmp_path, "omp", script, flags=[*ASK, "--tools", "bash,task"]) as host:

@@ -104,7 +104,7 @@ def test_left_out_of_the_tools_it_is_not_there(tmp_path: Path, flags: list[str])
         assert "ask" not in [tool["name"] for tool in host.request("get_tools")["data"]["tools"]]
 
 
-def test_a_host_may_have_a_tool_of_that_name_where_there_is_none(tmp_path: Path) -> None:
+def test_a_host_may_register_an_ask_tool_where_none_exists(tmp_path: Path) -> None:
     with stage(tmp_path, "omp") as host:
         mine = {"name": "ask", "description": "Asks", "parameters": {"type": "object"}}
         assert host.request("set_host_tools", tools=[mine])["success"]
@@ -117,7 +117,7 @@ def test_a_dialect_that_cannot_ask_has_no_rpc_ui(tmp_path: Path) -> None:
         assert host.frames == []
 
 
-def test_where_nobody_can_be_asked_the_model_is_told_so(tmp_path: Path) -> None:
+def test_the_ask_tool_reports_that_the_session_has_no_user(tmp_path: Path) -> None:
     with stage(tmp_path, "pi-2025", [ASK, says("ok")], flags=["--tools", "ask"]) as host:
         host.send({"type": "prompt", "message": "go"})
         host.until("agent_end")
@@ -125,7 +125,7 @@ def test_where_nobody_can_be_asked_the_model_is_told_so(tmp_path: Path) -> None:
         assert (end["isError"], end["result"].partition(":")[0]) == (True, "Nobody can be asked")
 
 
-def test_what_comes_behind_a_question_waits_for_its_answer(tmp_path: Path) -> None:
+def test_calls_after_a_question_wait_for_its_answer(tmp_path: Path) -> None:
     turn = calls(("ask", {"questions": [QUESTION]}), bash("echo ran"))
     with stage(tmp_path, "omp", [turn, says("ok")], flags=UI) as host:
         asked = begin(host)
@@ -151,7 +151,7 @@ def test_two_questions_at_once_get_the_answers_that_were_meant_for_them(tmp_path
 # No answer
 
 
-def test_a_dismissal_is_told_to_the_model_and_the_run_goes_on(tmp_path: Path) -> None:
+def test_a_dismissal_reaches_the_model_and_the_run_continues(tmp_path: Path) -> None:
     with stage(tmp_path, "omp", [ASK, says("ok")], flags=UI) as host:
         host.send(answer(begin(host), cancelled=True))
         host.until("agent_settled")
@@ -161,7 +161,7 @@ def test_a_dismissal_is_told_to_the_model_and_the_run_goes_on(tmp_path: Path) ->
         assert len(host.provider.requests) == 2
 
 
-def test_a_malformed_answer_is_no_answer_and_the_host_is_told(tmp_path: Path) -> None:
+def test_a_malformed_answer_is_rejected_and_reported_to_the_host(tmp_path: Path) -> None:
     with stage(tmp_path, "omp", [ASK, says("ok")], flags=UI) as host:
         asked = begin(host)
         host.send(answer(asked, value=["A"]))
@@ -244,7 +244,7 @@ def test_a_host_that_leaves_ends_the_run(tmp_path: Path, dialect: str) -> None:
         assert host.until("agent_end")["messages"][-1]["stopReason"] == "aborted"
 
 
-def test_a_run_that_is_finished_without_its_host_asks_nobody(tmp_path: Path) -> None:
+def test_a_run_that_finishes_without_its_host_asks_no_questions(tmp_path: Path) -> None:
     with stage(tmp_path, "pi", [ASK, ASK, says("I will decide.")], flags=[*UI, "--on-eof", "finish"]) as host:
         begin(host)
         assert host.leave() == 0

@@ -130,7 +130,7 @@ def test_an_abort_stops_an_automatic_compaction_and_the_run(dialect: str, tmp_pa
         assert kept(session_file(host)).of("compaction") == []
 
 
-def test_what_is_queued_during_the_last_compaction_is_still_heard(dialect: str, tmp_path: Path) -> None:
+def test_messages_queued_during_the_last_compaction_are_delivered(dialect: str, tmp_path: Path) -> None:
     turns = [LONG, {**LONG, "usage": NEARLY_FULL}, says("heard"), HELD_SUMMARY]
     with stage(tmp_path, dialect, turns, settings=KEEP_LITTLE) as host:
         host.prompt("one")

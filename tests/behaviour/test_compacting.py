@@ -127,7 +127,7 @@ def test_an_aborted_compaction_changes_nothing(dialect: str, tmp_path: Path) -> 
         assert (conversation(host), file.stat().st_size) == (before, size)
 
 
-def test_while_a_compaction_goes_on_prompts_are_refused_and_the_rest_works(dialect: str, tmp_path: Path) -> None:
+def test_prompts_are_refused_during_compaction_and_other_commands_work(dialect: str, tmp_path: Path) -> None:
     with stage(tmp_path, dialect, [LONG, LONG, says("after"), HELD_SUMMARY], settings=KEEP_LITTLE) as host:
         two_prompts(host)
         since = host.mark()
@@ -159,7 +159,7 @@ def test_while_a_compaction_goes_on_prompts_are_refused_and_the_rest_works(diale
 
 
 @pytest.mark.parametrize("command", ["new_session", "abort_and_prompt", "navigate_tree"])
-def test_what_ends_a_run_ends_a_compaction_too(dialect: str, command: str, tmp_path: Path) -> None:
+def test_commands_that_end_a_run_end_a_compaction_too(dialect: str, command: str, tmp_path: Path) -> None:
     fields = {"abort_and_prompt": {"message": "rather this"}, "navigate_tree": {"targetId": None}}.get(command, {})
     with stage(tmp_path, dialect, [LONG, LONG, says("after"), ENDLESS_SUMMARY], settings=KEEP_LITTLE) as host:
         file = two_prompts(host)

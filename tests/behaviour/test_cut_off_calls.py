@@ -29,7 +29,7 @@ def broken(tool: str = "write", arguments: Any = BROKEN, stop: str = "max_tokens
 
 
 @pytest.mark.parametrize("api", APIS)
-async def test_what_was_cut_off_is_not_sent_back(api: str, tmp_path: Path) -> None:
+async def test_calls_that_were_cut_off_are_not_sent_back(api: str, tmp_path: Path) -> None:
     stop, path = APIS[api]
 
     async def ask(url: str) -> str:

@@ -111,9 +111,10 @@ def test_a_prompt_without_a_model_is_refused(dialect: str, tmp_path: Path) -> No
 def test_a_prompt_without_a_key_is_refused(dialect: str, tmp_path: Path) -> None:
     with stage(tmp_path, dialect, model="anthropic/claude-sonnet-4-5", flags=["--isolated"]) as host:
         host.send({"id": "p", "type": "prompt", "message": "hi"})
+        error = host.until("response", id="p", success=False)
+        assert "anthropic" in error["error"]
         host.request("get_messages")
         answers = responses(host.frames, "p")
-        assert "anthropic" in answers[-1]["error"]
         assert [answer["success"] for answer in answers] == ([True, False] if dialect in LATE_ERRORS else [False])
         assert "agent_start" not in kinds(host.frames)
 
@@ -170,7 +171,7 @@ def test_work_ends_in_this_order(dialect: str, end: list[str], tmp_path: Path) -
         assert ("willRetry" in finished) is (dialect == "pi")
 
 
-def test_omp_tells_what_became_of_each_prompt(tmp_path: Path) -> None:
+def test_omp_reports_the_outcome_of_each_prompt(tmp_path: Path) -> None:
     turns = [says("fine"), {"status": 400, "error": "no such thing"}, ENDLESS]
     with stage(tmp_path, "omp", turns) as host:
         host.prompt("one", id={"any": "value"})
@@ -209,7 +210,7 @@ def test_omp_reports_queued_prompts_together_and_the_first_of_the_run_last(tmp_p
         assert [frame["id"] for frame in host.frames if frame["type"] == "prompt_result"] == ["p2", "p3", "p1"]
 
 
-def test_omp_reports_a_prompt_that_an_abort_left_queued_only_when_it_was_heard(tmp_path: Path) -> None:
+def test_omp_reports_a_prompt_left_queued_by_an_abort_only_on_delivery(tmp_path: Path) -> None:
     with stage(tmp_path, "omp", [ENDLESS, says("fine")]) as host:
         host.send({"id": "p1", "type": "prompt", "message": "slow"})
         host.update("text_delta")

@@ -6,6 +6,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.support.session_file import notes_path
 from tests.support.session_host import kept, session_file
 from tests.support.stage import HELD, Stage, bash, calls, stage
 
@@ -65,21 +66,23 @@ def watched(tmp_path: Path, *flags: str) -> Generator[tuple[Stage, Disk]]:
         yield host, disk
 
 
-def test_with_fsync_everything_is_on_the_disk_when_it_is_told(tmp_path: Path) -> None:
+def test_with_fsync_entries_are_on_disk_before_their_events(tmp_path: Path) -> None:
     with watched(tmp_path, "--durability", "fsync") as (host, disk):
         path = session_file(host)
         host.request("steer", message="wait for it")
-        assert len(disk.synced(path.parent)) == 1  # so that the new file's name is there, too
+        assert len(disk.synced(path.parent)) == 2  # so that the names of both new files are there, too
         assert disk.synced(path) == [path.stat().st_size]
+        assert disk.synced(notes_path(path)) == [notes_path(path).stat().st_size]
         host.send({"id": "p", "type": "prompt", "message": "go"})
         host.update("text_delta")
         host.request("follow_up", message="more")
         assert disk.synced(path)[-1] == path.stat().st_size
+        assert disk.synced(notes_path(path))[-1] == notes_path(path).stat().st_size
         host.provider.release()
         host.until("agent_settled")
         ends = [end for end, byte in enumerate(path.read_bytes(), 1) if byte == ord("\n")]
-        # The first four lines came at once: the header, the model, the thinking level and the queued message.
-        assert disk.synced(path) == ends[3:]
+        # The first three lines came at once: the header, the model and the thinking level.
+        assert disk.synced(path) == ends[2:]
 
 
 def test_without_it_nothing_waits_for_the_disk(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from tests.behaviour.examples import EXAMPLES
 from fairlead.core.runtime import Ui
 from fairlead.extend.extensions.api import Fairlead
 from fairlead.extend.extensions.context import CommandContext, Context, SessionView, ToolRunContext
-from fairlead.extend.extensions.event_bus import EventBus
 from fairlead.extend.extensions.events import EVENTS, RESULTS, Note
+from fairlead.extend.extensions.registrations import EventBus
 
 FILES = sorted(EXAMPLES.glob("*.py"))
 #: How the variables are called in all examples, and what they are.
@@ -27,9 +27,7 @@ def public(kind: type, *more: str) -> set[str]:
 
 def to_be_shown() -> set[str]:
     """Everything there is, as it is written in an extension."""
-    context = (
-        public(Context) | public(CommandContext) - {"on_wait", "is_ending"} | public(ToolRunContext, "call_id")
-    )  # for the engine
+    context = public(Context) | public(CommandContext) - {"is_ending"} | public(ToolRunContext, "call_id")  # for the engine
     parts = {
         "fl": public(Fairlead),
         "fl.events": public(EventBus) - {"close"},  # for the engine

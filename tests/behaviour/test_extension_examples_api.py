@@ -190,7 +190,7 @@ def test_plan_mode_takes_tools_away_and_outlives_the_process(tmp_path: Path) -> 
             assert statuses(again, "plan") == ["planning", None]
 
 
-def test_builds_are_told_of_over_the_bus(tmp_path: Path) -> None:
+def test_builds_are_announced_over_the_bus(tmp_path: Path) -> None:
     turns = [calls(bash("make -v")), calls(bash("make none")), calls(bash("make -v")), calls(bash("true")), says("ok")]
     with playing(tmp_path, "build_watch", "build_notifier", turns=turns) as host:
         host.prompt("build it")

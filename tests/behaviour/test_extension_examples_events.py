@@ -102,7 +102,7 @@ def test_queue_panel_shows_what_waits(tmp_path: Path) -> None:
         assert widgets(host, "queue") == [["soon: left"], ["soon: left", "later: home"], ["later: home"], None]
 
 
-def test_retry_notice_tells_of_attempts_and_their_end(tmp_path: Path) -> None:
+def test_retry_notice_reports_attempts_and_their_end(tmp_path: Path) -> None:
     settings = {"retry": {"baseDelayMs": 1, "maxRetries": 1}}
     with playing(tmp_path, "retry_notice", turns=[OVERLOADED, says("ok"), OVERLOADED, OVERLOADED], settings=settings) as host:
         host.prompt("one")
@@ -157,7 +157,7 @@ def test_window_title_is_the_name_of_the_session(tmp_path: Path) -> None:
         assert [frame["title"] for frame in requests(host, "setTitle")] == ["project", "Paint the boat"]
 
 
-def test_auto_name_is_the_first_line_that_the_user_said(tmp_path: Path) -> None:
+def test_auto_name_is_the_first_line_of_the_user(tmp_path: Path) -> None:
     with playing(tmp_path, "auto_name") as host:
         host.prompt("Paint the boat\nin blue")
         host.prompt("And the oars")
@@ -181,7 +181,7 @@ def test_audit_log_has_entries_consent_and_questions(tmp_path: Path) -> None:
         assert [row["type"] for row in rows if row["what"] == "entry"] == ["context_edit"], "of the answer that failed"
 
 
-def test_conduct_watch_tells_of_rules_and_of_things_to_do(tmp_path: Path) -> None:
+def test_conduct_watch_reports_rules_and_todos(tmp_path: Path) -> None:
     rule = {".fairlead/rules/no-word.md": "---\ncondition: FORBIDDEN\n---\nNever write that word.\n"}
     tasks = [{"content": "a"}, {"content": "b"}]
     plan = calls(("todo_write", {"ops": [{"op": "replace", "phases": [{"name": "Work", "tasks": tasks}]}]}))

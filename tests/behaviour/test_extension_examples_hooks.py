@@ -61,7 +61,7 @@ def test_redact_secrets_keeps_keys_from_the_model(tmp_path: Path) -> None:
         assert "Use [secret]." in written and "sk-made-up" not in written
 
 
-def test_shortcuts_change_what_is_said_or_see_to_it(tmp_path: Path) -> None:
+def test_shortcuts_replace_or_handle_the_input(tmp_path: Path) -> None:
     with playing(tmp_path, "shortcuts") as host:
         assert host.request("prompt", message="# buy milk")["success"]
         assert (host.around.cwd / "NOTES.md").read_text() == "- buy milk\n" and notices(host) == ["Noted."]
@@ -82,7 +82,7 @@ def test_git_briefing_goes_with_every_prompt(tmp_path: Path) -> None:
         ]
 
 
-def test_forget_old_output_cuts_what_the_model_is_told_and_not_the_session(tmp_path: Path) -> None:
+def test_forget_old_output_cuts_the_context_but_not_the_session(tmp_path: Path) -> None:
     turns = [calls(bash("seq 1 500")), says("1"), says("2"), says("3")]
     with playing(tmp_path, "forget_old_output", turns=turns) as host:
         host.prompt("a")

@@ -34,7 +34,7 @@ def of_extensions(frames: list[Frame]) -> list[Frame]:
 
 
 @pytest.mark.parametrize("transcript", SAME)
-def test_extensions_say_word_for_word_what_they_said_in_the_real_program(transcript: str, tmp_path: Path) -> None:
+def test_extensions_emit_the_same_frames_as_in_the_real_program(transcript: str, tmp_path: Path) -> None:
     program, name = transcript.split("/")
     dialect, repertoire = PROGRAMS[program]
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.host import Frame
+from tests.support.loaded import LOADED
 from tests.support.opal import opal
 from tests.support.stage import ENDLESS, HELD, bash, calls, says, stage
 
@@ -57,7 +58,7 @@ def setup(fl):
 
 
 @pytest.mark.parametrize("dialect", ["pi", "omp", "xcsh"])
-def test_commands_are_listed_and_run_before_their_answer(tmp_path: Path, dialect: str) -> None:
+def test_commands_are_listed_and_run_before_their_answer_in_pi_and_after_it_in_omp(tmp_path: Path, dialect: str) -> None:
     with stage(tmp_path, dialect, flags=["-e", "ext.py"], files={"ext.py": SOURCE}) as host:
         command = host.request("get_commands")["data"]["commands"][0]
         assert command == {
@@ -74,21 +75,25 @@ def test_commands_are_listed_and_run_before_their_answer(tmp_path: Path, dialect
         since = host.mark()
         assert host.request("prompt", message="/boom")["success"]
         assert host.request("prompt", message="/msg")["success"]
-        error, *rest = host.frames[since:]
+        error = host.until("extension_error", since=since)
         assert error == {
             "type": "extension_error",
             "extensionPath": "command:boom",
             "event": "command",
             "error": "boom from command",
         }
-        told = [frame["type"] for frame in rest if frame["type"] != "prompt_result"]
-        assert told == ["response", "message_start", "message_end", "response"]
-        assert rest[-2 if dialect == "omp" else -1]["type"] == "response" or rest[-1]["type"] == "prompt_result"
+        host.until("message_end", since=since)
+        told = [frame["type"] for frame in host.frames[since:] if frame["type"] != "prompt_result"]
+        message = ["message_start", "message_end"]
+        if dialect == "pi":
+            assert told == ["extension_error", "response", *message, "response"]
+        else:
+            assert told == ["response", "extension_error", "response", *message], "each is acknowledged first"
         assert not host.provider.requests
         assert host.leave() == 0
 
 
-def test_what_a_command_says_to_the_agent_comes_after_its_answer(tmp_path: Path) -> None:
+def test_messages_of_a_command_to_the_agent_follow_its_answer(tmp_path: Path) -> None:
     with stage(tmp_path, "pi", flags=["-e", "ext.py"], files={"ext.py": SOURCE}) as host:
         host.request("prompt", message="/arm")
         since = host.mark()
@@ -118,7 +123,7 @@ def test_a_command_that_asks_the_user_holds_nothing_up(tmp_path: Path) -> None:
         host.until("agent_settled")
 
 
-def test_omp_hosts_are_answered_when_a_command_waits_and_told_when_it_is_over(tmp_path: Path) -> None:
+def test_omp_answers_when_a_command_waits_and_reports_its_end(tmp_path: Path) -> None:
     with stage(tmp_path, "omp", flags=["-e", "ext.py"], files={"ext.py": SOURCE}) as host:
         assert host.request("prompt", id="ask", message="/ask")["success"]
         question = host.until("extension_ui_request", method="select")
@@ -147,7 +152,7 @@ def test_it_ends_only_when_the_run_has_settled(tmp_path: Path) -> None:
         assert types(host.frames)[-2:] == ["agent_end", "agent_settled"]
 
 
-def test_an_extension_that_cannot_be_loaded_is_told_of_and_the_agent_works(tmp_path: Path) -> None:
+def test_an_extension_that_fails_to_load_is_reported_and_the_agent_works(tmp_path: Path) -> None:
     source = "def setup(fl):\n    raise RuntimeError('load failure')\n"
     with stage(tmp_path, "pi", flags=["-e", "ext.py", "--extension-errors", "continue"], files={"ext.py": source}) as host:
         assert host.request("get_state")["success"]
@@ -194,7 +199,7 @@ def test_getters_do_not_wait_for_extensions_and_commands_do(tmp_path: Path) -> N
         assert [each["name"] for each in host.response("c")["data"]["commands"]] == ["here"]
 
 
-def test_extensions_are_loaded_by_themselves_if_nobody_asks_for_anything(tmp_path: Path) -> None:
+def test_extensions_load_without_any_command(tmp_path: Path) -> None:
     source = "def setup(fl):\n    fl.on('session_start', lambda event, context: context.ui.set_status('k', event.reason))\n"
     with stage(tmp_path, "pi", flags=["-e", "ext.py"], files={"ext.py": source}) as host:
         assert host.until("extension_ui_request")["statusText"] == "startup"
@@ -208,7 +213,7 @@ def test_a_start_with_extensions_loads_nothing_of_them(tmp_path: Path) -> None:
         for name, text in files.items():
             (folder / name).write_text(text)
         shown = subprocess.run(
-            [sys.executable, "-X", "importtime", "-m", "fairlead", "--mode", "rpc", "--dialect", "pi"],
+            [sys.executable, "-c", LOADED, "--mode", "rpc", "--dialect", "pi"],
             input=b'{"type":"get_state"}\n',
             env=dict(host.around.env),
             cwd=host.around.cwd,
@@ -216,12 +221,15 @@ def test_a_start_with_extensions_loads_nothing_of_them(tmp_path: Path) -> None:
             timeout=30,
             check=True,
         ).stderr.decode()
-    loaded = {line.rpartition("|")[2].strip() for line in shown.splitlines() if "fairlead.extend" in line}
+    loaded = {name for name in shown.split() if name.startswith("fairlead.extend")}
     assert loaded == {
         "fairlead.extend",
         "fairlead.extend.additions",
         "fairlead.extend.extensions",
         "fairlead.extend.extensions.late",
+        # The packages of modules that are postponed.
+        "fairlead.extend.mcp",
+        "fairlead.extend.node",
     }
 
 
@@ -315,7 +323,7 @@ def test_the_user_is_asked_whether_a_project_is_trusted_and_the_answer_is_kept(t
         assert list(saved) == [cwd] and list(saved[cwd]["code"][cwd]) == [".fairlead/extensions"]
 
 
-def test_a_project_that_the_user_does_not_trust_runs_nothing_and_work_goes_on(tmp_path: Path) -> None:
+def test_an_untrusted_project_runs_no_code_and_the_session_works(tmp_path: Path) -> None:
     files = {".fairlead/extensions/theirs.py": "raise RuntimeError('ran')"}
     with stage(tmp_path, "pi", files=files, flags=["--verbose"]) as host:
         host.send({"id": "p", "type": "prompt", "message": "hi"})

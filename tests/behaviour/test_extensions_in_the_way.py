@@ -131,7 +131,7 @@ def answer(around: Surroundings, *flags: str, program: tuple[str, ...] = (FAIRLE
 
 
 @pytest.mark.parametrize("left", LEFTOVERS)
-def test_what_an_extension_leaves_running_does_not_keep_the_command_from_ending(tmp_path: Path, left: str) -> None:
+def test_tasks_left_by_an_extension_do_not_block_the_exit(tmp_path: Path, left: str) -> None:
     with ProviderServer([says("ok")]) as provider:
         around = surroundings(tmp_path, provider.url, files={"ext.py": HEADER + LEFTOVERS[left]})
         done = answer(around, *FLAGS)
@@ -150,7 +150,7 @@ def setup(fl):
 
 
 @pytest.mark.parametrize("flags", [["--shiny"], ["--mode", "json", "--shiny"], ["--list-models"]])
-def test_what_is_printed_while_extensions_are_loaded_is_no_part_of_the_answer(tmp_path: Path, flags: list[str]) -> None:
+def test_output_printed_while_extensions_load_is_kept_out_of_the_answer(tmp_path: Path, flags: list[str]) -> None:
     with ProviderServer([says("ok")]) as provider:
         around = surroundings(tmp_path, provider.url, files={"ext.py": PRINTING})
         done = answer(around, *FLAGS, *flags)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from tests.support.host import Frame
+from tests.support.session_file import notes_path
 from tests.support.session_host import kept, messages, session_file, state
 from tests.support.stage import HELD, WAIT, Stage, Turn, bash, calls, says, stage
 
@@ -30,9 +31,12 @@ def agent(root: Path, dialect: str, turns: Sequence[Turn] = ({"text": "ok"},), *
 
 
 @contextmanager
-def full_disk(host: Stage, room: int = 20) -> Generator[None]:
-    """The session's file cannot grow by more than `room` bytes: the write that goes beyond ends early, and the next one fails."""
-    path = session_file(host)
+def full_disk(host: Stage, room: int = 20, *, notes: bool = False) -> Generator[None]:
+    """The session's file cannot grow by more than `room` bytes: the write that goes beyond ends early, and the next one fails.
+
+    With `notes` this is true of the notes beside it.
+    """
+    path = notes_path(session_file(host)) if notes else session_file(host)
     size = path.stat().st_size if path.exists() else 0
     pid = host.process.pid
     soft, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
@@ -122,7 +126,7 @@ def test_a_folder_that_cannot_be_made_is_named_and_tried_again(dialect: str, tmp
 
 
 @pytest.mark.skipif(not Path("/sys/kernel").is_dir(), reason="there is no folder here that not even root can write to")
-def test_with_a_folder_that_nobody_can_write_to_the_host_can_go_elsewhere(tmp_path: Path) -> None:
+def test_with_an_unwritable_folder_the_host_can_use_another(tmp_path: Path) -> None:
     with agent(tmp_path, "pi", flags=["--session-dir", "/sys/sessions"]) as host:
         path = session_file(host)
         assert path.parent == Path("/sys/sessions")
@@ -135,12 +139,12 @@ def test_with_a_folder_that_nobody_can_write_to_the_host_can_go_elsewhere(tmp_pa
 
 @needs_limits
 @every_dialect
-def test_a_message_that_cannot_be_queued_is_refused_and_never_heard(dialect: str, tmp_path: Path) -> None:
+def test_a_message_that_cannot_be_queued_is_refused_and_never_delivered(dialect: str, tmp_path: Path) -> None:
     with agent(tmp_path, dialect, [HELD, says("A"), says("B"), says("C")]) as host:
         start_held_run(host)
         assert host.request("steer", message="first")["success"]
         path = session_file(host)
-        with full_disk(host):
+        with full_disk(host, notes=True):
             for command in ("steer", "follow_up"):
                 assert str(path) in refusal(host, command, message="lost")
             assert str(path) in refusal(host, "prompt", message="lost", streamingBehavior="steer")
@@ -209,7 +213,7 @@ def test_a_fork_that_cannot_be_written_leaves_the_host_where_it_is(command: str,
 
 @needs_limits
 @every_dialect
-def test_a_run_goes_on_and_is_written_with_the_next_prompt(dialect: str, tmp_path: Path) -> None:
+def test_a_run_continues_and_is_written_with_the_next_prompt(dialect: str, tmp_path: Path) -> None:
     turns = [calls(bash("echo one"), bash("echo two")), HELD, says("word " * 2000), says("after")]
     with agent(tmp_path, dialect, turns) as host:
         host.send({"id": "p", "type": "prompt", "message": "go"})
@@ -260,7 +264,7 @@ def test_a_disk_that_has_room_again_during_the_run_gets_everything_in_order(dial
 
 
 @needs_limits
-def test_what_could_not_be_written_is_written_when_the_host_leaves(tmp_path: Path) -> None:
+def test_unwritten_entries_are_written_when_the_host_leaves(tmp_path: Path) -> None:
     with agent(tmp_path, "pi", [HELD]) as host:
         start_held_run(host)
         path = session_file(host)
@@ -273,7 +277,7 @@ def test_what_could_not_be_written_is_written_when_the_host_leaves(tmp_path: Pat
 
 
 @needs_limits
-def test_a_second_full_disk_is_told_of_again(tmp_path: Path) -> None:
+def test_a_second_full_disk_is_reported_again(tmp_path: Path) -> None:
     with agent(tmp_path, "pi", [calls(bash(WAIT)), says("one"), calls(bash(WAIT)), says("two")]) as host:
         for count in (1, 2):
             since = host.mark()
@@ -364,7 +368,7 @@ def test_the_host_can_go_back_to_an_unsaved_session(still_full: bool, tmp_path: 
 
 
 @every_dialect
-def test_a_folder_removed_under_a_session_is_noticed_and_a_new_session_makes_it_anew(dialect: str, tmp_path: Path) -> None:
+def test_a_removed_session_folder_is_noticed_and_recreated_by_a_new_session(dialect: str, tmp_path: Path) -> None:
     with agent(tmp_path, dialect, [HELD, says("new")]) as host:
         start_held_run(host)
         path = session_file(host)

@@ -128,7 +128,7 @@ def test_a_scheme_that_is_not_writable_is_only_read(tmp_path: Path) -> None:
         assert [request["operation"] for request in of_type(host, "host_uri_request")] == ["read"]
 
 
-def test_edit_refuses_what_is_no_file(tmp_path: Path) -> None:
+def test_edit_refuses_uris_that_are_not_files(tmp_path: Path) -> None:
     edit = calls(("edit", {"path": URI, "edits": [{"oldText": "a", "newText": "b"}]}))
     with stage(tmp_path, "omp", [edit, says("ok")]) as host:
         register(host, DB)
@@ -150,7 +150,7 @@ def test_an_abort_takes_a_request_back(tmp_path: Path, dialect: str) -> None:
         assert len(ends(host)) == 1
 
 
-def test_a_host_that_does_not_answer_in_time_is_told_and_the_run_goes_on(tmp_path: Path) -> None:
+def test_a_host_tool_timeout_is_reported_and_the_run_continues(tmp_path: Path) -> None:
     with stage(tmp_path, "omp", [READ, says("ok")], settings={"tools": {"timeoutSeconds": 0.05}}) as host:
         request = begin(host)
         assert host.until("host_uri_cancel")["targetId"] == request["id"]

@@ -58,7 +58,7 @@ def test_an_edit_that_fails_again_and_again_gets_a_hint_and_then_ends_the_run(tm
         assert host.leave() == 0
 
 
-def test_the_next_prompt_starts_anew_and_is_not_told_of_the_error(tmp_path: Path) -> None:
+def test_the_next_prompt_starts_over_without_the_error(tmp_path: Path) -> None:
     with stage(tmp_path, "pi", [*[calls(MISSED)] * 7, says("done")], files=FILES) as host:
         host.prompt("go")
         frames = host.prompt("try again", id="p2")
@@ -78,7 +78,7 @@ def test_pi_of_2025_sees_an_error_too(tmp_path: Path) -> None:
         assert len(of_type(host.frames, "agent_end")) == 1
 
 
-def test_an_opal_client_hears_of_one_error(tmp_path: Path) -> None:
+def test_an_opal_client_receives_one_error(tmp_path: Path) -> None:
     wrong = calls(("edit_file", {"path": "f.txt", "start": "1:zz", "new_string": "x"}))
     with opal(tmp_path, [*[wrong] * 4, says("done")], files=FILES) as client:
         session = client.start()
@@ -115,7 +115,7 @@ def test_a_call_whose_result_changes_may_be_repeated(tmp_path: Path) -> None:
         assert HINT not in json.dumps(host.provider.requests[-1].body)
 
 
-def test_another_attempt_at_a_model_call_does_not_start_counting_anew(tmp_path: Path) -> None:
+def test_a_retried_model_call_does_not_reset_the_counters(tmp_path: Path) -> None:
     fails = {"status": 529, "error": "Overloaded"}
     turns = [calls(MISSED), calls(MISSED), fails, calls(MISSED), calls(MISSED), says("done")]
     with stage(tmp_path, "pi", turns, files=FILES, settings={"retry": {"baseDelayMs": 1}}) as host:
@@ -123,7 +123,7 @@ def test_another_attempt_at_a_model_call_does_not_start_counting_anew(tmp_path: 
         assert len(host.provider.requests) == 5
 
 
-def test_steering_starts_counting_anew(tmp_path: Path) -> None:
+def test_steering_resets_the_counters(tmp_path: Path) -> None:
     again = calls(bash("echo same"))
     held = calls(bash("echo same"), text="Once more, then.", holdAfter=1)
     with stage(tmp_path, "pi", [again, again, held, again, again, again, says("done")]) as host:
@@ -194,6 +194,15 @@ def test_a_run_ends_after_as_many_turns_as_it_may_take(tmp_path: Path, flags: li
         assert (len(of_type(frames, "agent_end")), len(of_type(frames, "agent_settled"))) == (1, 1)
         assert not of_type(frames, "auto_retry_start")
         assert last_answer(host.prompt("more", id="p2"))["stopReason"] == "stop"
+
+
+def test_a_run_ends_when_it_has_cost_as_much_as_it_may(tmp_path: Path) -> None:
+    turns = [{**ls(number), "usage": {"input": 100_000, "output": 10}} for number in range(3)]
+    with stage(tmp_path, "pi", [*turns, says("x")], flags=["--max-cost", "0.01"]) as host:
+        frames = host.prompt("go")
+        assert len(host.provider.requests) == 1
+        assert "and max_cost is $0.01." in last_answer(frames)["errorMessage"]
+        assert len(of_type(frames, "agent_settled")) == 1
 
 
 def test_as_many_turns_as_a_run_needs_are_enough(tmp_path: Path) -> None:

@@ -159,7 +159,7 @@ def test_links_within_the_project_are_followed_also_if_the_project_is_reached_by
             assert later.stderr() == ""
 
 
-def test_what_git_keeps_for_itself_is_not_read(tmp_path: Path) -> None:
+def test_files_in_the_git_directory_are_not_read(tmp_path: Path) -> None:
     with stage(tmp_path, "pi", [says("ok")]) as host:
         (host.around.cwd / ".git").mkdir()
         (host.around.cwd / ".git" / "config").write_text(f"url = https://user:{SECRET}@example.org/x.git")
@@ -168,7 +168,7 @@ def test_what_git_keeps_for_itself_is_not_read(tmp_path: Path) -> None:
         assert SECRET not in sent(host)
 
 
-def test_a_repository_that_holds_the_home_directory_is_no_project(tmp_path: Path) -> None:
+def test_a_repository_around_the_home_directory_is_not_a_project(tmp_path: Path) -> None:
     """Many keep their whole home directory in git."""
     with stage(tmp_path, "pi", [says("ok")]) as host:
         (tmp_path / ".git").mkdir()

@@ -188,7 +188,7 @@ def test_fast_mode_is_remembered_where_the_api_has_tiers_and_never_active(tmp_pa
         assert not [frame for frame in host.frames if frame["type"] == "notice"]
 
 
-def test_the_slash_commands_follow_ready_and_a_change_of_the_model_is_told(tmp_path: Path) -> None:
+def test_slash_commands_follow_ready_and_a_model_change_is_announced(tmp_path: Path) -> None:
     files = {".fairlead/skills/review/SKILL.md": "---\nname: review\ndescription: Review a change\n---\nLook closely.\n"}
     with stage(tmp_path, "omp", files=files, flags=["--approve"]) as host:
         host.request("set_model", provider="fake", modelId="fake-2")
@@ -241,7 +241,7 @@ def asked(host: Stage) -> str:
     return str(host.provider.requests[-1].body["system"])
 
 
-def test_the_model_is_told_to_answer_in_the_users_language(tmp_path: Path) -> None:
+def test_the_prompt_asks_for_answers_in_the_users_language(tmp_path: Path) -> None:
     with stage(tmp_path, "xcsh") as host:
         assert host.request("set_locale", locale=" pt-BR ")["data"] == {"locale": "pt-BR"}
         host.prompt("hi")

@@ -117,7 +117,7 @@ def test_settings_models_keys_and_sessions_are_those_of_the_peer(tmp_path: Path,
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_what_users_and_projects_add_is_read_from_the_peers_folders(tmp_path: Path, program: str) -> None:
+def test_files_of_users_and_projects_are_read_from_the_peers_folders(tmp_path: Path, program: str) -> None:
     with peer(tmp_path, program) as here:
         here.configure()
         home = here.home.relative_to(here.user)
@@ -198,7 +198,7 @@ def test_the_files_with_keys_are_protected(tmp_path: Path, program: str) -> None
         assert all("protected" in each["content"][0]["text"] for each in results)
 
 
-def test_what_is_saved_changes_nothing_else_in_the_peers_settings(tmp_path: Path) -> None:
+def test_saving_a_setting_keeps_the_rest_of_the_peers_settings(tmp_path: Path) -> None:
     with peer(tmp_path / "pi", "pi") as here:
         here.configure()
         before = {"zeta": [1, {"b": 2}], "defaultModel": "fake-2", "theme": "x", "packages": ["npm:x"], "defaultProvider": "fake"}

@@ -72,7 +72,7 @@ def test_tools_run_one_after_another_and_a_failure_is_a_text(tmp_path: Path) -> 
         (b'{"type":"compact"}', "Nothing to compact (session too small)"),
     ],
 )
-def test_what_goes_wrong_is_an_error_event(tmp_path: Path, line: bytes, error: str) -> None:
+def test_failures_become_error_events(tmp_path: Path, line: bytes, error: str) -> None:
     with stage(tmp_path, "pi-2025") as host:
         host.write(line + b"\n")
         told = host.until("error")
@@ -98,7 +98,7 @@ def test_an_abort_ends_the_run(tmp_path: Path) -> None:
         assert host.until("agent_end")["messages"][-1]["stopReason"] == "aborted"
 
 
-def test_an_image_is_shown_to_the_model_and_a_document_told_under_its_name(tmp_path: Path) -> None:
+def test_images_are_attached_and_documents_named_in_the_prompt(tmp_path: Path) -> None:
     given = [attachment("document", "notes.pdf", extractedText="the notes"), attachment("image", "cat.png", mimeType="image/png")]
     with stage(tmp_path, "pi-2025") as host:
         host.send({"type": "prompt", "message": "look", "attachments": given})

@@ -25,7 +25,7 @@ def work(host: Stage, message: str = "work") -> None:
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_the_end_of_the_work_is_told_only_to_hosts_that_know_the_event(release: str, tmp_path: Path) -> None:
+def test_the_settled_event_is_sent_only_to_hosts_that_know_it(release: str, tmp_path: Path) -> None:
     with stage(tmp_path, release) as host:
         work(host)
         settled = [frame for frame in host.frames if frame["type"] == "agent_settled"]
@@ -68,7 +68,7 @@ def test_the_text_of_write_is_that_of_the_release(release: str, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_what_a_new_session_begins_with_depends_on_the_release(release: str, tmp_path: Path) -> None:
+def test_first_entries_of_a_new_session_depend_on_the_release(release: str, tmp_path: Path) -> None:
     with stage(tmp_path, release) as host:
         host.request("set_thinking_level", level="low")
         host.request("set_model", provider="fake", modelId="fake-2")
@@ -116,7 +116,7 @@ def test_a_session_that_is_left_aborts_its_run(tmp_path: Path) -> None:
         assert host.until("agent_settled")["aborted"] is True
 
 
-def test_giving_up_a_retry_is_no_abort(tmp_path: Path) -> None:
+def test_giving_up_a_retry_is_not_an_abort(tmp_path: Path) -> None:
     with stage(tmp_path, "pi", [{"status": 529, "error": "Overloaded"}], settings={"retry": {"baseDelayMs": 60_000}}) as host:
         host.send({"id": "p", "type": "prompt", "message": "go"})
         host.until("auto_retry_start")

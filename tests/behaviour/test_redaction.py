@@ -115,30 +115,30 @@ def test_the_parts_of_a_header_are_secrets_too() -> None:
     secrets = Secrets()
     pair = base64.b64encode(b"ada:correct horse").decode()
     secrets.learn_headers([("Authorization", "Bearer tok-0123456789"), ("Proxy-Authorization", f"Basic {pair}")])
-    assert secrets.redacted("tok-0123456789, correct horse") == f"{REDACTED}, {REDACTED}"
-    assert pair not in secrets.redacted(f"you sent Basic {pair}")
+    assert secrets.redact("tok-0123456789, correct horse") == f"{REDACTED}, {REDACTED}"
+    assert pair not in secrets.redact(f"you sent Basic {pair}")
 
 
-def test_what_is_no_secret_stays() -> None:
+def test_text_that_is_not_secret_is_not_redacted() -> None:
     secrets = Secrets()
     secrets.learn("short", "", None)
     secrets.learn_headers([("content-type", "application/json"), ("x-key", "abc"), ("user-agent", "fairlead/1.0")])
     text = "short application/json abc fairlead/1.0"
-    assert secrets.redacted(text) == text
+    assert secrets.redact(text) == text
 
 
 def test_the_beginning_of_a_secret_at_the_end_of_a_text_is_one_too() -> None:
     secrets = Secrets()
     secrets.learn("sk-0123456789abcdef")
-    assert secrets.redacted("your key sk-0123456…") == f"your key {REDACTED}…"
-    assert secrets.redacted("your key sk-01") == "your key sk-01"
+    assert secrets.redact("your key sk-0123456…") == f"your key {REDACTED}…"
+    assert secrets.redact("your key sk-01") == "your key sk-01"
 
 
 def test_a_secret_that_is_part_of_another_one_leaves_nothing_of_it() -> None:
     secrets = Secrets()
     secrets.learn("0123456789", "sk-0123456789-abc")
-    assert secrets.redacted("sk-0123456789-abc and 0123456789") == f"{REDACTED} and {REDACTED}"
-    assert secrets.redacted("it begins with sk-0123456…") == f"it begins with {REDACTED}…"
+    assert secrets.redact("sk-0123456789-abc and 0123456789") == f"{REDACTED} and {REDACTED}"
+    assert secrets.redact("it begins with sk-0123456…") == f"it begins with {REDACTED}…"
 
 
 def test_agents_in_several_threads_learn_and_redact_at_the_same_time() -> None:
@@ -149,7 +149,7 @@ def test_agents_in_several_threads_learn_and_redact_at_the_same_time() -> None:
             for number in range(40):
                 secret = f"secret-{thread}-{number:06}"
                 secrets.learn(secret)
-                assert secret not in secrets.redacted(f"you sent {secret} to us")
+                assert secret not in secrets.redact(f"you sent {secret} to us")
         except Exception as error:
             problems.append(error)
 
@@ -161,13 +161,13 @@ def test_agents_in_several_threads_learn_and_redact_at_the_same_time() -> None:
     assert problems == []
 
 
-def test_what_is_secret_in_an_address_and_among_variables_is_known_by_its_name() -> None:
+def test_secrets_in_urls_and_variables_are_found_by_name() -> None:
     secrets = Secrets()
     secrets.learn_url("https://ada:made%20up%20word@made-up.example/?api_key=0123456789&page=first-page")
     secrets.learn_variables([("SERVICE_TOKEN", "made-up-token"), ("LANGUAGE", "Esperanto")])
     text = "made up word, made%20up%20word, 0123456789, made-up-token"
-    assert secrets.redacted(text) == ", ".join([REDACTED] * 4)
-    assert secrets.redacted("first-page Esperanto") == "first-page Esperanto"
+    assert secrets.redact(text) == ", ".join([REDACTED] * 4)
+    assert secrets.redact("first-page Esperanto") == "first-page Esperanto"
 
 
 @pytest.mark.parametrize("secret", ['\\\\\\\\"quoted"', "a\\b\\c\\d\\e", "&&&&&&&&", "%%%%%%%%"])
@@ -176,4 +176,4 @@ def test_texts_of_escapes_alone_are_gone_through_once(secret: str, text: str) ->
     # With patterns that try every way to share the backslashes, this would not end.
     secrets = Secrets()
     secrets.learn(secret)
-    assert secrets.redacted(f"{text}!").endswith("!")
+    assert secrets.redact(f"{text}!").endswith("!")

@@ -11,7 +11,7 @@ import pytest
 from tests.cli.command import PATIENCE, Command
 from tests.support.stage import Stage, another, bash, calls, says, stage
 
-from fairlead.core.calls.interrupted import INTERRUPTED
+from fairlead.core.calls.turn import INTERRUPTED
 
 DIALECTS = ("pi", "omp", "xcsh")
 

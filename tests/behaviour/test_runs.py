@@ -254,7 +254,7 @@ def test_steering_comes_before_follow_ups(dialect: str, mode: str, turns_taken: 
     assert heard == turns_taken
 
 
-def test_what_is_queued_while_idle_goes_with_the_next_prompt(dialect: str, tmp_path: Path) -> None:
+def test_messages_queued_while_idle_are_sent_with_the_next_prompt(dialect: str, tmp_path: Path) -> None:
     with stage(tmp_path, dialect, [says("A"), says("B")]) as host:
         host.request("follow_up", message="last")
         host.request("steer", message="second")
@@ -350,7 +350,7 @@ def test_abort_and_prompt_answers_between_the_two_runs(dialect: str, tmp_path: P
 # The host's own commands
 
 
-def test_a_bash_command_of_the_host_is_told_to_the_model_with_the_next_prompt(dialect: str, tmp_path: Path) -> None:
+def test_a_bash_command_of_the_host_reaches_the_model_with_the_next_prompt(dialect: str, tmp_path: Path) -> None:
     with stage(tmp_path, dialect, [HELD, says("next")], flags=NO_TODOS) as host:
         host.send({"id": "p", "type": "prompt", "message": "slow"})
         host.update("text_delta")

@@ -222,7 +222,7 @@ def test_the_branch_that_is_left_is_summarised(dialect: str, tmp_path: Path) -> 
         assert conversation(host) == ["one", "A", "what was said", "three", "C"]
 
 
-def test_nobody_is_asked_about_a_branch_with_nothing_on_it(dialect: str, tmp_path: Path) -> None:
+def test_an_empty_branch_is_left_without_a_question(dialect: str, tmp_path: Path) -> None:
     with stage(tmp_path, dialect, [says("A"), SUMMARY]) as host:
         host.prompt("one")
         last = leaf(host)
@@ -374,8 +374,12 @@ def test_todos_and_rules_follow_a_move_within_the_tree(dialect: str, tmp_path: P
         leaf = host.request("get_tree")["data"]["leafId"]
         host.request("set_todos", phases=[{"name": "Work", "tasks": [{"content": "x", "status": "abandoned"}]}])
         host.prompt("b?")
+        host.request("set_todos", phases=[{"name": "Later", "tasks": [{"content": "y", "status": "abandoned"}]}])
         host.request("navigate_tree", targetId=leaf)
+        assert [phase["name"] for phase in host.request("get_state")["data"]["todoPhases"]] == ["Work"]
+        host.request("navigate_tree", targetId=first)
         assert host.request("get_state")["data"]["todoPhases"] == []
+        host.request("navigate_tree", targetId=leaf)
         host.prompt("c?")
         triggered = [frame for frame in host.frames if frame["type"] == "ttsr_triggered"]
         assert len(triggered) == 2

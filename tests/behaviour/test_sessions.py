@@ -60,7 +60,7 @@ def test_a_session_has_a_file_from_the_first_thing_that_its_host_relies_on(diale
         assert texts(kept(path).messages) == ["first", "one", "second", "two"]
 
 
-def test_a_name_is_trimmed_kept_and_told_of(dialect: str, tmp_path: Path) -> None:
+def test_a_session_name_is_trimmed_saved_and_announced(dialect: str, tmp_path: Path) -> None:
     with stage(tmp_path, dialect) as host:
         assert "sessionName" not in state(host)
         host.prompt("hi")
@@ -112,7 +112,7 @@ def test_a_new_session_is_empty_and_may_name_the_one_it_comes_from(dialect: str,
         assert [len(request.body["messages"]) for request in host.provider.requests] == [1, 1, 1]
 
 
-def test_what_is_queued_stays_with_its_session(dialect: str, tmp_path: Path) -> None:
+def test_queued_messages_stay_with_their_session(dialect: str, tmp_path: Path) -> None:
     with stage(tmp_path, dialect) as host:
         host.request("steer", message="for the first")
         first = session_file(host)
@@ -132,6 +132,25 @@ def test_what_is_queued_stays_with_its_session(dialect: str, tmp_path: Path) -> 
 
 
 # switch_session
+
+
+def test_a_switch_to_a_file_that_cannot_be_created_fails_and_changes_nothing(dialect: str, tmp_path: Path) -> None:
+    with stage(tmp_path, dialect, [says("one")]) as host:
+        (tmp_path / "file").write_text("x")
+        (tmp_path / "link").symlink_to("/proc/none/x")
+        before = state(host)["sessionId"]
+        for path in (
+            "/proc/none/a.jsonl",
+            "/proc/a.jsonl",
+            str(tmp_path / "file" / "a.jsonl"),
+            str(tmp_path / "link" / "a.jsonl"),
+        ):
+            answer = host.request("switch_session", sessionPath=path)
+            assert not answer["success"] and "session file" in answer["error"], path
+            assert state(host)["sessionId"] == before
+        there = tmp_path / "new" / "a.jsonl"
+        assert host.request("switch_session", sessionPath=str(there))["data"]["created"] is True
+        assert there.parent.is_dir() and not there.exists(), "the first entry creates it"
 
 
 def test_a_switch_to_no_file_begins_a_session_there(dialect: str, tmp_path: Path) -> None:
@@ -194,7 +213,7 @@ def test_a_switch_to_the_present_session_goes_to_its_end(dialect: str, tmp_path:
             assert conversation(host) == ["one", "ok"]
 
 
-def test_work_goes_on_where_the_session_took_place(dialect: str, tmp_path: Path) -> None:
+def test_a_resumed_session_works_in_its_own_directory(dialect: str, tmp_path: Path) -> None:
     there = tmp_path / "there"
     there.mkdir()
     gone = tmp_path / "gone"
@@ -217,7 +236,7 @@ def test_work_goes_on_where_the_session_took_place(dialect: str, tmp_path: Path)
         assert host.request("bash", command="pwd")["data"]["output"] == f"{there}\n"
 
 
-def test_what_cannot_be_switched_to_is_refused_and_nothing_changes(dialect: str, tmp_path: Path) -> None:
+def test_switching_to_an_unusable_session_is_refused_and_changes_nothing(dialect: str, tmp_path: Path) -> None:
     files = {"notes.jsonl": '{"type":"note"}\n', "torn.jsonl": '{"type":"ses'}
     with stage(tmp_path, dialect, [says("one"), says("two"), HELD], files=files) as host:
         host.prompt("hi")
@@ -283,7 +302,7 @@ def test_a_fork_is_a_new_session_with_what_came_before_a_message(dialect: str, c
         assert source.read_bytes() == before
 
 
-def test_a_fork_at_the_first_message_begins_anew(dialect: str, tmp_path: Path) -> None:
+def test_a_fork_at_the_first_message_is_empty(dialect: str, tmp_path: Path) -> None:
     with stage(tmp_path, dialect) as host:
         host.prompt("first")
         source = session_file(host)

@@ -36,7 +36,7 @@ def listed(host: Stage) -> dict[str, Frame]:
 # Acknowledged before anything is said
 
 
-def test_what_was_chosen_before_the_first_message_survives_a_kill(dialect: str, tmp_path: Path) -> None:
+def test_settings_chosen_before_the_first_message_survive_a_kill(dialect: str, tmp_path: Path) -> None:
     with stage(tmp_path, dialect) as host:
         host.request("set_model", provider="fake", modelId="fake-2")
         host.request("set_model", provider="fake", modelId="fake-1")
@@ -72,7 +72,7 @@ def test_each_choice_alone_survives_a_kill_and_leaves_nothing_after_an_orderly_e
             assert not path.exists()
 
 
-def test_a_session_in_which_nothing_was_said_does_not_hide_the_last_conversation(dialect: str, tmp_path: Path) -> None:
+def test_an_empty_session_does_not_hide_the_last_conversation(dialect: str, tmp_path: Path) -> None:
     with stage(tmp_path, dialect) as host:
         host.prompt("hello")
         host.leave()
@@ -122,7 +122,7 @@ def test_another_file_in_the_place_of_the_sessions_is_kept_beside_it(dialect: st
         assert list(listed(host)) == [path.name]
 
 
-def test_what_another_program_adds_is_told_of_once(dialect: str, tmp_path: Path) -> None:
+def test_entries_added_by_another_program_are_announced_once(dialect: str, tmp_path: Path) -> None:
     with stage(tmp_path, dialect, [says("one"), says("two")]) as host:
         host.prompt("first")
         path = session_file(host)
@@ -225,9 +225,10 @@ def test_a_kill_during_a_copy_leaves_no_part_of_one(dialect: str, tmp_path: Path
         for attempt in range(8):
             with another(host, dialect, "--session", str(source)) as copying:
                 state(copying)
+                before = len(os.listdir(source.parent))  # noqa: PTH208
                 copying.send({"id": "copy", "type": name, **with_copies})
                 deadline = time.monotonic() + PATIENCE
-                while len(os.listdir(source.parent)) == 1:  # noqa: PTH208
+                while len(os.listdir(source.parent)) == before:  # noqa: PTH208
                     assert time.monotonic() < deadline
                 if attempt % 2:
                     with suppress(subprocess.TimeoutExpired):
@@ -239,9 +240,11 @@ def test_a_kill_during_a_copy_leaves_no_part_of_one(dialect: str, tmp_path: Path
                 assert len(kept(path).entries) == whole
                 assert not any("problem" in info for info in listed(again).values())
                 again.leave()
-            assert all(each.suffix == ".jsonl" for each in source.parent.iterdir())
+            # Notes stand beside their session.
+            names = {each.name.removesuffix(".notes") for each in source.parent.iterdir()}
+            assert names == {each.name for each in source.parent.glob("*.jsonl")}
             for each in source.parent.iterdir():
-                if each != source:
+                if not each.name.startswith(source.name):
                     each.unlink()
 
 

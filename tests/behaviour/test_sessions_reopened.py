@@ -43,7 +43,7 @@ def test_queued_messages_are_delivered_with_the_next_prompt(dialect: str, tmp_pa
             assert [text for text in conversation(third) if text != "ok"] == ["first", "second", "third", "last"]
 
 
-def test_a_message_queued_during_a_run_that_died_is_not_lost_and_a_heard_one_not_repeated(dialect: str, tmp_path: Path) -> None:
+def test_a_crashed_run_keeps_queued_messages_and_repeats_no_delivered_ones(dialect: str, tmp_path: Path) -> None:
     turns = [calls(bash(f"{BEGAN}; {WAIT}")), ENDLESS, says("after")]
     with stage(tmp_path, dialect, turns) as host:
         host.send({"id": "p", "type": "prompt", "message": "go"})

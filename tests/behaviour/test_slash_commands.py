@@ -59,7 +59,7 @@ def test_a_skill_is_put_into_the_prompt(dialect: str, tmp_path: Path) -> None:
         assert "<name>demo</name>" in system(host) and "Use tabs." in system(host)
 
 
-def test_what_names_no_command_goes_to_the_model_as_it_is(dialect: str, tmp_path: Path) -> None:
+def test_an_unknown_slash_command_reaches_the_model_unchanged(dialect: str, tmp_path: Path) -> None:
     with stage(tmp_path, dialect, files=FILES) as host:
         for text in ("/nosuch thing", "/model", "/usr/bin/env python"):
             assert shown(host.prompt(text)) == [text]

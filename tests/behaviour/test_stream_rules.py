@@ -60,7 +60,7 @@ def test_an_answer_that_breaks_a_rule_is_cut_off_and_asked_for_again(dialect: st
         assert host.request("get_last_assistant_text")["data"]["text"].startswith("I say FORBIDDEN")
 
 
-def test_what_was_cut_off_may_stay_in_the_context(tmp_path: Path) -> None:
+def test_an_interrupted_answer_may_stay_in_the_context(tmp_path: Path) -> None:
     settings = {"ttsr": {"contextMode": "keep"}}
     with stage(tmp_path, "omp", [BAD, says("Sorry.")], files=rule(), settings=settings) as host:
         host.prompt("why?")
@@ -68,14 +68,14 @@ def test_what_was_cut_off_may_stay_in_the_context(tmp_path: Path) -> None:
         assert roles == ["user", "assistant", "custom", "assistant"]
 
 
-def test_a_rule_is_told_again_after_a_gap(tmp_path: Path) -> None:
+def test_a_rule_reminds_again_after_a_gap(tmp_path: Path) -> None:
     with stage(tmp_path, "omp", [BAD, says("ok"), BAD, BAD, says("ok")], files=rule("repeat: after-gap\nrepeatGap: 1\n")) as host:
         for _ in range(3):
             host.prompt("why?")
         assert len(told(host, "ttsr_triggered")) == 2
 
 
-def test_a_model_that_breaks_a_rule_for_ever_does_not_run_for_ever(tmp_path: Path) -> None:
+def test_a_model_that_keeps_breaking_a_rule_is_stopped(tmp_path: Path) -> None:
     with stage(tmp_path, "omp", [BAD], files=rule("repeat: after-gap\nrepeatGap: 0\n")) as host:
         host.prompt("why?")
         assert len(told(host, "ttsr_triggered")) == 5
@@ -84,7 +84,7 @@ def test_a_model_that_breaks_a_rule_for_ever_does_not_run_for_ever(tmp_path: Pat
         assert len(told(host, "ttsr_triggered")) == 10
 
 
-def test_that_a_rule_was_told_survives_a_restart(tmp_path: Path) -> None:
+def test_rule_reminders_survive_a_restart(tmp_path: Path) -> None:
     with stage(tmp_path / "1", "omp", [BAD, says("ok")], files=rule()) as host:
         host.prompt("why?")
         file = host.request("get_state")["data"]["sessionFile"]
@@ -120,7 +120,7 @@ def test_the_new_text_of_a_file_is_looked_at(tmp_path: Path) -> None:
         assert not (host.around.cwd / "a.py").exists()
 
 
-def test_a_rule_that_lets_the_model_finish_is_told_before_the_next_turn(tmp_path: Path) -> None:
+def test_a_rule_that_does_not_interrupt_reminds_before_the_next_turn(tmp_path: Path) -> None:
     turn = {"text": "FORBIDDEN, but let me.", **calls(bash("echo hi"))}
     with stage(tmp_path, "omp", [turn, says("ok")], files=rule("interruptMode: never\n")) as host:
         host.prompt("why?")
@@ -146,7 +146,7 @@ def test_rules_can_be_turned_off(how: dict[str, Any], tmp_path: Path) -> None:
         assert answers(host) == [("stop", None)]
 
 
-def test_a_rule_that_takes_too_long_is_off_and_the_host_is_told(tmp_path: Path) -> None:
+def test_a_rule_that_takes_too_long_is_switched_off_and_reported(tmp_path: Path) -> None:
     slow = {".fairlead/rules/slow.md": "---\ncondition: '(?=x)(x+x+)+y'\n---\nNo.\n"}
     with stage(tmp_path, "omp", [says("x" * 4000), says("x" * 4000)], files=slow) as host:
         host.prompt("why?")

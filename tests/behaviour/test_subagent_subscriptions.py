@@ -20,7 +20,7 @@ def events_of(id: str, frames: Sequence[Frame]) -> list[Frame]:
 # Subscriptions
 
 
-def test_without_a_subscription_a_host_hears_of_sub_agents_only_through_the_tool(tmp_path: Path) -> None:
+def test_without_a_subscription_sub_agents_appear_only_in_tool_events(tmp_path: Path) -> None:
     with stage(tmp_path, "omp", [answers("look", "seen"), gives("look"), says("done")]) as host:
         frames = host.prompt("go")
         assert not [frame for frame in frames if frame["type"].startswith("subagent")]
@@ -89,7 +89,7 @@ def test_full_updates_of_all_of_them_together_are_held_to_the_pace_of_one(tmp_pa
         assert host.leave() == 0
 
 
-def test_who_begins_to_listen_in_the_middle_of_an_answer_hears_from_its_end_on(tmp_path: Path) -> None:
+def test_subscribing_during_an_answer_delivers_events_from_its_end(tmp_path: Path) -> None:
     script = [answers("look", "word " * 60, holdAfter=1), gives("look"), says("done")]
     with stage(tmp_path, "omp", script) as host:
         host.send({"id": "p", "type": "prompt", "message": "go"})
@@ -105,7 +105,7 @@ def test_who_begins_to_listen_in_the_middle_of_an_answer_hears_from_its_end_on(t
         assert host.stderr() == ""
 
 
-def test_who_stops_listening_hears_no_more(tmp_path: Path) -> None:
+def test_unsubscribing_stops_the_events(tmp_path: Path) -> None:
     script = [answers("look", "word " * 60, holdAfter=1), gives("look"), says("done")]
     with stage(tmp_path, "omp", script) as host:
         host.request("set_subagent_subscription", level="events")

@@ -133,7 +133,7 @@ def test_the_statistics_of_the_session_count_what_its_sub_agents_spent(tmp_path:
 # Failure
 
 
-def test_one_that_fails_is_told_of_and_the_others_answer(tmp_path: Path) -> None:
+def test_a_failed_sub_agent_is_reported_and_the_others_answer(tmp_path: Path) -> None:
     broken = {"match": "bad", "status": 400, "error": "no such thing"}
     with stage(tmp_path, "omp", [broken, answers("good", "fine"), gives("good", "bad"), says("done")]) as host:
         host.request("set_subagent_subscription", level="progress")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.support.host import Frame
+from tests.support.session_file import read_strictly
 from tests.support.stage import Stage, Turn, another, bash, calls, says, stage
 
 FLAGS = ["--tools", "read,bash,todo_write"]
@@ -74,7 +74,7 @@ def test_a_list_set_before_the_first_prompt_survives_the_process(dialect: str, t
 
 
 @pytest.mark.parametrize("phases", [None, "x", [{"name": "W"}], [{"name": "W", "tasks": [{"content": "a", "status": "bogus"}]}]])
-def test_a_list_that_is_none_is_refused_and_changes_nothing(phases: Any, tmp_path: Path) -> None:
+def test_a_malformed_todo_list_is_refused_and_changes_nothing(phases: Any, tmp_path: Path) -> None:
     with stage(tmp_path, "omp") as host:
         before = host.request("set_todos", phases=[{"name": "W", "tasks": [{"content": "a"}]}])["data"]
         answer = host.request("set_todos", phases=phases)
@@ -103,14 +103,14 @@ def test_a_model_that_stops_too_early_is_reminded_as_often_as_the_limit_says(dia
         assert [frame["type"] for frame in frames].count("todo_reminder") == 3
 
 
-def test_nothing_is_said_when_all_is_done(dialect: str, tmp_path: Path) -> None:
+def test_no_reminder_is_sent_when_all_todos_are_done(dialect: str, tmp_path: Path) -> None:
     with stage(tmp_path, dialect, [PLAN, done("task-1", "task-2"), says("done")], flags=FLAGS) as host:
         host.prompt("go!")
         assert told(host, "todo_reminder") == []
         assert statuses(host) == [("task-1", "completed"), ("task-2", "completed")]
 
 
-def test_a_limit_is_no_reason_to_remind(tmp_path: Path) -> None:
+def test_a_run_ended_by_a_limit_gets_no_todo_reminder(tmp_path: Path) -> None:
     with stage(tmp_path, "omp", [PLAN, *[calls(bash("echo a"))] * 4, says("x")], flags=FLAGS) as host:
         assert host.prompt("go!")[-1]["type"] == "agent_settled"
         assert told(host, "todo_reminder") == []
@@ -121,7 +121,7 @@ def test_a_limit_is_no_reason_to_remind(tmp_path: Path) -> None:
         assert len(host.provider.requests) == 2
 
 
-def test_an_abort_is_no_reason_to_remind(tmp_path: Path) -> None:
+def test_an_aborted_run_gets_no_todo_reminder(tmp_path: Path) -> None:
     endless = {"text": "word " * 2000, "chunk": 8, "delayMs": 60_000}
     with stage(tmp_path, "omp", [PLAN, endless], flags=FLAGS) as host:
         host.send({"id": "p", "type": "prompt", "message": "go!"})
@@ -130,7 +130,7 @@ def test_an_abort_is_no_reason_to_remind(tmp_path: Path) -> None:
         assert told(host, "todo_reminder") == []
 
 
-def test_what_is_done_goes_from_the_list_after_a_while(tmp_path: Path) -> None:
+def test_finished_todos_are_removed_after_a_while(tmp_path: Path) -> None:
     settings = {"tasks": {"todoClearDelay": 0}}
     with stage(tmp_path, "xcsh", [PLAN, done("task-1", "task-2"), says("done")], flags=FLAGS, settings=settings) as host:
         host.prompt("go!")
@@ -156,8 +156,9 @@ def test_todos_survive_a_restart_and_follow_the_session(tmp_path: Path) -> None:
         host.request("switch_session", sessionPath=file)
         assert statuses(host) == before
         host.leave()
-    kept = [json.loads(line) for line in Path(file).read_text().splitlines()]
-    assert [entry.get("customType") for entry in kept].count("fairlead.todos") == 2
+    lines = read_strictly(Path(file))
+    assert [note["customType"] for note in lines.notes].count("fairlead.todos") == 2
+    assert lines.of("custom") == []
     with stage(tmp_path / "2", "omp", flags=["--session", file]) as host:
         assert statuses(host) == before == [("task-1", "abandoned"), ("task-2", "in_progress")]
 

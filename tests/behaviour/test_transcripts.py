@@ -75,7 +75,7 @@ def test_a_host_sees_what_it_saw_of_the_real_program(transcript: str, tmp_path: 
 
 
 @pytest.mark.parametrize("transcript", SHOWING)
-def test_what_is_left_out_everywhere_occurs(transcript: str, tmp_path: Path) -> None:
+def test_fields_left_out_everywhere_occur_in_a_transcript(transcript: str, tmp_path: Path) -> None:
     program, name = transcript.split("/")
     dialect, repertoire = PROGRAMS[program]
 

@@ -79,7 +79,7 @@ def test_updates_show_all_of_an_output_whose_answer_is_cut(dialect: str, tmp_pat
     ],
     ids=["output", "silence", "failure"],
 )
-def test_a_command_is_kept_and_the_model_is_told_of_it(
+def test_a_user_command_is_saved_and_reaches_the_model(
     dialect: str, command: str, entry: Frame, told: str, tmp_path: Path
 ) -> None:
     with stage(tmp_path, dialect) as host:
@@ -96,7 +96,7 @@ def test_a_command_is_kept_and_the_model_is_told_of_it(
         assert (shown, question) == (told, "second")
 
 
-def test_a_long_output_is_told_with_the_place_of_the_whole_of_it(dialect: str, tmp_path: Path) -> None:
+def test_a_long_output_is_cut_and_names_its_full_log(dialect: str, tmp_path: Path) -> None:
     with stage(tmp_path, dialect) as host:
         data = host.request("bash", command="seq 1 5000")["data"]
         host.prompt("first")
@@ -120,7 +120,7 @@ def test_a_cancelled_command_is_kept_as_such(dialect: str, tmp_path: Path) -> No
         assert "(command cancelled)" in asked(host.provider.requests[-1])
 
 
-def test_an_excluded_command_is_kept_but_not_told(dialect: str, tmp_path: Path) -> None:
+def test_an_excluded_command_is_saved_but_hidden_from_the_model(dialect: str, tmp_path: Path) -> None:
     with stage(tmp_path, dialect) as host:
         host.prompt("first")
         host.request("bash", command="echo secret", excludeFromContext=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.chat.input.completion import FileIndex, Wanted, mention, ranked, wanted
+from fairlead.sessions.completion import FileIndex, Wanted, find_wanted, mention, rank
 from fairlead.tools.workspace import Workspace
 
 
@@ -27,13 +27,13 @@ from fairlead.tools.workspace import Workspace
         ("plain words", None),
     ],
 )
-def test_what_the_text_before_the_cursor_asks_for(before: str, expected: Wanted | None) -> None:
-    assert wanted(before) == expected
+def test_text_before_the_cursor_selects_the_completions(before: str, expected: Wanted | None) -> None:
+    assert find_wanted(before) == expected
 
 
 def test_better_matches_come_first() -> None:
     paths = ["docs/domain.md", "src/m/a/i/n.txt", "src/main.py", "main.py", "other"]
-    assert ranked("main", paths) == ["main.py", "src/main.py", "docs/domain.md", "src/m/a/i/n.txt"]
+    assert rank("main", paths) == ["main.py", "src/main.py", "docs/domain.md", "src/m/a/i/n.txt"]
 
 
 def a_project(folder: Path) -> Path:
@@ -86,7 +86,7 @@ def test_files_of_another_working_directory_are_listed_at_once(tmp_path: Path) -
 
 
 def test_a_name_that_repeats_what_is_typed_takes_no_longer() -> None:
-    assert ranked("a" * 40 + "b", ["a" * 4000]) == []
+    assert rank("a" * 40 + "b", ["a" * 4000]) == []
 
 
 def test_a_name_with_spaces_is_quoted() -> None:

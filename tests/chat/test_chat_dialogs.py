@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from fairlead import Allow, ApprovalRequest, Deny, FileChange
-from fairlead.chat.dialogs import Approval, Ask, Choice, Confirm, Dialog, Line, Picker
-from fairlead.chat.editor_dialog import EditorDialog
-from fairlead.chat.view.proposals import Proposal
+from fairlead import Allow, ApprovalRequest, Deny, FileChange, NewRule, RuleOffer
+from fairlead.chat.approval_dialog import Approval
+from fairlead.chat.dialogs import Ask, Choice, Confirm, Dialog, EditorDialog, Line, Picker
+from fairlead.chat.view.panels import Proposal
 from fairlead.chat.view.text import width, without_styles
 from fairlead.chat.view.theme import DARK, PLAIN
 
@@ -122,7 +122,7 @@ def an_approval(request: ApprovalRequest, stop: Callable[[], None] = lambda: Non
     def propose(request: ApprovalRequest, *, is_whole: bool = False) -> Proposal:
         proposal = Proposal(request, PLAIN, Path("/p"), is_whole=is_whole)
         if not proposal.is_short:
-            proposal.finished(60, is_long=False)
+            proposal.final_lines(60, is_long=False)
         return proposal
 
     dialog = Approval(request, propose, stop)
@@ -146,6 +146,46 @@ async def test_answers_to_an_approval(keys: list[str], answer: object) -> None:
     assert any("make" in line for line in shown(dialog))
     press(dialog, *keys)
     assert dialog.answer.result() == answer and not stopped
+
+
+def an_offer(*patterns: str) -> RuleOffer:
+    return RuleOffer("bash", patterns, "/p", lambda rule: None if rule.pattern.startswith("git") else "It has to be about git.")
+
+
+@pytest.mark.parametrize(
+    ("keys", "rule"),
+    [
+        (["r", "c-m"], NewRule("git diff --stat")),
+        (["r", "down", "c-m"], NewRule("git diff *")),
+        (["r", "down", "down", "c-i", "c-m"], NewRule("git diff --stat", everywhere=True)),
+        (["r", "c-w", "-", "-", "c", "c-m"], NewRule("git diff --c")),
+        (["r", "home", "x", "c-m", "delete", "backspace", "c-m"], None),
+    ],
+)
+async def test_an_approval_can_write_a_rule_that_the_user_sees_and_edits(keys: list[str], rule: NewRule | None) -> None:
+    dialog = an_approval(request(subject="git diff --stat", kind="execute", rules=an_offer("git diff --stat", "git diff *")))
+    assert "r always…" in shown(dialog)[-1]
+    press(dialog, *keys)
+    assert (dialog.answer.result() == Allow(rule=rule)) if rule else not dialog.answer.done()
+
+
+async def test_the_rule_is_shown_with_the_place_where_it_holds_or_what_is_wrong_with_it() -> None:
+    dialog = an_approval(request(subject="git diff", kind="execute", rules=an_offer("git diff", "git diff *")))
+    press(dialog, "r", "down")
+    assert shown(dialog)[2:4] == ["Always allow: git diff *", "  for bash in this project, /p"]
+    press(dialog, "c-i")
+    assert shown(dialog)[3] == "  for bash in every project"
+    press(dialog, "home", "x")
+    assert shown(dialog)[2:4] == ["Always allow: xgit diff *", "  It has to be about git."]
+    press(dialog, "escape", "y")
+    assert dialog.answer.result() == Allow()
+
+
+async def test_no_rule_is_offered_where_none_can_be_written() -> None:
+    dialog = an_approval(request(subject="make", kind="execute"))
+    assert "always" not in shown(dialog)[-1]
+    press(dialog, "r", "c-m")
+    assert not dialog.answer.done()
 
 
 async def test_escape_denies_and_stops_the_agent() -> None:

@@ -10,7 +10,7 @@ import pytest
 from fairlead.chat.view.footer import Facts, dollars, footer_lines, git_branch, queue_lines, short_folder
 from fairlead.chat.view.text import width
 from fairlead.chat.view.theme import PLAIN
-from fairlead.chat.view.titles import elapsed
+from fairlead.chat.view.titles import format_elapsed
 
 FACTS = Facts("~/src/app", "main", None, "claude-x", "high", 12.4, 200_000, 0.0312, 2, "ask")
 
@@ -39,7 +39,7 @@ def test_a_chat_without_a_model_says_what_to_do() -> None:
 
 @pytest.mark.parametrize(("seconds", "text"), [(3.9, "3s"), (65, "1m 05s"), (3725, "1h 02m")])
 def test_elapsed_time(seconds: float, text: str) -> None:
-    assert elapsed(seconds, whole_from=0) == text
+    assert format_elapsed(seconds, whole_from=0) == text
 
 
 @pytest.mark.parametrize(("amount", "text"), [(0, "$0.00"), (0.0312, "$0.0312"), (12.345, "$12.35")])

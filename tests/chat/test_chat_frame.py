@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from fairlead.chat.dialogs import Ask, Choice, Confirm, Dialog, Picker
-from fairlead.chat.input.completion import Item, Menu
 from fairlead.chat.input.editor import Editor
 from fairlead.chat.view.footer import Facts
 from fairlead.chat.view.frame import Frame, compose
 from fairlead.chat.view.text import width, without_styles
 from fairlead.chat.view.theme import DARK
+from fairlead.sessions.completion import Item, Menu
 
 
 class Live:
@@ -67,7 +67,7 @@ async def test_a_frame_is_never_larger_than_the_terminal(columns: int, rows: int
         assert cursor[0] < len(lines) and cursor[1] <= columns
 
 
-def test_the_spinner_says_what_goes_on_in_one_line() -> None:
+def test_the_spinner_describes_the_activity_in_one_line() -> None:
     lines, _, _ = compose(a_frame(79, 40), Live())
     assert any("$ make make test 1m 15s" in line for line in lines)
 

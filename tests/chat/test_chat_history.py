@@ -48,7 +48,7 @@ def test_an_edited_prompt_is_a_new_draft() -> None:
     assert history.newer("two") == "two, changed"
 
 
-def test_the_file_does_not_grow_for_ever(tmp_path: Path) -> None:
+def test_the_history_file_has_a_size_limit(tmp_path: Path) -> None:
     path = tmp_path / "history.jsonl"
     path.write_text("".join(f'"prompt {number}"\n' for number in range(3 * MOST_PROMPTS)) + "not json\n")
     assert len(PromptHistory(path).prompts) == MOST_PROMPTS

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 from prompt_toolkit.keys import Keys
 
-from fairlead.chat.input.keys import NEW_LINE, QUEUE, KeyInput, teach_keys
+from fairlead.chat.input.keyboard import NEW_LINE, QUEUE, KeyInput, teach_keys
 from fairlead.chat.input.terminal import background_in
 
 

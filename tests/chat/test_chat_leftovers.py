@@ -6,7 +6,7 @@ import pytest
 from tests.chat.terminal import Terminal
 
 from fairlead.chat.view.screen import Screen
-from fairlead.chat.view.settled import Drawn, letters_of, rest_of, without
+from fairlead.chat.view.scrollback import Drawn, letters_of, rest_of, without
 from fairlead.chat.view.text import RESET
 
 

@@ -16,7 +16,7 @@ def drawn(text: str, columns: int = 60) -> list[str]:
     stream = MarkdownStream(PLAIN)
     stream.feed(text)
     stream.close()
-    return [without_styles(line) for line in stream.finished(columns)]
+    return [without_styles(line) for line in stream.take_final_lines(columns)]
 
 
 def streamed(pieces: list[str], columns: int = 60) -> list[str]:
@@ -25,10 +25,10 @@ def streamed(pieces: list[str], columns: int = 60) -> list[str]:
     lines: list[str] = []
     for piece in pieces:
         stream.feed(piece)
-        lines += stream.finished(columns)
+        lines += stream.take_final_lines(columns)
         assert all(width(line.text) <= columns for line in stream.open(columns))
     stream.close()
-    lines += stream.finished(columns)
+    lines += stream.take_final_lines(columns)
     assert stream.open(columns) == []
     return lines
 
@@ -112,7 +112,7 @@ def test_inline_styles_do_not_end_each_other() -> None:
     stream = MarkdownStream(DARK)
     stream.feed("**bold `code` bold** plain")
     stream.close()
-    (line,) = stream.finished(60)
+    (line,) = stream.take_final_lines(60)
     code = "\x1b[1m" + DARK.code
     assert line == f"\x1b[1mbold \x1b[0m{code}code\x1b[0m\x1b[1m bold\x1b[0m plain"
 
@@ -121,7 +121,7 @@ def test_code_is_highlighted_and_keeps_its_spaces() -> None:
     stream = MarkdownStream(DARK)
     stream.feed("```python\ndef f():\n    return 'x'\n```\n")
     stream.close()
-    lines = stream.finished(60)
+    lines = stream.take_final_lines(60)
     assert [without_styles(line) for line in lines] == ["  def f():", "      return 'x'"]
     assert "\x1b[38;5;110mdef" in lines[0]
 
@@ -133,14 +133,14 @@ def test_long_code_lines_are_broken_and_not_cut() -> None:
 def test_a_finished_paragraph_is_final_before_the_text_ends() -> None:
     stream = MarkdownStream(PLAIN)
     stream.feed("First paragraph.\n\nSecond para")
-    assert stream.finished(60) == ["First paragraph."]
+    assert stream.take_final_lines(60) == ["First paragraph."]
     assert [line.text for line in stream.open(60)] == ["", "Second para"]
 
 
 def test_list_items_are_final_when_the_next_begins() -> None:
     stream = MarkdownStream(PLAIN)
     stream.feed("1. one\n2. two\n3. thr")
-    assert [without_styles(line) for line in stream.finished(60)] == ["1. one"]
+    assert [without_styles(line) for line in stream.take_final_lines(60)] == ["1. one"]
     assert [without_styles(line.text) for line in stream.open(60)] == ["2. two", "3. thr"]
 
 
@@ -152,7 +152,7 @@ def test_a_list_that_streams_in_is_counted_as_a_whole() -> None:
 def test_a_long_code_block_becomes_final_in_parts() -> None:
     stream = MarkdownStream(DARK)
     stream.feed("```python\n" + "x = 1\n" * 200)
-    assert len(stream.finished(60)) == 192
+    assert len(stream.take_final_lines(60)) == 192
     assert len(stream.open(60)) == 8
 
 
@@ -207,7 +207,7 @@ def test_the_cost_is_linear() -> None:
             stream = MarkdownStream(PLAIN, clock=lambda: 0.0)
             for start in range(0, len(text) * count, 8):
                 stream.feed((text * count)[start : start + 8])
-                stream.finished(60)
+                stream.take_final_lines(60)
                 stream.open(60)
         finally:
             del markdown.parser().parse
@@ -227,8 +227,8 @@ def test_a_carriage_return_ends_a_line_and_hides_nothing(text: str, size: int) -
 def test_code_that_arrives_faster_than_it_is_drawn_has_one_row_for_each_line() -> None:
     stream = MarkdownStream(PLAIN, clock=lambda: 0.0)  # it never becomes time for the next drawing
     stream.feed("```python\n" + "word = 1  # and a long remark\n" * 5000 + "x")
-    stream.finished(60)
+    stream.take_final_lines(60)
     stream.open(60)
     stream.feed(" = 1\ny = 2\nz")
-    stream.finished(50)
+    stream.take_final_lines(50)
     assert [line.text for line in stream.open(50)[-3:]] == ["  x = 1", "  y = 2", "  z"]

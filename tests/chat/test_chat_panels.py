@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from fairlead import FileChange
-from fairlead.chat.view.diffs import draw, numbered, unified
+from fairlead.chat.view.diffs import draw, parse_numbered, parse_unified
 from fairlead.chat.view.panels import ToolPanel
 from fairlead.chat.view.text import width, without_styles
 from fairlead.chat.view.theme import DARK, PLAIN, Theme
-from fairlead.chat.view.titles import call_title, counted, elapsed, partial_title, size
+from fairlead.chat.view.titles import call_title, format_count, format_elapsed, partial_title, size
 from fairlead.messages import ImageContent, TextContent
 
 OLD = "".join(f"line {number}\n" for number in range(1, 41))
@@ -24,7 +24,7 @@ def bare(lines: list[str]) -> list[str]:
 
 
 def diff_lines(diff: str, theme: Theme, columns: int) -> list[str]:
-    return draw(unified(diff), theme, columns, names=True)
+    return draw(parse_unified(diff), theme, columns, names=True)
 
 
 def a_panel(name: str, clock: Callable[[], float] = lambda: 0.0, **arguments: Any) -> ToolPanel:
@@ -101,41 +101,41 @@ def test_a_running_call_takes_no_more_rows_in_a_terminal_half_as_wide() -> None:
 
 def test_a_finished_command_folds_long_output() -> None:
     panel = ended(a_panel("bash", command="seq 40"), "\n".join(map(str, range(40))), duration_ms=2500)
-    assert bare(panel.finished(60, is_long=False)) == [
+    assert bare(panel.final_lines(60, is_long=False)) == [
         "● $ seq 40  2.5s",
         "  │ 0",
         "  │ 1",
         "  │ … 32 more lines",
         *(f"  │ {number}" for number in range(34, 40)),
     ]
-    assert len(panel.finished(60, is_long=True)) == 41
+    assert len(panel.final_lines(60, is_long=True)) == 41
 
 
 def test_a_failed_command_shows_its_exit_code_once() -> None:
     panel = ended(a_panel("bash", command="false"), "oops\n\nCommand exited with code 3", failed=True)
-    assert bare(panel.finished(60, is_long=False)) == ["✗ $ false  exit 3", "  │ oops"]
+    assert bare(panel.final_lines(60, is_long=False)) == ["✗ $ false  exit 3", "  │ oops"]
 
 
 def test_a_long_command_is_cut_and_wraps_under_itself() -> None:
     panel = ended(a_panel("bash", command="\n".join(f"echo {number}" for number in range(9))), "(no output)")
-    assert bare(panel.finished(60, is_long=False)) == ["● $ echo 0", "  echo 1", "  echo 2 …"]
+    assert bare(panel.final_lines(60, is_long=False)) == ["● $ echo 0", "  echo 1", "  echo 2 …"]
 
 
 def test_a_read_file_is_counted_and_not_shown() -> None:
     panel = ended(a_panel("read", path="a.py"), "one\ntwo")
-    assert bare(panel.finished(60, is_long=False)) == ["● Read a.py  2 lines"]
-    assert bare(panel.finished(60, is_long=True)) == ["● Read a.py", "  │ one", "  │ two"]
+    assert bare(panel.final_lines(60, is_long=False)) == ["● Read a.py  2 lines"]
+    assert bare(panel.final_lines(60, is_long=True)) == ["● Read a.py", "  │ one", "  │ two"]
 
 
 def test_an_image_is_one_line() -> None:
     panel = a_panel("read", path="a.png")
     panel.end([TextContent("Read image file"), ImageContent("A" * 4000, "image/png")], None, failed=False)
-    assert bare(panel.finished(60, is_long=False)) == ["● Read a.png  ▣ image/png, 3.0 kB"]
+    assert bare(panel.final_lines(60, is_long=False)) == ["● Read a.png  ▣ image/png, 3.0 kB"]
 
 
 def test_an_edit_shows_its_diff() -> None:
     panel = ended(a_panel("edit", path="a.py"), "done", changes=[FileChange("/tmp/a.py", OLD, NEW)])
-    assert bare(panel.finished(60, is_long=False)) == [
+    assert bare(panel.final_lines(60, is_long=False)) == [
         "● Edit a.py  +2 -2",
         "  │  1   line 1",
         "  │  2   line 2",
@@ -158,7 +158,7 @@ def test_an_edit_shows_its_diff() -> None:
 def test_a_diff_of_a_past_edit_comes_from_its_details() -> None:
     details = {"diff": " 1 same\n-2 old\n+2 new\n   ..."}
     panel = ended(a_panel("edit", path="a.py"), "done", details=details)
-    assert bare(panel.finished(60, is_long=False)) == ["● Edit a.py  +1 -1", "  │ 1   same", "  │ 2 - old", "  │ 2 + new"]
+    assert bare(panel.final_lines(60, is_long=False)) == ["● Edit a.py  +1 -1", "  │ 1   same", "  │ 2 - old", "  │ 2 + new"]
 
 
 def test_diffs_have_colours_and_file_names() -> None:
@@ -195,15 +195,15 @@ def test_a_removed_line_that_looks_like_a_header_is_a_line() -> None:
     assert bare(diff_lines(diff, PLAIN, 40)) == ["/a.sql", "1 - -- a", "1 + ++ b"]
 
 
-def test_control_characters_in_a_diff_are_named() -> None:
-    assert bare(draw(numbered("+1 a\x1b[2Jb"), PLAIN, 40)) == ["1 + a^[[2Jb"]
-    assert bare(draw(unified("--- a\n+++ b\n@@ -0,0 +1 @@\n+rm x\recho y\n"), PLAIN, 40)) == ["1 + rm x^Mecho y"]
+def test_control_characters_in_a_diff_are_reported() -> None:
+    assert bare(draw(parse_numbered("+1 a\x1b[2Jb"), PLAIN, 40)) == ["1 + a^[[2Jb"]
+    assert bare(draw(parse_unified("--- a\n+++ b\n@@ -0,0 +1 @@\n+rm x\recho y\n"), PLAIN, 40)) == ["1 + rm x^Mecho y"]
 
 
 def test_a_todo_list_is_drawn_as_a_list() -> None:
     tasks = [{"content": "one", "status": "completed"}, {"content": "two", "status": "in_progress"}, {"content": "three"}]
     panel = ended(a_panel("todo_write"), "text", details={"phases": [{"name": "Work", "tasks": tasks}]})
-    assert bare(panel.finished(60, is_long=False)) == ["● Todo list", "  │ ☑ one", "  │ ▸ two", "  │ ☐ three"]
+    assert bare(panel.final_lines(60, is_long=False)) == ["● Todo list", "  │ ☑ one", "  │ ▸ two", "  │ ☐ three"]
 
 
 def test_sub_agents_show_what_they_do() -> None:
@@ -227,12 +227,12 @@ def test_sub_agents_show_what_they_do() -> None:
 
 @pytest.mark.parametrize(("seconds", "text"), [(0.44, "0.4s"), (12.7, "12s"), (125, "2m 05s"), (3720, "1h 02m")])
 def test_times_are_short(seconds: float, text: str) -> None:
-    assert elapsed(seconds) == text
+    assert format_elapsed(seconds) == text
 
 
 @pytest.mark.parametrize(("count", "text"), [(0, "0 messages"), (1, "1 message"), (1200, "1,200 messages")])
 def test_only_one_thing_is_singular(count: int, text: str) -> None:
-    assert counted(count, "message") == text
+    assert format_count(count, "message") == text
 
 
 @pytest.mark.parametrize(("count", "text"), [(812, "812 B"), (3400, "3.4 kB"), (12_300_000, "12 MB")])

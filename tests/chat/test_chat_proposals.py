@@ -9,7 +9,7 @@ import pytest
 from tests.chat.test_chat_transcript import Viewer, answer, bare, deltas
 
 from fairlead import ApprovalRequest, FileChange, ToolResult, events
-from fairlead.chat.view.proposals import Proposal
+from fairlead.chat.view.panels import Proposal
 from fairlead.chat.view.text import width
 from fairlead.chat.view.theme import PLAIN
 from fairlead.messages import TextContent, ToolCall
@@ -25,7 +25,7 @@ def a_request(*changes: FileChange, name: str = "edit", id: str = "1", **fields:
 
 
 def lines(request: ApprovalRequest, columns: int = 60, *, is_long: bool = False) -> list[str]:
-    shown = bare(Proposal(request, PLAIN, CWD).finished(columns, is_long))
+    shown = bare(Proposal(request, PLAIN, CWD).final_lines(columns, is_long))
     assert all(width(line) <= columns for line in shown)
     return shown
 
@@ -40,7 +40,7 @@ def test_a_working_directory_behind_a_link_is_known(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
     change = FileChange(str((tmp_path / "real").resolve() / "a.py"), "a\n", "b\n")
-    assert bare(Proposal(a_request(change), PLAIN, tmp_path / "link").finished(60, is_long=False))[0] == "? Edit a.py  +1 -1"
+    assert bare(Proposal(a_request(change), PLAIN, tmp_path / "link").final_lines(60, is_long=False))[0] == "? Edit a.py  +1 -1"
 
 
 def test_a_long_path_is_shown_to_its_end() -> None:

@@ -12,9 +12,8 @@ from tests.support.answers import WORD, a_size, an_answer, copies
 
 from fairlead import PartialMessage, events
 from fairlead.chat.input.editor import Editor
-from fairlead.chat.view.drawing import Drawing
 from fairlead.chat.view.footer import Facts
-from fairlead.chat.view.frame import Frame
+from fairlead.chat.view.frame import Drawing, Frame
 from fairlead.chat.view.screen import Screen
 from fairlead.chat.view.theme import PLAIN
 from fairlead.chat.view.transcript import Transcript
@@ -69,7 +68,7 @@ class Chat:
     def draw(self) -> None:
         if self._has_changed:
             self._has_changed = False
-            self._drawing.resized()
+            self._drawing.on_resize()
         size = self._size()
         if self._screen.is_moved:
             self._screen.cursor_is_in(self.terminal.cursor[0])

@@ -174,7 +174,7 @@ def test_a_resize_repaints_the_region_in_place() -> None:
     screen.show(["a" * 25, "b" * 25, "footer"], (1, 20))
     screen.flush()
     terminal.resize(12, 8)
-    screen.resized()
+    screen.on_resize()
     screen.show(["a" * 11, "b", "footer"], (1, 1))
     screen.flush()
     assert terminal.visible == ["history", "a" * 11, "b", "footer"]

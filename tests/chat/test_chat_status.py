@@ -52,10 +52,10 @@ async def test_facts_activity_and_title_follow_the_session(tmp_path: Path) -> No
 async def test_a_shell_command_of_the_user_is_an_activity(tmp_path: Path) -> None:
     async with Agent(model=SCRIPTED_MODEL, stream=Scripted([Turn(text="x")]), cwd=tmp_path, isolated=True) as agent:
         status = Status(agent, {}, lambda title: None)
-        status.command_began("make")
-        status.command_said("x" * 10_000)
+        status.begin_command("make")
+        status.add_command_output("x" * 10_000)
         assert status.activity == "$ make" and len(status.command_tail) == 4000
-        status.command_ended()
+        status.end_command()
         assert status.activity is None and status.command_tail == ""
 
 

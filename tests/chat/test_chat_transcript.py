@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -47,7 +48,7 @@ class Viewer:
 
     def write(self) -> None:
         self.lines += bare(list(self.transcript.unwritten))
-        self.transcript.written()
+        self.transcript.confirm_written()
 
     def live(self, rows: int = 30, columns: int = 60) -> list[str]:
         lines = bare(self.transcript.live(columns, rows))
@@ -83,7 +84,8 @@ async def test_a_run_is_shown_in_order_with_blank_lines_between(tmp_path: Path) 
         Turn(text="Done:\n\n- changed `a.txt`"),
         prompt="change it",
     )
-    assert viewer.lines == [
+    # On a busy machine a call takes long enough for its time to be shown.
+    assert [re.sub(r" · \d+\.\d+s$", "", line) for line in viewer.lines] == [
         "> change it",
         "",
         "✻ Thought",
@@ -436,8 +438,39 @@ def test_all_lines_fit_a_narrow_terminal() -> None:
     assert len(terminal.visible) == len(lines)
 
 
-def test_what_failed_in_an_extension_is_named() -> None:
+def test_extension_errors_name_the_failed_part() -> None:
     viewer = Viewer()
     viewer.handle(events.ExtensionError("command:deploy", "command", "no host"))
     viewer.handle(events.ExtensionError("/x/guard.py", "tool_call", "no rule"))
     assert viewer.lines == ["▲ /deploy failed: no host", "▲ /x/guard.py (tool_call): no rule"]
+
+
+async def test_a_stream_rule_is_named_and_the_answer_is_not_called_interrupted(tmp_path: Path) -> None:
+    rules = tmp_path / ".fairlead" / "rules"
+    rules.mkdir(parents=True)
+    (rules / "no-lorem.md").write_text("---\ncondition: lorem\n---\nWrite real text.\n")
+    viewer = Viewer()
+    stream = Scripted([Turn(text="lorem ipsum"), Turn(text="Real text.")])
+    async with Agent(
+        model=SCRIPTED_MODEL, stream=stream, cwd=tmp_path, trust=True, env={"FAIRLEAD_HOME": str(tmp_path / "h")}
+    ) as agent:
+        async for event in agent.run("go"):
+            viewer.handle(event)
+    text = "\n".join(viewer.look())
+    assert "↻ The answer broke the rule no-lorem and is asked for again." in text
+    assert "Interrupted" not in text
+
+
+def test_a_skill_is_shown_as_it_was_typed() -> None:
+    viewer = Viewer()
+    skill = '<skill name="release" location="/s/SKILL.md">\nReferences are relative to /s.\n\nTag it.\n</skill>'
+    for said in (skill, f"{skill}\n\n1.2, please", "<skill> in a sentence"):
+        viewer.transcript.message(UserMessage(said, 0))
+    lines = [line.strip() for line in viewer.look() if line.strip()]
+    assert lines == ["> /skill:release", "> /skill:release 1.2, please", "> <skill> in a sentence"]
+
+
+def test_a_warning_of_the_session_names_no_extension() -> None:
+    viewer = Viewer()
+    viewer.handle(events.ExtensionError("session", "images", "The image is not sent."))
+    assert [line for line in viewer.lines if line.strip()] == ["▲ The image is not sent."]

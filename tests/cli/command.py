@@ -13,7 +13,7 @@ from tests.support.surroundings import Surroundings
 from fairlead.testing import ProviderServer
 
 #: Seconds after which a command that has not ended will not end. Generous: the machine may be busy.
-PATIENCE = 30.0
+PATIENCE = 60.0
 
 
 class Command:

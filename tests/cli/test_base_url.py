@@ -86,7 +86,7 @@ def test_a_refused_key_for_an_address_names_its_origin(tmp_path: Any, flags: lis
     assert done.returncode == 1 and done.stderr.splitlines()[-1] == advice
 
 
-def test_a_server_that_does_not_answer_is_named(tmp_path: Any) -> None:
+def test_a_server_that_does_not_answer_is_reported(tmp_path: Any) -> None:
     with ProviderServer([]) as server:
         done = a_command(server, tmp_path)("-p", "hi", "--base-url", "http://127.0.0.1:9/v1")
     assert done.returncode == 1 and done.stdout == ""

@@ -41,7 +41,7 @@ def test_the_model_that_is_asked(fairlead: Command, flags: list[str], model: str
     assert fairlead.asked["model"] == model
 
 
-def test_an_unknown_provider_is_named(fairlead: Command) -> None:
+def test_an_unknown_provider_is_reported(fairlead: Command) -> None:
     done = fairlead("-p", "--provider", "nobody", "hi")
     assert (done.returncode, done.stdout) == (1, "")
     assert '"nobody"' in done.stderr

@@ -212,7 +212,7 @@ def test_a_file_that_other_code_closed_is_not_read(folder: Path) -> None:
 def test_the_command_keeps_its_modules_in_a_file_beside_its_bytecode(folder: Path) -> None:
     env = environment(folder, PYTHONPYCACHEPREFIX=str(folder / "bytecode"), FAIRLEAD_HOME=str(folder / "home"))
     command = ["-m", "fairlead", "--mode", "rpc", "--dialect", "pi"]
-    show = "print(code_cache._in_use._index.keys() >= {'fairlead.wire.pi.server', 'asyncio.events', 'msgspec.json'})"
+    show = "print(code_cache._in_use._index.keys() >= {'fairlead.wire.pi.pi_server', 'asyncio.events', 'msgspec.json'})"
     program = f"from fairlead.cli import code_cache; code_cache.use(); {show}"
     assert python(folder, ["-c", program], env) == "False"
     assert not python(folder, command, env)

@@ -56,7 +56,7 @@ def test_characters_that_the_encoding_lacks_are_escaped(fairlead: Command, encod
     assert (done.returncode, done.stderr) == (0, b"") and shown in done.stdout
 
 
-def test_the_name_of_a_file_keeps_bytes_that_are_no_text(fairlead: Command) -> None:
+def test_file_names_keep_bytes_that_are_not_text(fairlead: Command) -> None:
     env = fairlead.env({"PYTHONIOENCODING": "utf-8:strict"})
     argv = fairlead.argv("usage", "--html", b"caf\xe9.html")
     done = subprocess.run(argv, env=env, cwd=fairlead.around.cwd, capture_output=True, check=False)

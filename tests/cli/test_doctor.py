@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.cli.command import Command, Scripted
 
-from fairlead.cli.subcommands.doctor import checks
+from fairlead.cli.subcommands import doctor
 from fairlead.errors import ConfigError
 from fairlead.testing import ProviderServer
 
@@ -99,7 +99,7 @@ def test_a_server_of_this_machine_that_wants_a_key_is_not_a_provider_to_log_in_a
     )
 
 
-def test_a_project_that_is_not_trusted_is_named(fairlead: Command) -> None:
+def test_a_project_that_is_not_trusted_is_reported(fairlead: Command) -> None:
     (fairlead.around.cwd / ".mcp.json").write_text("{}")
     _, found = findings(fairlead, "--offline")
     assert found["trust"][0]["status"] == "warn" and "fairlead trust" in found["trust"][0]["fix"]
@@ -149,8 +149,8 @@ def test_node_on_the_machine_makes_the_extra_unnecessary(monkeypatch: pytest.Mon
             raise ConfigError("no node")
         return "/usr/bin/node"
 
-    monkeypatch.setattr("fairlead.extend.node.program.find_node", find)
-    monkeypatch.setattr(checks, "missing_packages", lambda name: ["something"])  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
-    extra = next(finding for finding in checks._extras() if finding.name == "node")  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(doctor, "find_node", find)
+    monkeypatch.setattr(doctor, "missing_packages", lambda name: ["something"])  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    extra = next(finding for finding in doctor._extras() if finding.name == "node")  # pyright: ignore[reportPrivateUsage]
     assert extra.status == ("ok" if has_node else "off")
     assert ("not needed" in extra.text) == has_node

@@ -43,7 +43,7 @@ def test_a_page_is_written_where_it_is_wanted(tmp_path: Path) -> None:
     assert done.stdout.strip().endswith("out.html") and (tmp_path / "out.html").exists()
 
 
-def test_what_is_no_session_is_named(tmp_path: Path) -> None:
+def test_export_rejects_non_session_files(tmp_path: Path) -> None:
     (tmp_path / "other.txt").write_text("hi")
     for word in ("other.txt", "missing.jsonl", "nothing"):
         done = export(tmp_path, word)

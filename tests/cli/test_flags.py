@@ -31,7 +31,7 @@ def test_a_value_follows_its_flag_or_an_equals_sign(flag: Flag) -> None:
 
 
 @pytest.mark.parametrize("flag", VALUED, ids=spelled)
-def test_a_missing_value_is_named(flag: Flag) -> None:
+def test_a_missing_value_is_reported(flag: Flag) -> None:
     with pytest.raises(UsageError, match=f"{spelled(flag)} needs a value: {flag.metavar}"):
         parse([spelled(flag)])
 
@@ -105,6 +105,8 @@ def test_the_help_shows_every_flag() -> None:
         (["--max-frame-bytes", "²"], "Error: --max-frame-bytes: expected a number of at least 1024, got '²'."),
         (["--max-turns", "-1", "hi"], "Error: --max-turns: expected a whole number of at least 0, got '-1'."),
         (["--max-turns", "many", "hi"], "Error: --max-turns: expected a whole number of at least 0, got 'many'."),
+        (["--max-cost", "nan", "hi"], "Error: --max-cost: expected an amount in US dollars above 0, such as 2.50, got 'nan'."),
+        (["--max-cost", "-1", "hi"], "Error: --max-cost: expected an amount in US dollars above 0, such as 2.50, got '-1'."),
         (["--max-frame-bytes", "10", "hi"], "Error: --max-frame-bytes: expected a number of at least 1024, got '10'."),
     ],
     ids=lambda value: value[0] if is_array(value) else "",

@@ -114,7 +114,7 @@ def test_a_line_leaves_as_soon_as_it_happens(scripted: Scripted) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs pipes of a chosen size")
-def test_a_repeated_signal_ends_it_even_when_nobody_reads(scripted: Scripted) -> None:
+def test_a_repeated_signal_ends_it_even_if_its_output_is_not_read(scripted: Scripted) -> None:
     fairlead = scripted({"text": "unread"})
     reading, writing = os.pipe()
     size = fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 65_536)

@@ -19,7 +19,7 @@ def test_without_weights_and_a_terminal_nothing_is_downloaded(fairlead: Command)
     done = fairlead("local", "-p", "hi")
     assert (done.returncode, done.stdout) == (1, "")
     assert "There are no weights on this machine. To download:" in done.stderr
-    assert "fairlead local --model qwen2.5-coder-1.5b or --model smollm2 --download" in done.stderr
+    assert "fairlead local --model qwen2.5-coder-1.5b --download" in done.stderr and "smollm2" not in done.stderr
     assert not (fairlead.around.home / "models").exists()
 
 
@@ -31,6 +31,17 @@ def test_a_model_that_is_named_is_downloaded_after_a_yes(fairlead: Command, answ
     end = "downloading qwen2.5-coder-1.5b" if downloads else "Nothing was downloaded."
     assert end in terminal.read_until(lambda shown: end in shown)
     terminal.process.kill()
+    terminal.finish()
+
+
+def test_the_toy_is_offered_only_if_the_better_model_cannot_be_had(fairlead: Command) -> None:
+    terminal = Terminal(fairlead, "local", env={"HF_ENDPOINT": "http://127.0.0.1:9"})
+    offer = terminal.read_until(lambda shown: "[y/N] " in shown)
+    assert "qwen2.5-coder-1.5b" in offer and "smollm2" not in offer
+    terminal.type("y\n")
+    assert "Cannot download" in terminal.read_until(lambda shown: "smollm2" in shown and shown.count("[y/N] ") == 2)
+    terminal.type("n\n")
+    assert "Nothing was downloaded." in terminal.read_until(lambda shown: "Nothing was" in shown)
     terminal.finish()
 
 
@@ -57,7 +68,7 @@ def test_the_list_names_what_is_here_and_what_can_be_downloaded(fairlead: Comman
         (["--download", "--thinking", "-p", "hi", "--mode", "nothing"], "--mode: expected text"),
     ],
 )
-def test_what_cannot_be_run_is_explained(fairlead: Command, flags: list[str], problem: str) -> None:
+def test_models_that_cannot_run_here_are_explained(fairlead: Command, flags: list[str], problem: str) -> None:
     done = fairlead("local", *flags)
     assert done.returncode in (1, 2) and problem in done.stderr
 

@@ -42,7 +42,7 @@ def test_a_login_without_a_provider_a_key_or_a_terminal_changes_nothing(fairlead
 
 
 @pytest.mark.parametrize("key", [b"sk-\xff\n", b"sk-\x1b[200~x\n", "sk-\u200b1\n".encode()], ids=["bytes", "control", "hidden"])
-def test_what_cannot_be_a_key_is_refused(fairlead: Command, key: bytes) -> None:
+def test_login_refuses_malformed_keys(fairlead: Command, key: bytes) -> None:
     command = [str(word) for word in fairlead.argv("login", "anthropic")]
     done = subprocess.run(command, env=fairlead.env(), cwd=fairlead.around.cwd, input=key, capture_output=True, check=False)
     assert done.returncode == 1 and done.stderr.startswith(b"Error: The key has control characters, or bytes that are not text.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import urllib.request
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 from tests.cli.command import PATIENCE, Command
+from tests.extend.mcp_scene import real_server
 from tests.support.gates import wait_for_exit
 
 SERVER = Path(__file__).parent.parent / "support" / "oauth_mcp_server.py"
@@ -77,7 +79,7 @@ def test_a_server_that_no_file_has_is_named_by_its_url(fairlead: Command, url: s
     assert log_in(fairlead, "elsewhere", "--url", url)[0] == 0
 
 
-def test_what_cannot_be_signed_in_at_is_said(fairlead: Command) -> None:
+def test_mcp_login_rejects_servers_without_oauth(fairlead: Command) -> None:
     write(fairlead, sentry={"url": "http://127.0.0.1:9/mcp"}, local={"command": "true"}, keyed={
         "url": "http://127.0.0.1:9/mcp", "headers": {"authorization": "Bearer x"}})  # fmt: skip
     for words, text in [
@@ -99,3 +101,77 @@ def test_the_servers_of_a_project_count_once_it_is_trusted(fairlead: Command) ->
     assert "theirs" not in before.stdout and "fairlead trust" in before.stderr
     assert fairlead("trust").returncode == 0
     assert "theirs" in fairlead("mcp").stdout
+
+
+# Adding, removing and trying servers
+
+
+def written(fairlead: Command) -> Any:
+    return json.loads((fairlead.around.home / "mcp.json").read_text())["mcpServers"]
+
+
+def test_a_server_is_added_tried_and_removed(fairlead: Command) -> None:
+    program = real_server()
+    added = fairlead("mcp", "add", "good", "--env", "MODE=a=b", "--", program["command"], *program["args"])
+    assert added.returncode == 0 and added.stdout.endswith("To try it: fairlead mcp test good\n"), added
+    assert written(fairlead) == {"good": {"command": program["command"], "args": program["args"], "env": {"MODE": "a=b"}}}
+    assert (fairlead.around.home / "mcp.json").stat().st_mode & 0o077 == 0
+    tried = fairlead("mcp", "test", "good")
+    assert tried.returncode == 0 and re.match(r"good: connected: \d+ tools", tried.stdout), tried
+    again = fairlead("mcp", "add", "good", "another")
+    assert again.returncode == 1 and "already" in again.stderr and len(written(fairlead)) == 1
+    assert fairlead("mcp", "remove", "good").stdout.startswith("Removed good from ")
+    assert written(fairlead) == {}
+    gone = fairlead("mcp", "remove", "good")
+    assert gone.returncode == 1 and "has no MCP server 'good'" in gone.stderr
+
+
+def test_a_server_at_a_url_is_added_with_headers_and_variables(fairlead: Command, url: str) -> None:
+    fairlead("mcp", "add", "net", url, "--header", "Authorization: Bearer ${NOT_SET_NOW}", "--header", "X-Team:a:b")
+    headers = {"Authorization": "Bearer ${NOT_SET_NOW}", "X-Team": "a:b"}
+    assert written(fairlead) == {"net": {"type": "http", "url": url, "headers": headers}}
+    fairlead("mcp", "add", "guarded", url)
+    tried = fairlead("mcp", "test", "guarded")
+    assert tried.returncode == 1 and "fairlead mcp login guarded" in tried.stderr, tried
+    assert log_in(fairlead, "guarded")[0] == 0
+    assert "connected: 1 tool" in fairlead("mcp", "test", "guarded").stdout
+    assert "and the sign-in at it" in fairlead("mcp", "remove", "guarded").stdout
+    assert fairlead("mcp", "logout", "guarded").returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["add", "a"], "usage"),
+        (["add", "a", "--repository", "."], "has no flag --repository"),
+        (["add", "a", "ftp://x", "--type", "http"], "expected a URL"),
+        (["add", "a", "https://x", "--type", "stdio"], "expected a program"),
+        (["add", "a", "https://x", "--env", "A=b"], "--env is for servers that are programs"),
+        (["add", "a", "program", "--header", "A: b"], "--header is for servers"),
+        (["add", "a", "https://x", "--header", "nothing"], "expected NAME: VALUE"),
+        (["add", "", "program"], "its name is empty"),
+        (["list", "--env", "A=b"], "--env is for fairlead mcp add"),
+        (["test", "nowhere"], "There is no MCP server 'nowhere'"),
+        (["remove", "nowhere"], "has no MCP server 'nowhere'"),
+    ],
+)
+def test_add_explains_a_server_that_cannot_be_added_and_writes_no_file(fairlead: Command, words: list[str], problem: str) -> None:
+    done = fairlead("mcp", *words)
+    assert done.returncode in (1, 2) and problem in done.stderr and "Traceback" not in done.stderr, done
+    assert not (fairlead.around.home / "mcp.json").exists()
+
+
+def test_a_file_that_cannot_be_changed_stays_as_it_is(fairlead: Command) -> None:
+    path = fairlead.around.home / "mcp.json"
+    for content in ('{"mcpServers": {} /* mine */}', '{"mcpServers": []}', "not json"):
+        path.write_text(content)
+        done = fairlead("mcp", "add", "a", "program")
+        assert done.returncode == 1 and str(path) in done.stderr and path.read_text() == content
+
+
+def test_a_server_that_fails_says_why(fairlead: Command) -> None:
+    write(fairlead, missing={"command": "no-such-program"}, dying={"command": sys.executable, "args": ["-c", "exit(7)"]})
+    missing = fairlead("mcp", "test", "missing")
+    assert missing.returncode == 1 and "no program no-such-program" in missing.stderr
+    dying = fairlead("mcp", "test", "dying")
+    assert dying.returncode == 1 and "code 7" in dying.stderr

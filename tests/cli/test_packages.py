@@ -15,6 +15,19 @@ from tests.cli.command import Command
 EXTENSION = 'export default (pi) => { pi.registerCommand("hi", { description: "Greets", handler: async () => {} }); };'
 MANIFEST = json.dumps({"name": "greeter", "pi": {"extensions": ["./src/*.ts", "!src/old.ts"], "prompts": ["./texts"]}})
 
+#: Prints what npm 11 prints for a package that does not exist.
+FAILING_NPM = """#!/bin/sh
+cat >&2 <<END
+npm error code E404
+npm error 404 Not Found - GET http://127.0.0.1/gone
+npm error 404
+npm error Could not find it.
+npm notice
+npm notice To update run: npm install -g npm@11
+npm error A complete log of this run can be found in: /tmp/log
+END
+exit 1
+"""
 #: Stands in for npm: installs a package from a folder beside it.
 NPM = """#!/bin/sh
 echo "$@" >> "$HOME/npm.log"
@@ -94,9 +107,9 @@ def test_a_repository_is_cloned_and_updated(fairlead: Command, tmp_path: Path) -
     assert settings["packages"] == [f"git:file://{origin}@v1"]
 
 
-def npm(fairlead: Command) -> Path:
+def npm(fairlead: Command, text: str = NPM) -> Path:
     """Have `npm` on the PATH be a script that installs from a folder, which is returned."""
-    script = put(fairlead.around.home.parent / "bin", {"npm": NPM}) / "npm"
+    script = put(fairlead.around.home.parent / "bin", {"npm": text}) / "npm"
     script.chmod(0o755)
     env = cast("dict[str, str]", fairlead.around.env)
     env["PATH"] = f"{script.parent}{os.pathsep}{env['PATH']}"
@@ -121,7 +134,7 @@ def test_a_package_of_a_project_is_loaded_only_if_the_project_is_trusted(fairlea
     assert commands(fairlead) == [] and commands(fairlead, "--approve") == ["hi", "review"]
 
 
-def test_a_listed_package_that_is_missing_is_named(fairlead: Command) -> None:
+def test_a_listed_package_that_is_missing_is_reported(fairlead: Command) -> None:
     home, project = fairlead.around.home, fairlead.around.cwd / ".fairlead"
     put(home, {"settings.json": json.dumps({"packages": ["npm:gate@1.0.0", {"source": "./gone"}]})})
     put(project, {"settings.json": json.dumps({"packages": ["npm:other"]})})
@@ -166,7 +179,7 @@ def test_an_update_without_packages_says_that_there_are_none(fairlead: Command) 
         (["update", "npm:none"], "npm:none is not installed"),
     ],
 )
-def test_what_cannot_be_done_is_said(fairlead: Command, words: list[str], error: str) -> None:
+def test_package_commands_explain_failures(fairlead: Command, words: list[str], error: str) -> None:
     put(fairlead.around.cwd, {"empty/themes/x.json": "{}"})
     done = fairlead(*words)
     assert done.returncode in (1, 2) and error in done.stderr
@@ -283,9 +296,17 @@ def test_nothing_is_installed_if_it_cannot_be_listed(fairlead: Command) -> None:
 def test_hosts_see_which_package_brought_a_command(fairlead: Command) -> None:
     folder = package(fairlead.around.cwd / "greeter").resolve()
     assert fairlead("install", "./greeter").returncode == 0
-    told = fairlead("--mode", "rpc", "--dialect", "pi", input='{"type": "get_commands"}\n').stdout
+    # At the end of its input, fairlead waits for the loading of extensions only so.
+    told = fairlead("--mode", "rpc", "--dialect", "pi", "--on-eof", "finish", input='{"type": "get_commands"}\n').stdout
     info = [each["sourceInfo"] for each in json.loads(told.splitlines()[0])["data"]["commands"]]
     (text,) = json.loads((fairlead.around.home / "settings.json").read_text())["packages"]
     assert [(each["source"], each["origin"], each["scope"]) for each in info] == [(text, "package", "user")] * 2
     assert [each["baseDir"] for each in info] == [str(folder)] * 2
     assert all(each["path"].startswith(f"{folder}/") for each in info)
+
+
+def test_an_install_that_fails_says_what_npm_says(fairlead: Command) -> None:
+    npm(fairlead, FAILING_NPM)
+    done = fairlead("install", "npm:gone")
+    assert done.returncode == 1
+    assert done.stderr.strip() == "Error: npm install failed: E404 Not Found - GET http://127.0.0.1/gone Could not find it."

@@ -217,7 +217,7 @@ def test_tools_that_contradict_each_other_are_an_error(fairlead: Command, tools:
     assert (done.returncode, done.stdout, done.stderr) == (1, "", f"Error: {error}\n")
 
 
-def test_an_unknown_level_in_the_settings_is_no_business_of_the_host(fairlead: Command) -> None:
+def test_an_unknown_thinking_level_in_settings_is_not_reported_to_the_host(fairlead: Command) -> None:
     (fairlead.around.home / "settings.json").write_text('{"defaultThinkingLevel": "bogus"}')
     flags = ["--mode", "rpc", "--dialect", "pi", "--model", "fake/fake-1"]
     assert state(fairlead(*flags, input=GET_STATE))["thinkingLevel"] == "medium"

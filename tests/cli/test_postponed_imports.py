@@ -128,8 +128,9 @@ main()
         frames = run(program, '{"type": "prompt", "message": "go"}\n', around.env, around.cwd)
     assert '"toolResult"' in frames and '"done"' in frames
     loaded = Path(around.cwd, "loaded.txt").read_text().split()
-    # Secrets are also looked for in this form, once one is known.
-    assert {name for name in loaded if not name.startswith("fairlead.")} <= {"base64"}
+    # Known secrets are also looked for in base64. A call is read while it arrives, checked, and given a temporary folder.
+    late = {"base64", "email.utils", "hashlib", "jiter", "random", "tempfile"}
+    assert {name for name in loaded if not name.startswith("fairlead.")} <= late
 
 
 def test_no_annotation_is_compiled_before_the_first_delta(tmp_path: Path) -> None:
@@ -170,7 +171,6 @@ command.main()
         "binascii",
         "fairlead.core.calls.turn",
         "fairlead.core.images",
-        "fairlead.core.calls.interrupted",
         "fairlead.session.context.overflow",
         "fairlead.session.history.reading",
         "fairlead.session.history.tree",
@@ -207,7 +207,7 @@ def test_the_folder_of_the_command_is_not_searched_for_modules(tmp_path: Path) -
         assert done.returncode == 0, done.stderr
 
 
-def test_garbage_is_collected_in_a_process_that_goes_on(tmp_path: Path) -> None:
+def test_garbage_is_collected_in_a_long_running_process(tmp_path: Path) -> None:
     program = """
 import gc, os
 from fairlead.cli import start

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import json
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -58,6 +60,18 @@ def test_an_image_file_is_sent_as_an_image(fairlead: Command) -> None:
     image = next(block for block in blocks if block["type"] == "image")
     assert image["source"] == {"type": "base64", "media_type": "image/png", "data": base64.b64encode(PNG).decode()}
     assert f'<file name="{fairlead.around.cwd / "dot.dat"}"></file>' in said(fairlead.asked)[0]
+
+
+def test_an_image_for_a_model_that_reads_only_text_is_announced(fairlead: Command) -> None:
+    (fairlead.around.cwd / "a.png").write_bytes(PNG)
+    model = {"baseUrl": f"{fairlead.provider.url}/v1", "api": "openai-completions", "models": [{"id": "blind"}]}
+    (fairlead.around.home / "models.json").write_text(json.dumps({"providers": {"blind": model}}))
+    done = fairlead("-p", "What is this?", "@a.png", "--model", "blind/blind")
+    assert (done.returncode, done.stdout) == (0, "Hello!\n")
+    assert (
+        done.stderr
+        == "The image is not sent: blind reads only text, and gets a note instead. Choose a model that reads images.\n"
+    )
 
 
 def test_a_file_that_is_not_there_is_an_error_before_anything_is_asked(fairlead: Command) -> None:
@@ -118,7 +132,7 @@ def test_an_unknown_model_is_one_line_on_stderr(fairlead: Command, flags: list[s
 
 
 @pytest.mark.parametrize("flags", [["-p", "hi"], ["--mode", "json", "hi"], ["--help"], ["--list-models"]], ids=" ".join)
-def test_an_output_that_nobody_reads_ends_it_without_a_complaint(fairlead: Command, flags: list[str]) -> None:
+def test_a_closed_stdout_ends_it_without_an_error(fairlead: Command, flags: list[str]) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     try:
@@ -137,7 +151,7 @@ def test_an_output_that_cannot_be_written_is_an_error(fairlead: Command, flags: 
     assert (process.returncode, err) == (1, "Error: Cannot write to standard output: No space left on device.\n")
 
 
-def test_an_answer_that_nobody_could_read_is_not_asked_for(fairlead: Command) -> None:
+def test_with_a_closed_stdout_no_model_is_called(fairlead: Command) -> None:
     redirected = subprocess.list2cmdline(map(str, fairlead.argv("-p", "hi")))
     done = fairlead(argv=["sh", "-c", f"{redirected} >&-"])
     assert done.returncode == 1
@@ -202,7 +216,7 @@ def test_answers_are_utf_8_whatever_the_locale(scripted: Scripted) -> None:
     assert (done.returncode, done.stdout) == (0, "naïve 中\n")
 
 
-def test_bytes_that_are_no_text_reach_the_model_as_replacement_characters(fairlead: Command) -> None:
+def test_invalid_utf8_reaches_the_model_as_replacement_characters(fairlead: Command) -> None:
     done = fairlead("--mode", "json", b"caf\xe9", "--append-system-prompt", b"th\xe9")
     assert done.returncode == 0
     assert said(fairlead.asked) == ["caf\ufffd"]
@@ -235,6 +249,15 @@ def test_a_run_that_needs_more_turns_than_it_may_take_fails(scripted: Scripted, 
     assert fairlead("-p", "--max-turns", "2", "go").returncode == 0
 
 
+def test_a_run_that_costs_more_than_it_may_is_stopped(scripted: Scripted) -> None:
+    look = {"toolCalls": [{"name": "bash", "arguments": {"command": "echo here"}}], "usage": {"input": 100_000, "output": 10}}
+    fairlead = scripted(look, look, {"text": "done"})
+    done = fairlead("-p", "--max-cost", "$0.01", "go")
+    assert done.returncode == 1 and len(fairlead.provider.requests) == 1
+    assert re.match(r"Error: The run was stopped because it has cost \$0\.\d+, and max_cost is \$0\.01\. ", done.stderr)
+    assert fairlead("-p", "--max-cost", "100", "go").stdout == "done\n"
+
+
 @pytest.mark.parametrize("mode", ["text", "json"])
 def test_input_without_end_is_refused_before_it_fills_the_memory(fairlead: Command, mode: str) -> None:
     with Path("/dev/zero").open("rb") as zeros:
@@ -256,7 +279,7 @@ def with_little_memory() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
 
 
-def test_piped_input_that_is_not_text_is_asked_all_the_same(fairlead: Command) -> None:
+def test_piped_input_that_is_not_text_is_still_sent(fairlead: Command) -> None:
     command: Any = fairlead.start("-p", "What?", stdin=subprocess.PIPE, encoding=None)  # bytes, not text
     out, _ = command.communicate(b"a\xff\xfeb", timeout=30)
     assert (command.returncode, out) == (0, b"Hello!\n")

@@ -99,7 +99,7 @@ def test_without_a_terminal_verbose_prints_lines(scripted: Scripted) -> None:
     )
 
 
-def test_without_a_terminal_nothing_is_said_about_tools(scripted: Scripted) -> None:
+def test_without_a_terminal_no_tool_progress_is_printed(scripted: Scripted) -> None:
     done = scripted(calls(bash("true")), says("done"))("-p", "go")
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
 

@@ -78,7 +78,7 @@ def test_many_matches_are_cut(folder: Path) -> None:
         (None, "bad.md: there is no such file."),
     ],
 )
-def test_a_rule_that_cannot_be_used_is_told_apart_from_one_that_does_not_match(folder: Path, rule: str | None, said: str) -> None:
+def test_unusable_rules_are_distinguished_from_rules_that_do_not_match(folder: Path, rule: str | None, said: str) -> None:
     if rule is not None:
         (folder / "bad.md").write_text(rule)
     done = run(folder, "test", "bad.md", "--text", "x" * 100)

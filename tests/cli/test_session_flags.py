@@ -121,7 +121,7 @@ def test_without_sessions_nothing_is_kept(fairlead: Command) -> None:
     assert list(fairlead.around.root.rglob("*.jsonl")) == []
 
 
-def test_an_isolated_agent_keeps_sessions_only_where_it_is_told_to(fairlead: Command) -> None:
+def test_an_isolated_agent_saves_sessions_only_in_a_given_folder(fairlead: Command) -> None:
     env = {"ANTHROPIC_API_KEY": "sk-fake", "ANTHROPIC_BASE_URL": fairlead.provider.url}
     moved = {**env, "PI_CODING_AGENT_SESSION_DIR": str(fairlead.around.root / "env")}
     settings = fairlead.around.home / "settings.json"
@@ -145,7 +145,7 @@ def test_both_kinds_of_durability_write_the_same(fairlead: Command) -> None:
 # --session
 
 
-def test_a_session_is_gone_on_with_by_its_path(fairlead: Command) -> None:
+def test_session_flag_resumes_by_path(fairlead: Command) -> None:
     for number, name in enumerate(["new.jsonl", "./new.jsonl", str(fairlead.around.cwd / "new.jsonl")]):
         assert fairlead("-p", "--session", name, f"prompt {number}").returncode == 0
     assert asked_texts(fairlead) == ["prompt 0", "Hello!", "prompt 1", "Hello!", "prompt 2"]
@@ -155,7 +155,7 @@ def test_a_session_is_gone_on_with_by_its_path(fairlead: Command) -> None:
         assert session_file(agent) == fairlead.around.home / "sub" / "other.jsonl"
 
 
-def test_a_session_is_gone_on_with_by_the_beginning_of_its_id(fairlead: Command) -> None:
+def test_session_flag_resumes_by_id_prefix(fairlead: Command) -> None:
     here = folder_of(fairlead)
     write_session(here, "01aa-first", "in the first", str(fairlead.around.cwd))
     write_session(here, "01ab-second", "in the second", str(fairlead.around.cwd))
@@ -179,7 +179,7 @@ def test_a_session_is_gone_on_with_by_the_beginning_of_its_id(fairlead: Command)
     assert 'begins with "own"' in refusal(fairlead, "--session", "own")
 
 
-def test_what_is_no_session_is_refused(fairlead: Command) -> None:
+def test_session_flag_refuses_non_session_files(fairlead: Command) -> None:
     (fairlead.around.cwd / "notes.jsonl").write_text("just notes\n")
     (fairlead.around.cwd / "folder.jsonl").mkdir()
     os.mkfifo(fairlead.around.cwd / "fifo.jsonl")
@@ -218,7 +218,7 @@ def test_a_file_that_does_not_fit_into_memory_is_refused(fairlead: Command) -> N
     assert "too large to open" in refusal(fairlead, "--fork", "large.jsonl")
 
 
-def test_a_home_that_nobody_has_is_a_folder_like_any_other(fairlead: Command) -> None:
+def test_the_home_of_an_unknown_user_is_an_ordinary_folder(fairlead: Command) -> None:
     with host(fairlead, "--session", "~nobody-of-that-name/x.jsonl") as agent:
         assert session_file(agent) == fairlead.around.cwd / "~nobody-of-that-name" / "x.jsonl"
 
@@ -264,7 +264,7 @@ def test_a_copy_in_memory_leaves_the_file_alone(fairlead: Command) -> None:
 # --continue, --resume, --fork, --session-id
 
 
-def test_the_latest_session_of_the_directory_is_gone_on_with(fairlead: Command) -> None:
+def test_continue_flag_resumes_the_latest_session_of_the_directory(fairlead: Command) -> None:
     assert fairlead("-p", "--continue", "first of all").returncode == 0
     (only,) = session_files(folder_of(fairlead))
     os.utime(only, (1_600_000_000, 1_600_000_000))
@@ -307,7 +307,7 @@ def test_a_fork_begins_as_a_copy(fairlead: Command) -> None:
     assert texts(kept(elsewhere).messages) == ["before", "elsewhere", "Hello!"]
 
 
-def test_a_session_of_an_exact_id_is_begun_or_gone_on_with(fairlead: Command) -> None:
+def test_session_id_flag_creates_or_resumes_a_session(fairlead: Command) -> None:
     for prompt in ("one", "two"):
         assert fairlead("-p", "--session-id", "My.chat_1-a", prompt).returncode == 0
     assert fairlead("-p", "--session-id", "My.chat_1", "three").returncode == 0

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from tests.cli.command import Command
 from tests.support.json_values import is_array
 
 from fairlead import __version__
-from fairlead.cli.subcommands.help import overview
+from fairlead.cli.subcommands.help import find_page, overview
 from fairlead.cli.subcommands.subcommand import Subcommand, help_of
 from fairlead.cli.subcommands.table import SUBCOMMANDS, suggestion
 from fairlead.wire.dialects import Program, program_named
 
+ROOT = Path(__file__).parents[2]
 WIDEST = 120
 
 
@@ -76,8 +80,28 @@ def test_a_mistyped_topic_of_help_is_an_error(fairlead: Command) -> None:
     done = fairlead("help", "exprot")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        "Error: There is no command exprot. Did you mean `fairlead help export`? `fairlead --help` lists the commands.\n"
+        "Error: There is no command exprot. Did you mean `fairlead help export`? `fairlead --help` lists the commands, "
+        "and `fairlead help pages` the documentation.\n"
     )
+
+
+def test_pages_of_the_documentation_are_a_topic_of_help(fairlead: Command) -> None:
+    page = (ROOT / "docs" / "troubleshooting.md").read_text()
+    for name in ("troubleshooting", "troubleshooting.md"):
+        assert (fairlead("help", name).stdout, fairlead("help", name).returncode) == (page, 0)
+    assert fairlead("help", "models").stdout.startswith("usage: fairlead models")
+    assert fairlead("help", "models.md").stdout.startswith("# Models and keys")
+    listed = fairlead("help", "pages").stdout.splitlines()
+    assert [line.split()[0] for line in listed] == sorted(each.name for each in (ROOT / "docs").glob("*.md"))
+    assert fairlead("help", "../README.md").returncode == 2
+
+
+def test_messages_name_topics_that_exist_and_no_file_of_a_checkout() -> None:
+    for path in (ROOT / "src").rglob("*.py"):
+        for line in path.read_text().splitlines():
+            assert not re.search(r"""["'].*\bdocs/[\w-]+\.md.*["']""", line), (path, line)
+            for topic in re.findall(r"`fairlead help ([a-z.-]+)`", line):
+                assert topic in ("flags", "pages") or find_page(topic), (path, topic)
 
 
 @pytest.mark.parametrize("word", ["help", "version", "exprot"])
@@ -95,7 +119,7 @@ def test_under_the_name_of_a_peer_nothing_is_suggested() -> None:
     [
         (["logout", "--al"], "usage: fairlead logout [PROVIDER | --all]"),
         (["version", "now"], "usage: fairlead version"),
-        (["help", "a", "b"], "usage: fairlead help [COMMAND | flags]"),
+        (["help", "a", "b"], "usage: fairlead help [COMMAND | flags | pages | PAGE.md]"),
         (["list", "x"], "usage: fairlead list"),
         (["schema", "--dialect"], "usage: fairlead schema"),
         (["trust", "--nope"], "usage: fairlead trust"),

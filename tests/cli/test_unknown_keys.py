@@ -9,7 +9,7 @@ import pytest
 from jsonschema_rs import validator_for
 from tests.cli.command import Command
 
-from fairlead.cli.subcommands.config_schemas import models_schema, settings_schema
+from fairlead.cli.subcommands.schema import models_schema, settings_schema
 
 SETTINGS = {"defualtModel": "fake-1", "retry": {"maxRetrys": 1}, "zzz": 1, "theme": "dark", "$schema": "x", "retry.provider": {}}
 
@@ -51,7 +51,7 @@ def test_unknown_keys_of_models_get_a_warning_too(fairlead: Command) -> None:
         assert f"{path}: {wrong}: there is no such key, so it has no effect. Did you mean {right}?\n" in done.stderr
 
 
-def test_hosts_hear_nothing_of_them(fairlead: Command) -> None:
+def test_unknown_keys_are_not_reported_to_hosts(fairlead: Command) -> None:
     (fairlead.around.home / "settings.json").write_text(json.dumps(SETTINGS))
     done = fairlead("--mode", "rpc", input='{"type":"get_state"}\n')
     assert (done.returncode, done.stderr) == (0, "")

@@ -33,7 +33,7 @@ def run(project: Path, *arguments: str, stdin: str = "") -> subprocess.Completed
     return subprocess.run(command, cwd=project, env=env, input=stdin, capture_output=True, text=True, timeout=60, check=False)
 
 
-def test_a_host_is_served_and_told(project: Path) -> None:
+def test_a_host_is_served_and_warned(project: Path) -> None:
     done = run(project, "--mode", "rpc", stdin='{"type":"get_state","id":"1"}\n')
     assert '"command":"get_state","success":true' in done.stdout
     assert ".fairlead/settings.json: cannot be read: Permission denied." in done.stderr and "Traceback" not in done.stderr

@@ -17,7 +17,7 @@ from typing import Any
 from tests.client.fake_agent import PATIENCE, FakeAgent, Frame, fake_agent
 
 from fairlead.client import Client, Result, Run
-from fairlead.client.event_base import Event
+from fairlead.client.decoding import Event
 from fairlead.errors import AgentGone, ClientError, CommandRefused
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"

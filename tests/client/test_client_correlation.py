@@ -25,7 +25,7 @@ async def test_answers_may_come_in_any_order() -> None:
         assert (await one).tools == []
 
 
-async def test_a_refused_command_raises_what_the_agent_said() -> None:
+async def test_a_refused_command_raises_the_error_of_the_agent() -> None:
     async with fake_agent() as (client, agent):
         asked = asyncio.ensure_future(client.set_model("nope", "x"))
         agent.refuse(await agent.command("set_model"), "Model not found: nope/x", code="no_model")

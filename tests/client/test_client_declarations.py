@@ -11,7 +11,7 @@ from fairlead.client.opal import events as opal_events
 from fairlead.protocol.opal.events import EVENTS
 from fairlead.protocol.opal.methods import METHODS
 from fairlead.protocol.pi.frames import Response, RpcChunk
-from fairlead.wire.pi.schema import COMMANDS, FRAMES
+from fairlead.wire.pi.pi_schema import COMMANDS, FRAMES
 
 
 def test_every_command_is_a_method_of_both_clients() -> None:

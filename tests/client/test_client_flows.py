@@ -145,7 +145,7 @@ async def test_an_attempt_that_is_retried_does_not_end_the_run(agent: Agent, tmp
 
 
 @with_all_commands
-async def test_what_the_agent_does_not_know_is_refused(agent: Agent, tmp_path: Path) -> None:
+async def test_commands_unknown_to_the_agent_are_refused(agent: Agent, tmp_path: Path) -> None:
     async with running(agent, says("ok"), root=tmp_path) as client:
         state = asyncio.ensure_future(client.get_state())
         with pytest.raises(CommandRefused, match="Unknown command: dance"):
@@ -195,7 +195,7 @@ async def test_host_tools_run_report_fail_and_are_cancelled(agent: Agent, tmp_pa
 
 
 @each(FAIRLEAD_2025)
-async def test_without_responses_events_say_what_became_of_a_command(agent: Agent, tmp_path: Path) -> None:
+async def test_without_responses_events_report_the_outcome_of_a_command(agent: Agent, tmp_path: Path) -> None:
     async with running(agent, WAIT, says("Still here."), says("A summary."), root=tmp_path) as client:
         stream = client.events()
         with pytest.raises(CommandRefused, match="get_state"):

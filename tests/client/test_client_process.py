@@ -20,7 +20,7 @@ from fairlead.errors import AgentGone, ClientError
 SHORT = StopTimes(after_eof=0.2, after_term=0.2)
 
 
-async def test_a_program_that_does_not_exist_is_named(tmp_path: Path) -> None:
+async def test_a_program_that_does_not_exist_is_reported(tmp_path: Path) -> None:
     with pytest.raises(AgentGone, match="'no-such-agent' cannot start"):
         async with Client.start(["no-such-agent", "--mode", "rpc"]):
             pass
@@ -113,7 +113,7 @@ os._exit(3)
     wait_for_exit(child)
 
 
-async def test_an_agent_that_closes_its_input_refuses_commands_but_is_still_heard(tmp_path: Path) -> None:
+async def test_an_agent_that_closes_its_input_refuses_commands_but_still_sends_events(tmp_path: Path) -> None:
     code = "os.close(0)\nsay(type='turn_start')\ntime.sleep(600)\n"
     async with Client.start(program(tmp_path, code), stop_times=SHORT) as client:
         assert isinstance(await anext(client.events()), events.TurnStart)
@@ -142,7 +142,7 @@ for command in commands():
         assert [type(await anext(stream)).__name__ for _ in range(4)] == ["UnparsedLine"] * 4
 
 
-async def test_what_an_agent_writes_to_stderr_never_blocks_it(tmp_path: Path) -> None:
+async def test_stderr_output_of_an_agent_never_blocks_it(tmp_path: Path) -> None:
     code = "sys.stderr.write('x' * (1 << 20) + '\\nthe last words')\nsys.stderr.flush()\nsys.exit(4)\n"
     async with Client.start(program(tmp_path, code)) as client:
         with pytest.raises(AgentGone, match="exit code 4: the last words") as caught:
@@ -255,7 +255,7 @@ for command in commands():
         assert len(asyncio.all_tasks()) < 10
 
 
-async def test_an_agent_that_is_stopped_twice_or_has_ended_is_no_problem(tmp_path: Path) -> None:
+async def test_stopping_an_agent_twice_or_after_its_end_is_allowed(tmp_path: Path) -> None:
     async with fairlead(tmp_path / "a", calls(bash("true")), says("ok")) as (client, _):
         await client.ask("Hi")
         await client.shutdown()

@@ -13,7 +13,7 @@ from tests.client.agents import fairlead
 from tests.client.fake_agent import PATIENCE, FakeAgent, Frame, fake_agent
 from tests.support.stage import bash, calls, says
 
-from fairlead import Allow, Deny, ToolError, ToolResult
+from fairlead import Allow, Deny, NewRule, ToolError, ToolResult
 from fairlead.client import Approval, Client, ExtensionUiRequest, HostCall, events
 from fairlead.core.functions import FunctionTool
 from fairlead.messages import TextContent
@@ -267,6 +267,8 @@ OPTIONS = {"method": "select", "options": ["Approve", "Approve for session", "De
         (Allow(), {"value": "Approve"}),
         (Allow(for_session=True), {"value": "Approve for session"}),
         (Allow(arguments={"command": "pwd"}), {"value": "Approve", "arguments": {"command": "pwd"}}),
+        (Allow(rule=NewRule("ls *")), {"value": "Approve", "rule": "ls *"}),
+        (Allow(rule=NewRule("ls *", everywhere=True)), {"value": "Approve", "rule": "ls *", "everywhere": True}),
         (Deny(), {"value": "Deny"}),
         (Deny("too risky", for_session=True), {"value": "Deny", "reason": "too risky", "forSession": True}),
     ],
@@ -277,7 +279,7 @@ async def test_a_decision_can_say_more_than_a_word(decision: Allow | Deny, reply
         assert await answered(agent, approval=True, toolName="bash", **OPTIONS) == reply
 
 
-@pytest.mark.parametrize("decision", [Allow(arguments={"command": "pwd"}), Deny("too risky")])
+@pytest.mark.parametrize("decision", [Allow(arguments={"command": "pwd"}), Allow(rule=NewRule("ls")), Deny("too risky")])
 async def test_an_agent_that_cannot_take_other_arguments_or_a_reason_gets_a_plain_no(decision: Allow | Deny) -> None:
     async with fake_agent() as (client, agent):
         client.on_approval(lambda approval: decision)

@@ -42,6 +42,7 @@ class Mirror:
             self.number = each.last_event
             self.texts = [text_of(message) for message in each.messages]
             self.open = None if each.open_message is None else text_of(each.open_message)
+            self.results = [result.id for result in each.prompt_results]  # of prompts that ended before it
             return
         assert each.number == self.number + 1, "a gap or a repetition"
         self.number = each.number

@@ -92,7 +92,7 @@ for command in commands():
         assert [next(stream).raw["number"] for _ in range(9000)] == [*range(3000)] * 3
 
 
-def test_a_coroutine_that_uses_the_blocking_client_is_told_so(tmp_path: Path) -> None:
+def test_using_the_blocking_client_in_a_coroutine_raises(tmp_path: Path) -> None:
     with fairlead(tmp_path / "a", calls(("bad", {})), says("ok")) as client:
 
         @client.tool

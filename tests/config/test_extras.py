@@ -22,7 +22,7 @@ def test_the_command_installs_what_the_extra_needs_with_the_python_that_runs_fai
     assert sorted(words[3:]) == sorted(each.replace("_", "-") for each in DECLARED[extra])
 
 
-def test_what_is_installed_is_not_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_installed_packages_are_not_reported_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert missing_packages("mcp") == []
     monkeypatch.setattr(extras, "extras", lambda: {"odd": ["no-such-package-here>=1", "pytest"]})
     assert missing_packages("odd") == ["no-such-package-here>=1"]

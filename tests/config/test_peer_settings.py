@@ -158,7 +158,7 @@ def test_calls_are_asked_for_if_the_file_that_names_extensions_cannot_be_read(tm
     assert settings.approvals.mode == ("auto" if "theme" in text else "ask")
 
 
-def test_what_a_project_of_a_peer_may_not_set_is_only_logged(tmp_path: Path) -> None:
+def test_settings_a_peer_project_may_not_set_are_only_logged(tmp_path: Path) -> None:
     home = Home(tmp_path / "agent", user=tmp_path, peer=PI)
     work = tmp_path / "work"
     (work / ".pi").mkdir(parents=True)

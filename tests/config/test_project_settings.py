@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from fairlead.config.home import Home
-from fairlead.config.settings import Settings
-from fairlead.config.settings_files import FOR_ANY_PROJECT, NOT_FOR_PROJECTS, load_settings
+from fairlead.config.settings import FOR_ANY_PROJECT, NOT_FOR_PROJECTS, Settings
+from fairlead.config.settings_files import load_settings
 from fairlead.config.trust import TrustDecider, save_decision
 
 #: A value for every setting that is not its default. What is not here is not tested: see the first test.
@@ -38,6 +38,7 @@ EVERY: dict[str, Any] = {
     "defaultProjectTrust": "always",
     "maxTurns": 999,
     "maxRepeatedCalls": 999,
+    "maxRepeatedText": 999_999,
     "httpIdleTimeoutMs": 1,
     "compaction": {"enabled": False, "reserveTokens": 1, "keepRecentTokens": 1},
     "retry": {"enabled": False, "maxRetries": 999, "baseDelayMs": 1, "maxAgentDelayMs": 1},
@@ -162,7 +163,7 @@ async def test_decisions_that_cannot_be_read_may_say_never(home: Home, cwd: Path
     settings, warnings = load_settings(home, cwd)
     assert settings.default_model is None and "No project is trusted by it." in warnings[0]
     trust = TrustDecider(home, default="always")
-    assert not trust.known(cwd) and not await trust.decide(cwd)
+    assert not trust.is_trusted(cwd) and not await trust.decide(cwd)
 
 
 def test_not_even_a_trusted_project_names_paths_outside_of_it(home: Home, cwd: Path, tmp_path: Path) -> None:

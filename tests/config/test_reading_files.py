@@ -28,7 +28,7 @@ def a_link_to_a_device(path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir, a_socket, a_link_to_a_device])
-def test_what_is_not_a_regular_file_is_refused_without_being_opened(
+def test_non_regular_files_are_refused_without_opening_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], None]
 ) -> None:
     monkeypatch.chdir(tmp_path)  # the path of a socket is short

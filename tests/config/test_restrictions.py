@@ -147,7 +147,7 @@ def verdict(settings: Settings, subject: Subject, mode: ApprovalMode | None = No
         '[{"protectedPaths": [".env"]}]',
     ],
 )
-def test_what_cannot_be_understood_makes_everything_asked_for(tmp_path: Path, user: Any) -> None:
+def test_unreadable_restrictions_require_approval_for_everything(tmp_path: Path, user: Any) -> None:
     settings, warnings = loaded(tmp_path, user)
     assert settings.approvals.mode == "ask"
     assert any('approvals.mode "ask"' in warning for warning in warnings)

@@ -91,7 +91,7 @@ def test_a_bad_value_is_named_and_loses_nothing_else(home: Home, cwd: Path) -> N
     ]
 
 
-def test_null_means_absent_and_unknown_keys_are_nobodys_business(home: Home, cwd: Path) -> None:
+def test_null_means_absent_and_unknown_keys_are_ignored(home: Home, cwd: Path) -> None:
     written(home.root, {"defaultModel": None, "theme": {"dark": 1}, "retry": {"provider": {"maxRetries": 0}, "enabled": None}})
     assert load_settings(home, cwd) == (Settings(), [])
 
@@ -107,7 +107,7 @@ def test_a_malformed_file_is_named_with_its_line_and_the_other_file_counts(home:
 
 
 @pytest.mark.parametrize("content", ["[1]", '"text"', "null", "7"])
-def test_a_file_that_is_no_object_is_named(home: Home, cwd: Path, content: str) -> None:
+def test_a_settings_file_that_is_not_an_object_is_reported(home: Home, cwd: Path, content: str) -> None:
     path = written(home.root, content)
     settings, warnings = load_settings(home, cwd)
     assert settings == Settings()
@@ -132,7 +132,7 @@ def make_link_to_device(path: Path) -> None:
         (make_link_to_device, "a device"),
     ],
 )
-def test_what_is_no_regular_file_is_named_and_not_opened(
+def test_settings_that_are_not_regular_files_are_named_and_not_opened(
     home: Home, cwd: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], None], found: str
 ) -> None:
     home.root.mkdir()
@@ -144,14 +144,14 @@ def test_what_is_no_regular_file_is_named_and_not_opened(
         persist_setting(home, "defaultModel", "b")
 
 
-def test_an_unreadable_file_is_named(home: Home, cwd: Path) -> None:
+def test_an_unreadable_file_is_reported(home: Home, cwd: Path) -> None:
     home.root.mkdir()
     home.settings_path.symlink_to(home.settings_path)
     _, (warning,) = load_settings(home, cwd)
     assert warning.startswith(f"{home.settings_path}: cannot be read: Too many levels of symbolic links. ")
 
 
-def test_a_file_of_16_mib_is_read_and_a_longer_one_is_named(home: Home, cwd: Path) -> None:
+def test_a_file_of_16_mib_is_read_and_a_longer_one_is_reported(home: Home, cwd: Path) -> None:
     path = written(home.root, '{"defaultModel": "a"}'.ljust(16 << 20))
     assert load_settings(home, cwd)[0].default_model == "a"
     with path.open("a") as file:

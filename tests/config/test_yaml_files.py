@@ -62,7 +62,7 @@ def test_aliases_and_merges_are_followed() -> None:
     ],
     ids=["broken", "list", "text", "two documents", "laughs", "deep and broken", "deep"],
 )
-def test_what_is_not_a_mapping_of_reasonable_size_is_refused(text: str) -> None:
+def test_yaml_refuses_non_mappings_and_huge_documents(text: str) -> None:
     with pytest.raises(ConfigError, match=r"^x\.yml: "):
         parse_object(Path("x.yml"), text.encode())
 

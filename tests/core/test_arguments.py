@@ -7,7 +7,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from fairlead.core.calls.arguments import fitted, problems
+from fairlead.core.calls.arguments import fit_arguments, problems
 
 
 def schema(required: tuple[str, ...] = (), /, **properties: Any) -> dict[str, Any]:
@@ -42,7 +42,7 @@ OPTIONAL = {"anyOf": [STRING, {"type": "null"}]}
     ],
 )
 def test_a_value_becomes_what_the_schema_declares(declared: dict[str, Any], sent: Any, used: Any) -> None:
-    assert fitted(schema(value=declared), {"value": sent}) == {"value": used}
+    assert fit_arguments(schema(value=declared), {"value": sent}) == {"value": used}
 
 
 @pytest.mark.parametrize(
@@ -58,31 +58,31 @@ def test_a_value_becomes_what_the_schema_declares(declared: dict[str, Any], sent
         (EDIT, "text"),
     ],
 )
-def test_what_cannot_be_meant_stays_as_it_is(declared: dict[str, Any], sent: Any) -> None:
-    assert fitted(schema(value=declared), {"value": sent}) == {"value": sent}
+def test_ambiguous_arguments_are_not_repaired(declared: dict[str, Any], sent: Any) -> None:
+    assert fit_arguments(schema(value=declared), {"value": sent}) == {"value": sent}
 
 
 def test_null_leaves_out_an_optional_field_alone() -> None:
-    assert fitted(schema(("a",), a=STRING, b=STRING), {"a": None, "b": None}) == {"a": None}
+    assert fit_arguments(schema(("a",), a=STRING, b=STRING), {"a": None, "b": None}) == {"a": None}
 
 
 def test_unknown_fields_stay() -> None:
-    assert fitted(schema(a=STRING), {"a": "x", "more": None}) == {"a": "x", "more": None}
+    assert fit_arguments(schema(a=STRING), {"a": "x", "more": None}) == {"a": "x", "more": None}
 
 
 def test_references_inside_the_schema_are_followed() -> None:
     refers = {**schema(edits={"type": "array", "items": {"$ref": "#/$defs/Edit"}}), "$defs": {"Edit": EDIT}}
-    assert fitted(refers, {"edits": [{"old": 1}]}) == {"edits": [{"old": "1"}]}
+    assert fit_arguments(refers, {"edits": [{"old": 1}]}) == {"edits": [{"old": "1"}]}
 
 
 def test_a_schema_that_refers_to_itself_ends() -> None:
     loop = {**schema(a={"$ref": "#/$defs/A"}), "$defs": {"A": {"$ref": "#/$defs/A"}}}
-    assert fitted(loop, {"a": "x"}) == {"a": "x"}
+    assert fit_arguments(loop, {"a": "x"}) == {"a": "x"}
 
 
 def test_the_arguments_of_the_model_are_not_changed() -> None:
     sent = {"edits": [{"old": 1}]}
-    fitted(schema(edits={"type": "array", "items": EDIT}), sent)
+    fit_arguments(schema(edits={"type": "array", "items": EDIT}), sent)
     assert sent == {"edits": [{"old": 1}]}
 
 

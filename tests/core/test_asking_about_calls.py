@@ -108,7 +108,7 @@ async def test_arguments_can_be_changed_before_a_tool_runs() -> None:
     assert [event.arguments for event in scene.events if isinstance(event, e.ToolStart)] == [{"name": "a"}, {"name": "b"}]
 
 
-async def test_a_call_is_said_to_run_once_it_may_with_the_arguments_that_it_runs_with() -> None:
+async def test_tool_start_follows_approval_with_the_final_arguments() -> None:
     class Changes(Asks):
         async def check(self, tool: Tool, call_id: str, arguments: dict[str, Any], cancel: CancelToken) -> Permission | None:
             assert e.ToolRunning not in {type(event) for event in scene.events if getattr(event, "call_id", "") == call_id}
@@ -166,7 +166,7 @@ async def test_a_call_that_is_blocked_or_refused_fails_and_the_others_run() -> N
     assert scene.bugs == []
 
 
-async def test_who_cannot_be_asked_has_not_agreed() -> None:
+async def test_a_failing_approver_refuses_the_call() -> None:
     scene = Scene("a")
     scene.approver = Asks(a=RuntimeError("a bug"))
     await scene.go()
@@ -251,7 +251,7 @@ async def test_a_result_is_not_shown_without_the_look_that_may_have_taken_someth
     assert scene.results() == {"c0": ("RuntimeError: a bug", True)}
 
 
-async def test_who_has_nothing_to_say_to_a_call_is_not_waited_for() -> None:
+async def test_hooks_that_return_none_are_not_awaited() -> None:
     def nothing(*arguments: Any) -> Awaitable[Any] | None:
         return None
 

@@ -240,7 +240,7 @@ BAD: list[Any] = [
 
 
 @pytest.mark.parametrize(("function", "problem"), BAD)
-def test_what_cannot_be_a_tool_is_refused_with_the_reason(function: Any, problem: str) -> None:
+def test_functions_that_cannot_be_tools_are_refused_with_the_reason(function: Any, problem: str) -> None:
     with pytest.raises(TypeError, match=problem):
         FunctionTool(function, [Call])
 

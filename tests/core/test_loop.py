@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from fairlead.core import events as e
+from fairlead.core.limits import Limits
 from fairlead.core.loop import LoopCallbacks, TurnSetup, run_agent
 from fairlead.core.message_updates import MessageUpdate
 from fairlead.core.messages import Message, ToolCall, ToolResultMessage, UserMessage, user_message, user_text
@@ -31,6 +32,8 @@ class Stage:
         self.schedule: Schedule = schedule
         self.queues = Queues()
         self.cancel = CancelToken()
+        self.runtime = AsyncioRuntime()
+        self.limits = Limits()
         self.messages: list[Message] = []
         self.added: list[Message] = []
         self.bugs: list[Exception] = []
@@ -61,8 +64,9 @@ class Stage:
             notify=self.tell,
             report=self.bugs.append,
             queues=self.queues,
-            runtime=AsyncioRuntime(),
+            runtime=self.runtime,
             cancel=self.cancel,
+            limits=self.limits,
         )
         prompt = user_message(text, None, 1)
         self.messages.append(prompt)
@@ -126,14 +130,14 @@ def test_a_plain_answer_is_one_turn() -> None:
     assert stage.added == stage.messages
 
 
-def test_between_two_turns_there_is_a_moment_at_which_nothing_is_going_on() -> None:
+def test_the_loop_is_idle_for_a_moment_between_turns() -> None:
     stage = Stage(Scripted([calls("a"), calls("b"), Answer(text="Done.")]), [tool(echo)])
     play(stage)
     around = [(type(stage.events[at - 1]), type(stage.events[at])) for at in stage.between]
     assert around == [(e.TurnEnd, e.TurnStart)] * 2
 
 
-def test_an_answer_is_cut_off_where_somebody_says_so_and_its_request_is_given_up() -> None:
+def test_a_watcher_can_cut_off_an_answer_and_cancel_its_request() -> None:
     closed: list[bool] = []
     script = Scripted([Answer(text="one two three")])
 
@@ -237,7 +241,7 @@ def test_no_more_tools_run_at_once_than_allowed() -> None:
     assert len([event for event in stage.events if isinstance(event, e.ToolEnd)]) == 30
 
 
-def test_a_call_that_cannot_run_gets_an_error_and_the_run_goes_on() -> None:
+def test_a_call_that_cannot_run_gets_an_error_and_the_run_continues() -> None:
     answer = Answer(
         tool_calls=[ToolCall("1", "nosuch", {"a": 1}), ToolCall("2", "act", {}), ToolCall("3", "act", {"name": "ok"})]
     )
@@ -310,7 +314,7 @@ def test_updates_of_a_tool_that_has_ended_are_dropped() -> None:
     assert [event.partial for event in stage.events if isinstance(event, e.ToolUpdate)] == [ToolResult.text("half")]
 
 
-def test_steering_is_heard_after_the_turn_and_one_at_a_time() -> None:
+def test_steering_is_delivered_after_the_turn_one_at_a_time() -> None:
     stage = Stage(Scripted([calls("a", "b"), Answer(text="1"), Answer(text="2")]), [tool(echo)])
     stage.on_event = _queue_on(stage, e.ToolStart, ["left", "right"])
     play(stage)
@@ -443,3 +447,32 @@ def _queue_on(stage: Stage, kind: type, texts: list[str]) -> Callable[[e.Event],
             texts.clear()
 
     return hook
+
+
+async def test_an_answer_that_repeats_itself_ends_the_run_and_its_request() -> None:
+    closed = False
+
+    async def endless(request: ModelRequest, cancel: CancelToken) -> AsyncIterator[list[StreamEvent]]:
+        nonlocal closed
+        try:
+            async for events in Scripted([Answer(text="and again " * 100_000, chunk=100)])(request, cancel):
+                yield events
+        finally:
+            closed = True
+
+    class Hurried(AsyncioRuntime):
+        """Ten seconds pass with every look at the clock."""
+
+        seconds = 0
+
+        def now_ms(self) -> int:
+            self.seconds += 10
+            return self.seconds * 1000
+
+    stage = Stage(endless)
+    stage.runtime, stage.limits = Hurried(), Limits(max_repeated_text=2_000)
+    end = await stage.go()
+    assert end.is_final and end.message.stop_reason == "error" and "repeated itself" in (end.message.error_message or "")
+    assert 2_000 <= len(end.message.text()) <= 4_000 and end.message is stage.messages[-1]
+    assert closed
+    assert stage.steps()[-2:] == ["end assistant error", "TurnEnd"]

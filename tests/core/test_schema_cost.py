@@ -106,7 +106,7 @@ def test_a_pointer_into_the_middle_of_a_schema_counts_as_what_it_leads_to() -> N
 def test_schemas_of_real_tools_are_accepted(schema: dict[str, Any]) -> None:
     checked = tool(schema)
     checked.check_schema()
-    assert checked.checked({}) == {} or "oneOf" in json.dumps(schema)
+    assert checked.check_arguments({}) == {} or "oneOf" in json.dumps(schema)
 
 
 @pytest.mark.parametrize("levels", [200, 20_000])
@@ -124,10 +124,10 @@ def test_a_long_chain_of_references_is_refused() -> None:
         tool({"$ref": "#/$defs/d0", "$defs": {**chain, "d5000": {}}}).check_schema()
 
 
-def test_the_model_is_told_of_a_few_problems_out_of_many() -> None:
+def test_only_a_few_of_many_argument_problems_are_reported() -> None:
     numbers = tool({"properties": {"a": {"items": {"type": "integer"}}}})
     with pytest.raises(ToolError) as caught:
-        numbers.checked({"a": ["x"] * 50_000})
+        numbers.check_arguments({"a": ["x"] * 50_000})
     assert str(caught.value).count("\n  - ") == 20
     assert len(str(caught.value)) < 50_000
 
@@ -146,23 +146,23 @@ def test_errors_that_double_with_each_level_of_the_arguments_are_not_listed(kind
     if reference == "$recursiveRef":
         schema |= {"$schema": "https://json-schema.org/draft/2019-09/schema", "$recursiveAnchor": True}
     with pytest.raises(ToolError, match="too complex, to say where"):
-        tool(schema).checked(nested(60, 1))
+        tool(schema).check_arguments(nested(60, 1))
 
 
 def test_errors_that_would_quote_a_large_argument_again_and_again_are_not_listed() -> None:
     schema = {"type": "object", "properties": {"x": {"anyOf": [{"type": "integer"}] * 15_000}}, "required": ["path"]}
     with pytest.raises(ToolError, match="path: missing"):
-        tool(schema).checked({"x": "a" * 10_000_000})
+        tool(schema).check_arguments({"x": "a" * 10_000_000})
     with pytest.raises(ToolError, match="too large"):
-        tool(schema).checked({"path": "", "x": ["a"] * 100_000})
+        tool(schema).check_arguments({"path": "", "x": ["a"] * 100_000})
 
 
-def test_what_is_wrong_in_a_tree_of_a_usual_size_is_listed() -> None:
+def test_all_argument_problems_in_an_ordinary_tree_are_listed() -> None:
     tree = {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/node"}]}
     node = {"type": "object", "properties": {"left": tree, "right": tree}, "additionalProperties": False}
     schema = {"type": "object", "properties": {"root": {"$ref": "#/$defs/node"}}, "$defs": {"node": node}}
     with pytest.raises(ToolError, match=r"root\.left: .* is not valid"):
-        tool(schema).checked({"root": {"left": {"left": {"right": [5]}}, "right": "b"}})
+        tool(schema).check_arguments({"root": {"left": {"left": {"right": [5]}}, "right": "b"}})
 
 
 @pytest.mark.parametrize("reference", ["$ref", "$dynamicRef"])
@@ -187,7 +187,7 @@ def test_definitions_that_refer_to_one_another_for_parts_of_the_value_are_fine()
         for kind in kinds
     }
     of_tree = tool({"type": "object", "properties": {"tree": any_kind}, "$defs": definitions})
-    assert of_tree.checked({"tree": {"kind": "k3", "of": {"kind": "k4", "and": [{"kind": "k5"}]}}})
+    assert of_tree.check_arguments({"tree": {"kind": "k3", "of": {"kind": "k4", "and": [{"kind": "k5"}]}}})
 
 
 @pytest.mark.parametrize(
@@ -208,4 +208,4 @@ def test_many_patterns_that_backtrack_are_refused_and_each_ends_soon() -> None:
     with pytest.raises(ToolError, match="too complex"):
         tool({"type": "object", "propertyNames": {"anyOf": [{"pattern": f"{slow}|{n}"} for n in range(1_000)]}}).check_schema()
     with pytest.raises(ToolError, match="limit for backtracking"):
-        tool({"type": "object", "properties": {"x": {"pattern": slow}}}).checked({"x": "a" * 40})
+        tool({"type": "object", "properties": {"x": {"pattern": slow}}}).check_arguments({"x": "a" * 40})

@@ -25,7 +25,7 @@ TESTS = {name for path in FILES for name in re.findall(r"^(?:async )?def (test_\
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[row[0] for row in ROWS])
-def test_what_happens_when_a_part_dies_is_shown_by_tests(row: list[str]) -> None:
+def test_every_failure_row_names_existing_tests(row: list[str]) -> None:
     what, then, shown = row
     named = re.findall(r"`(test_\w+)`", shown)
     assert what and then and named

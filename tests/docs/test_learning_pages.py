@@ -16,7 +16,8 @@ FENCE = re.compile(r"^```(?:python|ts|js)\b[^\n]*\n", re.MULTILINE)
 PAGES = {
     "first-chat.md": 0,
     "first-host.md": 4,
-    "first-tool.md": 2,
+    "first-tool.md": 1,
+    "first-host-tool.md": 2,
     "first-extension.md": 1,
     "security-for-embedders.md": 0,
     "coming-from.md": 0,

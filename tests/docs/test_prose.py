@@ -88,6 +88,26 @@ def test_text_that_a_protocol_prescribes_can_stay(tmp_path: Path) -> None:
     assert lint(module) == (0, [])
 
 
+def test_functions_are_named_by_what_they_do(tmp_path: Path) -> None:
+    module = tmp_path / "module.py"
+    names = ("_shown", "told", "say", "say_to", "skip_what_stays", "leave_nothing_behind", "_standing_in")
+    module.write_text(
+        "".join(f"def {name}(): ...\n" for name in names) + "@property\ndef shown(self): ...\ndef format_x(): ...\n"
+    )
+    code, findings = lint(module)
+    assert code == 1
+    assert [finding.split("'")[1] for finding in findings] == [name.strip("_") for name in names]
+
+
+def test_tests_are_named_by_the_behaviour(tmp_path: Path) -> None:
+    module = tmp_path / "test_module.py"
+    names = ("test_what_is_no_session_is_reported", "test_a_page_is_no_session", "test_nobody_is_asked", "test_a_host_is_told")
+    module.write_text("".join(f"def {name}(): ...\n" for name in (*names, "test_a_page_is_no_longer_read")))
+    code, findings = lint(module)
+    assert code == 1
+    assert {finding.split("'")[1] for finding in findings} == {*names}
+
+
 def test_lines_of_markdown_wrap_at_100(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     words = "One line holds these words and no more than these words, which are many, so it is too wide for a page of ours."
@@ -106,4 +126,4 @@ def test_folders_are_searched_and_a_missing_one_is_an_error(tmp_path: Path) -> N
 
 def test_everything_that_is_checked_exists() -> None:
     lists = runpy.run_path(str(ROOT / "scripts" / "prose.py"))
-    assert [name for name in lists["EVERYTHING"] if not (ROOT / name).exists()] == []
+    assert [name for name in (*lists["EVERYTHING"], *lists["NAMES_ONLY"]) if not (ROOT / name).exists()] == []

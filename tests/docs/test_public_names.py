@@ -79,7 +79,7 @@ def test_prose_names_no_private_module() -> None:
     assert named == []
 
 
-def test_what_the_package_lists_as_public_is_what_this_test_allows() -> None:
+def test_public_names_match_the_allowed_list() -> None:
     assert fairlead.__doc__
     assert set(re.findall(r"^    (fairlead[.\w]*) ", fairlead.__doc__, re.MULTILINE)) == PUBLIC
 
@@ -88,6 +88,12 @@ def test_what_the_package_lists_as_public_is_what_this_test_allows() -> None:
 def test_every_public_name_exists(module: str) -> None:
     loaded = importlib.import_module(module)
     assert [name for name in loaded.__all__ if not hasattr(loaded, name)] == []
+
+
+@pytest.mark.parametrize("module", sorted(PUBLIC))
+def test_dir_lists_every_public_name_before_it_is_loaded(module: str) -> None:
+    code = f"import {module}; assert set({module}.__all__) <= set(dir({module})), dir({module})"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
 def test_private_packages_say_that_they_are_private() -> None:

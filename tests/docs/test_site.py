@@ -9,13 +9,17 @@ from scripts import docs_site
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
-def test_the_index_is_the_navigation_and_lists_every_page() -> None:
-    index, tutorials, *sections = docs_site.navigation((DOCS / "README.md").read_text())
+def test_the_index_is_the_navigation_and_lists_every_page_once() -> None:
+    index, terminal, program, *sections = docs_site.navigation((DOCS / "README.md").read_text())
     assert index == "README.md"
-    assert tutorials["Tutorials"][0] == "first-chat.md"
-    listed = {page for section in (tutorials, *sections) for pages in section.values() for page in pages}
+    assert terminal["In your terminal"][0] == "first-chat.md"
+    assert {"chat.md", "settings.md", "approvals.md", "skills.md"} <= set(terminal["In your terminal"])
+    assert program["In your program"][0] == "first-tool.md"
+    every = [page for section in (terminal, program, *sections) for pages in section.values() for page in pages]
+    listed = set(every)
+    assert len(every) == len(listed)
     pages = {str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")} - {"README.md"}
-    assert {page for page in pages if not page.startswith("decisions/")} <= listed
+    assert {page for page in pages if not page.startswith(("decisions/", "python/"))} <= listed
     assert {page for page in listed if not page.startswith("project/")} <= pages
 
 

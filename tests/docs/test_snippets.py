@@ -21,6 +21,8 @@ import pytest
 from tests.support import published
 from tests.support.json_values import is_array, is_object
 
+from fairlead.testing import ProviderServer
+
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT = 60
 FENCE = re.compile(r"^```([^\n`]+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -57,6 +59,21 @@ def test_python_snippets_run(snippet: Snippet, environment: dict[str, str], tmp_
     command = [sys.executable, "-W", "error", "-c", snippet.text]
     result = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT, check=False)
     assert result.returncode == 0, result.stderr
+
+
+def test_first_example_of_readme_prints_what_its_comment_says(environment: dict[str, str], tmp_path: Path) -> None:
+    text = next(snippet.text for snippet in snippets("python") if snippet.where.startswith("README.md:"))
+    (shown,) = re.findall(r"print\(.*\)  # (.+)", text)
+    turns: list[dict[str, Any]] = [
+        {"toolCalls": [{"name": "in_stock", "arguments": {"item": "apples"}}]},
+        {"text": '{"item": "apples", "count": 2}'},
+    ]
+    with ProviderServer(turns) as provider:
+        env = {**environment, "ANTHROPIC_BASE_URL": provider.url}
+        command = [sys.executable, "-W", "error", "-c", text]
+        result = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT, check=False)
+    assert (result.returncode, result.stdout) == (0, f"{shown}\n"), result.stderr
+    assert provider.requests[1].body["messages"][-1]["content"][0]["content"] in ("3", [{"type": "text", "text": "3"}])
 
 
 @each("console run")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree
 
-from scripts.terminal_svg import parse, svg
+from scripts.terminal_svg import animation, parse, svg
 
 
 def test_colours_and_weights_are_kept() -> None:
@@ -31,3 +31,19 @@ def test_the_picture_is_valid_and_nothing_in_it_becomes_markup() -> None:
     texts = ["".join(each.itertext()) for each in picture.iter() if each.tag.endswith("}text")]
     assert texts == ["<t>", "<script>&", "x", "end"]
     assert sum(each.tag.endswith("}rect") for each in picture.iter()) == 2, "the frame, and the red ground"
+
+
+def test_animation_draws_a_row_once_for_each_time_it_stays_the_same() -> None:
+    picture = animation([(7.0, "always\nfirst"), (8.0, "always\nsecond"), (10.0, "always\nfirst\nlast")], columns=10)
+    texts = ["".join(each.itertext()) for each in ElementTree.fromstring(picture).iter() if each.tag.endswith("}text")]
+    assert texts == ["fairlead", "always", "first", "second", "first", "last"]
+    assert "animation: 8.0s" in picture, "three seconds, and five for the last frame"
+    assert re.search(r"@keyframes k1 \{ 0% \{ visibility: hidden; \} 12.500% \{ visibility: visible; \} 37.500%", picture)
+
+
+def test_animation_stands_still_at_its_last_frame_where_less_motion_is_wanted() -> None:
+    picture = animation([(0.0, "first"), (1.0, "second")], columns=10)
+    assert ".f { visibility: hidden;" in picture and ".f.last { visibility: visible; }" in picture
+    assert "@media (prefers-reduced-motion: reduce) { .f { animation: none; } }" in picture
+    groups = re.findall(r'<g class="([^"]+)">\n<text[^>]*>(\w+)<', picture)
+    assert [(name.split()[:-1], text) for name, text in groups] == [(["f"], "first"), (["f", "last"], "second")]

@@ -88,7 +88,7 @@ def test_each_message_is_in_the_file_before_its_message_end_is_sent(trace: Seque
 
 def test_a_step_that_does_not_happen_is_found(trace: Sequence[Call]) -> None:
     steps = list_steps(page())
-    uncalled = Step(Function("wire/pi/handlers.py", "_abort"))
+    uncalled = Step(Function("wire/pi/basic_handlers.py", "_abort"))
     assert differences([*steps[:8], uncalled, *steps[8:]], trace) == [f"step 9: {uncalled} was not called"]
 
 

@@ -20,10 +20,10 @@ from tests.endurance.faults_order import Order
 from tests.support.session_file import missing, read_strictly, repeated, text_of
 
 from fairlead import Agent, CancelToken, ModelRequest
-from fairlead.config.child_guard import child_guard
 from fairlead.core import events as e
 from fairlead.core.messages import ToolCall
 from fairlead.errors import FairleadError
+from fairlead.platform.process import child_guard
 from fairlead.session.compaction.summary import SYSTEM_PROMPT as SUMMARY_PROMPT
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 

@@ -21,12 +21,11 @@ from fairlead.config.home import Home, PeerHome
 from fairlead.config.packages import read_manifest
 from fairlead.config.settings import Settings
 from fairlead.config.settings_files import load_settings
-from fairlead.config.trust import save_decision, saved_decision, trust_path
+from fairlead.config.trust import find_saved_decision, save_decision, trust_path
 from fairlead.errors import ConfigError
 from fairlead.extend.mcp.config import McpConfigFile, load_servers
 from fairlead.extend.search_paths import SearchPath
-from fairlead.extend.skills import read_skill
-from fairlead.extend.templates import read_template
+from fairlead.extend.skills import read_skill, read_template
 from fairlead.models.models_json import read_models_json
 from fairlead.models.registry import Registry
 from fairlead.session import front_matter
@@ -285,7 +284,7 @@ class Documents:
         save_decision(self._home, other, True)
         path.write_bytes(Mutator(source, [path.read_bytes()]).data())
         try:
-            decision = saved_decision(self._home, self._project)
+            decision = find_saved_decision(self._home, self._project)
         except ConfigError:
             return
         assert not decision or b"true" in path.read_bytes(), path.read_bytes()

@@ -20,16 +20,16 @@ from fairlead.errors import FairleadError
 from fairlead.protocol.acp.catalog import AGENT_NOTIFICATIONS, AGENT_REQUESTS
 from fairlead.protocol.opal.examples import METHOD_EXAMPLES
 from fairlead.protocol.opal.methods import METHODS
-from fairlead.protocol.pi.command_examples import COMMAND_EXAMPLES
 from fairlead.protocol.pi.commands import Command
+from fairlead.protocol.pi.examples import COMMAND_EXAMPLES
 from fairlead.protocol.pi.protocol_2025 import COMMANDS_2025
 from fairlead.wire import jsonrpc
-from fairlead.wire.acp.codec import AcpCodec
-from fairlead.wire.messages import Message, Problem, Request
-from fairlead.wire.opal.codec import OpalCodec
-from fairlead.wire.pi.codec import PiCodec, decode_command
+from fairlead.wire.acp.acp_server import AcpCodec
+from fairlead.wire.opal.opal_codec import OpalCodec
+from fairlead.wire.pi.pi_codec import PiCodec, decode_command
+from fairlead.wire.pi.pi_server import family_routes
 from fairlead.wire.pi.profile import PROFILES, Profile
-from fairlead.wire.pi.routes import family_routes
+from fairlead.wire.routing import Message, Problem, Request
 from fairlead.wire.stdio import LineSplitter
 
 NAME = "lines"
@@ -65,14 +65,14 @@ def seeds() -> list[bytes]:
 
 
 class _Unlimited:
-    """Implements `fairlead.wire.pi.updates.FrameOutlet`, for a codec that sends nothing."""
+    """Implements `fairlead.wire.pi.paced_updates.FrameOutlet`, for a codec that sends nothing."""
 
     max_frame = None
     behind = False
 
     def send(self, frame: bytes) -> None: ...
 
-    def when_caught_up(self, callback: Callable[[], None]) -> None: ...
+    def call_when_caught_up(self, callback: Callable[[], None]) -> None: ...
 
 
 class Lines:
@@ -95,7 +95,7 @@ class Lines:
         if source.random() < 0.1:
             data += source.choice((b"x", b"\0", b"[", "é".encode())) * source.choice((LIMIT - 1, LIMIT, LIMIT + 1, 3 * LIMIT))
         splitter = LineSplitter(LIMIT)
-        found = [line for chunk in mutator.chunks(data) for line in splitter.feed(chunk)] + splitter.rest()
+        found = [line for chunk in mutator.chunks(data) for line in splitter.feed(chunk)] + splitter.take_rest()
         expected = data.split(b"\n")
         if not expected[-1]:
             expected.pop()

@@ -185,7 +185,7 @@ def loading(source: random.Random) -> None:
             kept = entries[found[0]]  # of two lines with one id, the first is kept
             if kept in lines:
                 continue
-            repaired = {lenient.repaired(each) for each in lines}
+            repaired = {lenient.repair_json(each) for each in lines}
             assert kept in repaired or same_json(json.loads(kept), lenient.scrub(found[1])), (kept, line)
     _check_saved(log)
 
@@ -214,12 +214,12 @@ def _use(log: Log, source: random.Random) -> None:
         parsed(log.tree_json())
     assert len(parsed(log.entries_json())) == len(log.entries())
     log.plain(log.entries())
-    log.user_messages(), log.labels, log.name, log.model(), log.chosen_model(), log.thinking_level()  # pyright: ignore[reportUnusedExpression]
+    log.user_messages(), log.labels, log.name, log.model(), log.find_chosen_model(), log.thinking_level()  # pyright: ignore[reportUnusedExpression]
     list(log.back_with_notes())
     for position in {source.randrange(len(log)) for _ in range(min(2, len(log)))}:
         entry, _ = log.at(position)
         log.children(entry.id)
-        fork = log.forked(new_header("f", "/", 1), at=entry.id)
+        fork = log.fork(new_header("f", "/", 1), at=entry.id)
         assert entry.id in fork
         _check_saved(fork)
 

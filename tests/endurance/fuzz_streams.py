@@ -120,7 +120,7 @@ class Streams:
         feed = _EventFeed(partial_message, self._reader(partial_message))
         events: list[StreamEvent] = []
         for chunk in chunks:
-            feed.read(feed.decoded(chunk))
+            feed.read(feed.decode(chunk))
             if partial_message.finished is not None:
                 break
             events += partial_message.take()
@@ -291,7 +291,7 @@ def growth() -> None:
             message = PartialMessage(a_model(api.partition(" ")[0]), 1)
             feed = _EventFeed(message, reader(message))
             for at in range(0, len(body), 512):
-                feed.read(feed.decoded(body[at : at + 512]))
+                feed.read(feed.decode(body[at : at + 512]))
                 message.take()
             feed.end()
 

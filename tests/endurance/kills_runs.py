@@ -18,7 +18,7 @@ from tests.support.session_file import read_strictly, text_of
 from tests.support.stage import Turn
 from tests.support.surroundings import FAIRLEAD, Surroundings, surroundings
 
-from fairlead.core.calls.interrupted import INTERRUPTED
+from fairlead.core.calls.turn import INTERRUPTED
 from fairlead.testing import ProviderServer
 
 #: How many turns of a run call tools.

@@ -38,7 +38,7 @@ def test_sequences_are_drawn_or_left_out(output: str, html: str) -> None:
     assert drawn(output) == html
 
 
-def test_a_colour_goes_on_over_lines_and_each_line_is_complete() -> None:
+def test_a_colour_continues_over_lines_and_each_line_is_complete() -> None:
     found = lines("\x1b[32mone\ntwo\x1b[0m\nthree", Palette())
     assert found == [
         '<span class="c2">one</span>',

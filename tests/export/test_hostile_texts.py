@@ -34,7 +34,7 @@ def test_repetition_in_an_answer_is_rendered_in_linear_time(unit: str, size: int
     page(message(role="assistant", content=[{"type": "text", "text": unit * (size // len(unit)) + "x"}]))
 
 
-def test_a_fence_that_never_ends_its_line_is_no_work() -> None:
+def test_an_endless_fence_line_is_parsed_in_linear_time() -> None:
     page(message(role="assistant", content=[{"type": "text", "text": "```" + "a" * MEGABYTE + "`"}]))
 
 

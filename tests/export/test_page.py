@@ -115,7 +115,7 @@ def test_an_answer_that_did_not_end_well_says_so(stop: str, words: str) -> None:
     assert words in page(script)
 
 
-def test_images_of_known_kinds_are_in_the_page_and_others_are_named() -> None:
+def test_images_of_known_kinds_are_in_the_page_and_others_are_reported() -> None:
     script = Script()
     script.user("", image(), image(kind="image/svg+xml"), image("<b>"))
     html = page(script)
@@ -150,6 +150,19 @@ def test_the_outline_names_prompts_labels_and_branches() -> None:
     assert rows[1].startswith("the cause The tide table is read twice")
     assert "Branch 1 of 2: Good. Fix it." in rows and "Branch 2 of 2: Summary of another branch" in rows
     assert rows[-1] == "Now commit."
+
+
+def test_notes_about_an_entry_are_not_branches() -> None:
+    script = Script()
+    script.user("go")
+    answer = script.assistant(text("a"))
+    for kind in ("fairlead.calls", "fairlead.run", "fairlead.approval", "fairlead.request"):
+        script.at(answer).add("custom", customType=kind, data={"op": "started"})
+    script.at(answer).message("toolResult", [text("done")], toolCallId="1", toolName="bash")
+    html = page(script)
+    assert "Branch 1 of" not in html and "branches<" not in html
+    notes = [entry["id"] for entry in script.entries if entry["type"] == "custom"]
+    assert not [each for each in notes if each in html.split("<script")[0]]
 
 
 def test_totals_count_every_branch() -> None:

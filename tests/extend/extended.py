@@ -11,7 +11,7 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
-from fairlead import Agent
+from fairlead import Agent, AgentOptions
 from fairlead.core import events as e
 from fairlead.core.messages import ToolCall, UserMessage, user_text
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
@@ -73,7 +73,7 @@ async def extended(
         path.write_text(dedent(source))
     model = Scripted(list(turns) or [Turn(text="ok")] * 5)
     env = {**os.environ, "FAIRLEAD_HOME": str(home), "HOME": str(root)}
-    agent = Agent(model=SCRIPTED_MODEL, stream=model, cwd=cwd, env=env, extensions=paths, **options)
+    agent = Agent(AgentOptions(model=SCRIPTED_MODEL, stream=model, cwd=cwd, env=env, extensions=paths, **options))
     async with agent, asyncio.timeout(30):
         yield Extended(agent, model)
 

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from fairlead import Agent
+from fairlead import Agent, AgentOptions, Discovery
 from fairlead.core import events as e
 from fairlead.core.messages import ImageContent, TextContent, ToolCall
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
@@ -100,6 +100,6 @@ async def scene(
     config = folder / "servers.json"
     config.write_text(json.dumps({"mcpServers": servers}))
     model = Scripted(turns)
-    options = {"isolated": True, "mcp_config": [config], "cwd": folder, **options}
-    async with asyncio.timeout(PATIENCE), Agent(model=SCRIPTED_MODEL, stream=model, **options) as agent:
+    options = {"isolated": True, "discovery": Discovery(mcp_config=[config]), "cwd": folder, **options}
+    async with asyncio.timeout(PATIENCE), Agent(AgentOptions(model=SCRIPTED_MODEL, stream=model, **options)) as agent:
         yield Scene(agent, model)

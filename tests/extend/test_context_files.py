@@ -39,7 +39,7 @@ def test_a_folder_has_one_file_and_agents_goes_before_claude(around: Around) -> 
     assert paths(around) == ["repo/AGENTS.md", "repo/app/CLAUDE.MD"]
 
 
-def test_a_file_without_a_word_is_not_told_of(around: Around) -> None:
+def test_an_empty_context_file_is_not_announced(around: Around) -> None:
     around.write({"repo/AGENTS.md": " \n"})
     assert paths(around) == []
 
@@ -74,12 +74,12 @@ def test_a_projects_system_prompt_goes_before_the_users(around: Around, name: st
     assert text() == "the project's"
 
 
-def test_bytes_that_are_no_text_are_replaced(around: Around) -> None:
+def test_bytes_that_are_not_text_are_replaced(around: Around) -> None:
     (around.cwd / "AGENTS.md").write_bytes(b"\xef\xbb\xbfcaf\xe9")
     assert "\ncaf\ufffd\n" in around.additions().prompt_parts(around.cwd).context
 
 
-def test_what_is_no_file_is_reported_and_the_next_name_tried(around: Around) -> None:
+def test_context_files_that_are_not_regular_are_reported_and_the_next_name_is_tried(around: Around) -> None:
     os.mkfifo(around.cwd / "AGENTS.md")
     around.write({"repo/app/CLAUDE.md": "instead"})
     assert paths(around) == ["repo/app/CLAUDE.md"]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.extend.extended import Extended, calling, extended
 
+from fairlead import Discovery
 from fairlead.core import events as e
 from fairlead.core.messages import CustomMessage, ToolCall, UserMessage, user_text
 from fairlead.core.model import ModelRequest
@@ -88,7 +89,7 @@ def setup(fl):
         assert "look things up" in it.model.requests[0].system_prompt
 
 
-async def test_a_plain_function_may_block_while_others_go_on(tmp_path: Path) -> None:
+async def test_a_blocking_function_does_not_block_other_handlers(tmp_path: Path) -> None:
     source = (
         HEADER
         + """
@@ -123,9 +124,9 @@ def setup(fl):
         ("def bash(a: int): 'A tool.'", "A tool named bash already exists."),
     ],
 )
-async def test_what_is_no_tool_is_refused_when_it_is_registered(tmp_path: Path, tool: str, error: str) -> None:
+async def test_registering_an_invalid_tool_is_refused(tmp_path: Path, tool: str, error: str) -> None:
     source = f"def setup(fl):\n    @fl.register_tool\n    {tool}\n"
-    async with extended(tmp_path, source, extension_errors="continue") as it:
+    async with extended(tmp_path, source, discovery=Discovery(extension_errors="continue")) as it:
         assert (await it.agent.ask("hi")).text == "ok"
         assert error in it.errors[0][2]
 
@@ -192,7 +193,7 @@ def setup(fl):
         assert len(it.model.requests) == 2
 
 
-async def test_what_is_sent_while_the_agent_runs_is_queued(tmp_path: Path) -> None:
+async def test_messages_sent_while_the_agent_runs_are_queued(tmp_path: Path) -> None:
     source = (
         HEADER
         + """
@@ -215,7 +216,7 @@ def setup(fl):
         assert any(isinstance(each, CustomMessage) for each in it.agent.session.messages)
 
 
-async def test_two_commands_of_one_name_are_told_apart(tmp_path: Path) -> None:
+async def test_two_commands_with_one_name_are_distinguished(tmp_path: Path) -> None:
     source = "def setup(fl):\n    fl.register_command('go', lambda arguments: fl.append_entry('went', fl.name), 'Go')\n"
     async with extended(tmp_path, source, source) as it:
         await it.command("/go")

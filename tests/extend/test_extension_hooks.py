@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 from tests.extend.extended import calling, extended, user_texts
 
+from fairlead import Discovery
 from fairlead.errors import CompactionCancelled, MoveCancelled
 from fairlead.testing import Turn
 
 HEADER = "from fairlead.extension import *\n"
 
 
-async def test_what_happens_in_a_run_is_heard_in_order(tmp_path: Path) -> None:
+async def test_run_events_are_delivered_in_order(tmp_path: Path) -> None:
     source = """
         NAMES = '''session_start input before_agent_start agent_start turn_start message_start message_end tool_execution_start
             tool_call tool_result tool_execution_end turn_end agent_end agent_before_settle agent_settled
@@ -37,7 +38,7 @@ async def test_what_happens_in_a_run_is_heard_in_order(tmp_path: Path) -> None:
     assert it.errors == []
 
 
-async def test_a_call_is_blocked_changed_or_fails_and_the_model_is_told(tmp_path: Path) -> None:
+async def test_blocked_changed_and_failed_calls_reach_the_model(tmp_path: Path) -> None:
     source = (
         HEADER
         + """
@@ -137,7 +138,7 @@ def setup(fl):
         assert first.system_prompt.endswith(" And rhyme.") and not second.system_prompt.endswith(" And rhyme.")
 
 
-async def test_what_the_model_is_told_can_be_replaced_and_the_session_keeps_what_it_has(tmp_path: Path) -> None:
+async def test_context_hooks_replace_messages_without_changing_the_session(tmp_path: Path) -> None:
     source = (
         HEADER
         + """
@@ -176,7 +177,7 @@ async def test_an_event_that_is_changed_changes_nothing_else(tmp_path: Path) -> 
         assert len(it.agent.session.messages) == 4 and it.results == [("hi\n", False)] and it.errors == []
 
 
-async def test_a_run_goes_on_if_an_extension_wants_it_to(tmp_path: Path) -> None:
+async def test_an_extension_can_continue_a_run(tmp_path: Path) -> None:
     source = (
         HEADER
         + """
@@ -216,7 +217,7 @@ def setup(fl):
         assert (session.history.id, session.history.log.leaf) == before
 
 
-async def test_the_tree_is_told_of_moves_and_may_write_the_summary(tmp_path: Path) -> None:
+async def test_tree_hooks_receive_moves_and_may_write_the_summary(tmp_path: Path) -> None:
     source = (
         HEADER
         + """
@@ -256,7 +257,7 @@ async def test_sessions_begin_and_end_with_their_reasons(tmp_path: Path) -> None
     assert lines == ["start startup", "end new", "start new", "end reload", "start reload", "end quit"]
 
 
-async def test_models_and_levels_that_are_chosen_are_told(tmp_path: Path) -> None:
+async def test_model_and_level_changes_are_announced(tmp_path: Path) -> None:
     source = """
         def setup(fl):
             fl.on("thinking_level_select", lambda event: fl.append_entry("level", [event.previous, event.level]))
@@ -274,7 +275,9 @@ async def test_models_and_levels_that_are_chosen_are_told(tmp_path: Path) -> Non
 
 
 async def test_an_unknown_event_is_refused_with_those_that_are_near(tmp_path: Path) -> None:
-    async with extended(tmp_path, "def setup(fl):\n    fl.on('tool_calls', print)\n", extension_errors="continue") as it:
+    async with extended(
+        tmp_path, "def setup(fl):\n    fl.on('tool_calls', print)\n", discovery=Discovery(extension_errors="continue")
+    ) as it:
         assert (await it.agent.ask("hi")).text == "ok"
         ((file, event, error),) = it.errors
         assert (file, event) == ("one.py", "load")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.extend.extended import calling, extended
 
+from fairlead import Discovery
 from fairlead.core.messages import ToolCall
 from fairlead.testing import Turn
 
@@ -44,11 +45,11 @@ FAILURES = [
         ("def setup(fl):\n    fl.send_message('a', 'b')", "The session has not started. Do this in a handler"),
     ],
 )
-async def test_an_extension_that_cannot_be_loaded_is_told_of_and_the_others_work(
+async def test_an_extension_that_fails_to_load_is_reported_and_the_others_work(
     tmp_path: Path, source: str, error: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     good = "def setup(fl):\n    fl.on('turn_start', lambda event: fl.append_entry('here'))"
-    async with extended(tmp_path, source, good, settings=SHORT, extension_errors="continue") as it:
+    async with extended(tmp_path, source, good, settings=SHORT, discovery=Discovery(extension_errors="continue")) as it:
         assert (await it.agent.ask("hi")).text == "ok"
         ((file, event, told),) = it.errors
         assert (file, event) == ("one.py", "load") and error in told
@@ -67,7 +68,7 @@ async def test_an_extension_that_cannot_be_loaded_is_told_of_and_the_others_work
         ("def", "raise asyncio.CancelledError", "CancelledError was raised, which does not end the agent."),
     ],
 )
-async def test_a_handler_that_fails_or_blocks_is_told_of_and_the_run_goes_on(
+async def test_a_failing_or_blocking_handler_is_reported_and_the_run_continues(
     tmp_path: Path, kind: str, body: str, error: str
 ) -> None:
     source = f"{HEADER}def setup(fl):\n    @fl.on('turn_start')\n    {kind} hear(event, context):\n        {body}\n"
@@ -163,7 +164,7 @@ def setup(fl):
         assert it.results[0][1]
 
 
-async def test_what_is_printed_goes_to_stderr(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_prints_of_extensions_go_to_stderr(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = (
         HEADER
         + """

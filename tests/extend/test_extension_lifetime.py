@@ -9,6 +9,7 @@ from textwrap import dedent
 import pytest
 from tests.extend.extended import extended
 
+from fairlead import Storage
 from fairlead.errors import ExtensionNotLoaded
 
 HEADER = "import asyncio\nfrom fairlead.extension import *\n"
@@ -31,7 +32,7 @@ def setup(fl):
 """
     )
     sessions = tmp_path / "sessions"
-    async with extended(tmp_path, source, session_dir=sessions, keep=True) as it:
+    async with extended(tmp_path, source, store=Storage(sessions)) as it:
         await it.agent.ask("hi")
         before = it.agent.session.history.log.leaf
         await it.command("/add a")
@@ -42,7 +43,7 @@ def setup(fl):
         await it.command("/tell")
         assert it.notes("told") == [{}]
         await it.command("/add c")
-    async with extended(tmp_path, source, session_dir=sessions, session=file) as it:
+    async with extended(tmp_path, source, store=Storage(sessions), session=file) as it:
         await it.command("/tell")
         assert it.notes("told")[-1] == {"words": ["c"]}
         await it.agent.session.history.new()
@@ -87,7 +88,7 @@ def setup(fl):
         fl.append_entry("there", dict(fl.state))
 """
     )
-    async with extended(tmp_path, source, session_dir=tmp_path / "sessions", keep=True) as it:
+    async with extended(tmp_path, source, store=Storage(tmp_path / "sessions")) as it:
         await it.agent.ask("hi")
         await it.command("/wait")
         assert it.notes("seen") == [[{"step": "waiting"}]]
@@ -134,7 +135,7 @@ async def test_reload_takes_everything_back_and_loads_what_is_there_now(tmp_path
         assert (await it.agent.ask("here again")).text == "ok"
 
 
-async def test_what_is_left_of_a_reloaded_extension_cannot_act(tmp_path: Path) -> None:
+async def test_a_reloaded_extensions_old_instance_cannot_act(tmp_path: Path) -> None:
     source = (
         HEADER
         + """
@@ -168,7 +169,7 @@ async def test_the_first_extension_is_found_by_a_reload(tmp_path: Path) -> None:
         assert it.notes("here") == [None]
 
 
-async def test_an_extension_that_a_reload_finds_first_is_greeted_once_and_hears_of_everything_from_then_on(
+async def test_an_extension_found_by_a_reload_gets_one_start_and_all_later_events(
     tmp_path: Path,
 ) -> None:
     async with extended(tmp_path) as it:

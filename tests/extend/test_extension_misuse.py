@@ -30,9 +30,7 @@ HEADER = "import asyncio\nfrom fairlead.extension import *\n"
         ("resources_discover", "Resources([], ['a\\0b'])", "prompts: expected paths."),
     ],
 )
-async def test_what_a_handler_returns_with_a_wrong_field_counts_as_nothing(
-    tmp_path: Path, event: str, result: str, error: str
-) -> None:
+async def test_handler_results_with_a_wrong_field_are_ignored(tmp_path: Path, event: str, result: str, error: str) -> None:
     source = f"{HEADER}def setup(fl):\n    fl.on({event!r}, lambda event: {result})\n"
     turns = [calling("bash", command="echo hi"), Turn(text="ok"), Turn(text="again")]
     async with extended(tmp_path, source, turns=turns) as it:
@@ -89,7 +87,7 @@ async def test_a_result_is_not_shown_if_what_replaces_it_has_a_wrong_field(tmp_p
 
 
 @pytest.mark.parametrize(("said", "error"), [("Trust('no')", "at `$.trusted`"), ("True", "not bool.")])
-async def test_what_is_no_decision_about_a_project_trusts_nobody(tmp_path: Path, said: str, error: str) -> None:
+async def test_a_malformed_trust_decision_trusts_no_project(tmp_path: Path, said: str, error: str) -> None:
     theirs = tmp_path / "project" / ".fairlead" / "extensions" / "theirs.py"
     theirs.parent.mkdir(parents=True)
     theirs.write_text("def setup(fl): pass\n")
@@ -108,7 +106,7 @@ async def test_a_call_about_which_a_handler_says_something_wrong_does_not_happen
         assert is_error and "at `$.reason`" in told and not (tmp_path / "project" / "made").exists()
 
 
-async def test_what_one_handler_does_to_its_event_no_other_sees(tmp_path: Path) -> None:
+async def test_changes_to_an_event_are_invisible_to_other_handlers(tmp_path: Path) -> None:
     spoiling = """
 def setup(fl):
     @fl.on("input")
@@ -162,7 +160,7 @@ def setup(fl):
         ("await context.ui.input('a', timeout='soon')", "timeout: Expected `float | null`"),
     ],
 )
-async def test_what_is_handed_over_with_a_wrong_type_is_refused_where_it_is(tmp_path: Path, act: str, error: str) -> None:
+async def test_arguments_of_a_wrong_type_are_refused_at_the_call(tmp_path: Path, act: str, error: str) -> None:
     source = f"{HEADER}def setup(fl):\n    @fl.register_command('act')\n    async def act(arguments, context):\n        {act}\n"
     async with extended(tmp_path, source) as it:
         await it.command("/act")
@@ -201,13 +199,12 @@ def setup(fl):
         ("return next(iter([]))", "StopIteration"),
         ("raise asyncio.CancelledError", "ancelled"),
         ("return ToolResult([1])", "at `$.content[0]`"),
-        ("return ToolResult([TextContent('a')], {'a': object()})", "object cannot be written as JSON"),
         ("return ToolResult('abc')", "at `$.content`"),
         ("return [TextContent(5)]", "got `int`"),
         ("return object()", "object cannot be written as JSON"),
     ],
 )
-async def test_a_tool_that_gives_back_nonsense_fails_and_the_model_is_told(
+async def test_a_tool_with_an_invalid_result_fails_and_the_model_sees_it(
     tmp_path: Path, kind: str, body: str, error: str
 ) -> None:
     source = HEADER + ODD_TOOL.format(kind=kind, body=body)
@@ -341,7 +338,7 @@ async def setup(fl):
         assert it.notes("hello") == [None, None] and it.model.requests == []
 
 
-async def test_what_is_left_of_a_reloaded_extension_registers_nothing(tmp_path: Path) -> None:
+async def test_a_reloaded_extensions_old_instance_cannot_register(tmp_path: Path) -> None:
     source = f"""{HEADER}
 import builtins
 def setup(fl):

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from tests.extend.extended import extended
 
-from fairlead import Agent
+from fairlead import Agent, Discovery
 from fairlead.config.home import Home
-from fairlead.config.trust import TrustDecider, all_decisions, save_decision, saved_decision
+from fairlead.config.trust import TrustDecider, all_decisions, find_saved_decision, save_decision
 from fairlead.errors import ConfigError
 
 MARK = "def setup(fl):\n    fl.on('session_start', lambda event: fl.append_entry('here', fl.name))\n"
@@ -53,7 +53,7 @@ async def test_files_and_packages_are_found_in_the_home_in_settings_and_where_th
     names, warnings = await loaded(tmp_path, MARK, settings=settings)
     assert names == ["one", "listed", "first", "second", "pack", "single"] and warnings == []
     assert not list(tmp_path.glob("**/__pycache__"))
-    assert (await loaded(tmp_path, MARK, find_extensions=False))[0] == ["one"]
+    assert (await loaded(tmp_path, MARK, discovery=Discovery(find_extensions=False)))[0] == ["one"]
     assert (await loaded(tmp_path, MARK, isolated=True))[0] == ["one"]
 
 
@@ -63,8 +63,10 @@ async def test_of_two_with_one_name_the_first_counts(tmp_path: Path) -> None:
     assert names == ["one"] and "is an extension with the same name" in warnings[0]
 
 
-async def test_what_was_named_and_is_not_there_is_told(tmp_path: Path) -> None:
-    async with Agent(extensions=[tmp_path / "ext.py"], cwd=tmp_path, isolated=True, extension_errors="continue") as agent:
+async def test_missing_named_extensions_are_reported(tmp_path: Path) -> None:
+    async with Agent(
+        extensions=[tmp_path / "ext.py"], cwd=tmp_path, isolated=True, discovery=Discovery(extension_errors="continue")
+    ) as agent:
         await agent.session.extensions.ready()
         assert any("There is no extension at" in warning and "ext.py" in warning for warning in agent.warnings)
 
@@ -108,8 +110,8 @@ async def test_a_project_runs_no_code_unless_it_is_trusted(tmp_path: Path, kind:
     names, warnings = await loaded(tmp_path)
     assert names == [] and not (tmp_path / "ran").exists()
     assert "is not trusted" in warnings[0] and "fairlead trust" in warnings[0]
-    assert await loaded(tmp_path, approve=False) == ([], [])
-    assert await loaded(tmp_path, approve=True) == (["theirs"], [])
+    assert await loaded(tmp_path, trust=False) == ([], [])
+    assert await loaded(tmp_path, trust=True) == (["theirs"], [])
     assert await loaded(tmp_path, settings='{"defaultProjectTrust": "never"}') == ([], [])
     assert await loaded(tmp_path, settings='{"defaultProjectTrust": "always"}') == (["theirs"], [])
 
@@ -154,20 +156,20 @@ def test_a_decision_is_about_the_real_folder(tmp_path: Path) -> None:
     (tmp_path / "real" / "app").mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path / "real")
     save_decision(home, tmp_path / "link" / "app", True)
-    assert saved_decision(home, tmp_path / "real" / "app") is True
-    assert saved_decision(home, tmp_path / "real") is None
+    assert find_saved_decision(home, tmp_path / "real" / "app") is True
+    assert find_saved_decision(home, tmp_path / "real") is None
     # A link from a trusted folder to another one does not make that trusted.
     (tmp_path / "other").mkdir()
     (tmp_path / "real" / "app" / "in").symlink_to(tmp_path / "other")
-    assert saved_decision(home, tmp_path / "real" / "app" / "in") is None
+    assert find_saved_decision(home, tmp_path / "real" / "app" / "in") is None
     assert oct((tmp_path / "home" / "trust.json").stat().st_mode & 0o777) == "0o600"
 
 
-async def test_a_trust_file_that_cannot_be_understood_trusts_nobody(tmp_path: Path) -> None:
+async def test_an_unreadable_trust_file_trusts_no_project(tmp_path: Path) -> None:
     home = Home(tmp_path)
     (tmp_path / "trust.json").write_text('{"/": "yes"}')
     with pytest.raises(ConfigError, match="expected true or false"):
-        saved_decision(home, tmp_path)
+        find_saved_decision(home, tmp_path)
     warnings: list[str] = []
     assert await TrustDecider(home, warn=warnings.extend).decide(tmp_path) is False
     assert "No project is trusted by it." in warnings[0]

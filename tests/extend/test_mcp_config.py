@@ -131,7 +131,7 @@ def test_a_file_that_cannot_be_used_is_named_and_the_others_work(tmp_path: Path,
     assert "bad.json" in told
 
 
-def test_a_missing_file_is_told_of_only_if_somebody_asked_for_it(tmp_path: Path) -> None:
+def test_a_missing_mcp_file_is_reported_only_if_it_was_named(tmp_path: Path) -> None:
     problems: list[str] = []
     missing = Origin(tmp_path / "none.json", "cli", "temporary")
     assert load_servers([McpConfigFile(missing)], ENV, problems) == [] and not problems

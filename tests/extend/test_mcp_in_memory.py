@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from tests.extend.mcp_scene import PATIENCE, SUPPORT, Scene, calls, real_server, text_of
 
-from fairlead import Agent, McpServer
+from fairlead import Agent, Discovery, McpServer
 from fairlead.core import events as e
 from fairlead.errors import BadOption
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
@@ -22,8 +22,8 @@ from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 STDIO = McpServer(**real_server())
 
 
-async def said(folder: Path, server: McpServer, **options: Any) -> str:
-    """What the tool `echo` of a server answers."""
+async def said(folder: Path, server: McpServer, warnings: list[str] | None = None, **options: Any) -> str:
+    """What the tool `echo` of a server answers. `warnings` gets those of the agent."""
     model = Scripted([calls("mcp__mine__echo", text="hi"), Turn(text="ok")])
     options = {"isolated": True, "cwd": folder, **options}
     async with (
@@ -33,6 +33,8 @@ async def said(folder: Path, server: McpServer, **options: Any) -> str:
         scene = Scene(agent, model)
         await agent.ask("go")
         (end,) = [event for event in scene.events if isinstance(event, e.ToolEnd)]
+        if warnings is not None:
+            warnings += agent.warnings
         return text_of(end)
 
 
@@ -64,10 +66,10 @@ async def test_the_server_of_the_program_replaces_one_of_the_same_name_in_a_file
     config = tmp_path / "servers.json"
     config.write_text(json.dumps({"mcpServers": {"mine": {"command": "false"}}, "disabledServers": ["mine"]}))
     warnings: list[str] = []
-    assert await said(tmp_path, STDIO, mcp_config=[config], warn=warnings.append) == "echo: hi"
+    assert await said(tmp_path, STDIO, warnings, discovery=Discovery(mcp_config=[config])) == "echo: hi"
     assert warnings == [], "a server that is disabled is not replaced"
     config.write_text(json.dumps({"mcpServers": {"mine": {"command": "false"}}}))
-    assert await said(tmp_path, STDIO, mcp_config=[config], warn=warnings.append) == "echo: hi"
+    assert await said(tmp_path, STDIO, warnings, discovery=Discovery(mcp_config=[config])) == "echo: hi"
     assert warnings == [f'{config}: the MCP server "mine" is left out: the program has handed over one with this name.']
 
 

@@ -45,7 +45,7 @@ async def test_names_become_legal_and_unusable_parameters_are_left_out_with_a_wa
         assert '"broken"' in broken
 
 
-async def test_lines_that_are_no_messages_are_logged_and_otherwise_ignored(
+async def test_lines_that_are_not_messages_are_only_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
     caplog.set_level("INFO", "fairlead.extend.mcp")
@@ -84,6 +84,11 @@ def test_an_image_that_a_provider_would_refuse_is_a_note(tmp_path: Path) -> None
     [
         ("half", ("half \ufffd", False)),
         ("nan", ('{"x":null}', False)),
+        ("infinite", ('{"x":null}', False)),
+        ("deep", ('{"x":' + "[" * 99 + '"[nested too deeply to be kept]"' + "]" * 99 + "}", False)),
+        ("list", ('{"result":[1,2]}', False)),
+        ("video", ('{"type":"video","data":"x"}\nand text', False)),
+        ("string", ("only text", False)),
         ("null", ('The call of "null" failed: the server\'s answer is not a valid message', True)),
         ("refused", ('The call of "refused" failed: not today', True)),
     ],
@@ -113,7 +118,7 @@ def test_a_flood_of_progress_and_rubbish_is_thinned_out(tmp_path: Path, caplog: 
         (raw_server("invalid"), "its answer cannot be understood"),
     ],
 )
-async def test_a_server_that_cannot_be_connected_is_told_of_and_the_run_goes_on(
+async def test_an_unreachable_server_is_reported_and_the_run_continues(
     tmp_path: Path, entry: dict[str, object], reason: str
 ) -> None:
     orphan = tmp_path / "orphan"
@@ -191,7 +196,7 @@ async def test_a_key_in_the_address_of_a_server_is_shown_in_no_error(tmp_path: P
             thread.join()
 
 
-async def test_sessions_on_the_network_carry_headers_are_begun_anew_when_forgotten_and_are_ended(tmp_path: Path) -> None:
+async def test_http_sessions_send_headers_restart_when_lost_and_are_deleted(tmp_path: Path) -> None:
     with SessionServer() as server:
         entry = {"url": server.url, "headers": {"X-Token": "${TOKEN}"}}
         turns = [calls("mcp__web__ok"), Turn(text="ok"), calls("mcp__web__ok"), Turn(text="ok")]
@@ -247,7 +252,7 @@ async def test_a_server_that_ends_again_and_again_is_given_up(tmp_path: Path, mo
         assert "It is not reconnected" in told.errors()[-1][2] and "It is not reconnected" in told.texts()[-1][0]
 
 
-async def test_what_a_server_has_started_ends_with_it(tmp_path: Path) -> None:
+async def test_child_processes_of_a_server_end_with_it(tmp_path: Path) -> None:
     numbers = tmp_path / "number"
     async with scene(tmp_path, {"raw": raw_server("parent", numbers)}, [calls("mcp__raw__die"), Turn(text="ok")]) as told:
         await told.agent.ask("go")

@@ -17,7 +17,7 @@ def test_plain_names_stay_what_they_are() -> None:
     assert tool_names("git", ["git_status"]) == {"git_status": "mcp__git__git_status"}
 
 
-def test_what_providers_do_not_take_is_replaced() -> None:
+def test_characters_providers_refuse_in_names_are_replaced() -> None:
     assert server_keys(["my server.v2", "__x__"]) == {"my server.v2": "my_server_v2", "__x__": "x"}
     assert tool_names("s", ["read/file"]) == {"read/file": "mcp__s__read_file"}
     assert tool_names("s", ["fail-it"]) == {"fail-it": "mcp__s__fail_it"}

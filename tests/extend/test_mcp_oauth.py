@@ -21,9 +21,8 @@ from tests.extend.mcp_scene import PATIENCE, SUPPORT, calls, scene
 from tests.support.gates import wait_for_exit
 
 from fairlead.errors import LoginFailed
-from fairlead.extend.mcp.config import OAuthSettings, ServerConfig
+from fairlead.extend.mcp.config import OAuthSettings, ServerConfig, SignIns
 from fairlead.extend.mcp.oauth import sign_in
-from fairlead.extend.mcp.sign_ins import SignIns
 from fairlead.session.slash_commands import Origin
 from fairlead.testing import Turn
 
@@ -189,9 +188,7 @@ async def test_a_token_that_is_rejected_is_renewed_once(tmp_path: Path, server: 
     assert server.asked()[3:] == ["refresh"]
 
 
-async def test_a_sign_in_that_has_ended_is_said_and_nothing_secret_with_it(
-    tmp_path: Path, server: Guarded, sign_ins: SignIns
-) -> None:
+async def test_an_expired_sign_in_is_reported_without_secrets(tmp_path: Path, server: Guarded, sign_ins: SignIns) -> None:
     await go(server.config(), sign_ins, Browser())
     async with scene(tmp_path, {"guarded": entry(server)}, [*WHISPER, *WHISPER], **at_home(tmp_path)) as told:
         await told.agent.ask("go")
@@ -270,7 +267,7 @@ async def test_a_client_is_registered_again_only_if_its_port_is_taken(server: Gu
     assert [word for word in server.asked() if "register" in word] == ["register:one", "register:fairlead"]
 
 
-async def test_a_port_that_is_needed_and_taken_is_named(server: Guarded, sign_ins: SignIns) -> None:
+async def test_a_port_that_is_needed_and_taken_is_reported(server: Guarded, sign_ins: SignIns) -> None:
     taken = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
     port = taken.sockets[0].getsockname()[1]
     async with taken:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairlead.extend.mcp.result_schema import result_schema
+from fairlead.extend.mcp.tools import result_schema
 
 
 def test_references_inside_the_schema_of_a_tool_lead_to_its_new_place() -> None:

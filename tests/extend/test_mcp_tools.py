@@ -19,6 +19,7 @@ from tests.support.gates import Gate
 from fairlead.core import events as e
 from fairlead.core.messages import UserMessage, user_text
 from fairlead.errors import ConfigError
+from fairlead.session.behaviour import Behaviour
 from fairlead.testing import Turn
 
 Told = dict[str, e.ToolEnd]
@@ -81,7 +82,7 @@ def test_progress_becomes_updates_of_the_call(worked: Scene) -> None:
     assert "step 2" in str(updates[1].partial.content)
 
 
-def test_every_kind_of_content_reaches_the_model_or_is_named(worked: Scene) -> None:
+def test_every_kind_of_content_reaches_the_model_or_is_reported(worked: Scene) -> None:
     everything = result(worked, 2)
     assert [image.mime_type for image in images_of(everything)] == ["image/png"]
     text = text_of(everything)
@@ -159,7 +160,7 @@ async def test_prompts_are_slash_commands(tmp_path: Path) -> None:
         assert len(told.model.requests) == 2, "nothing of this reached the model"
 
 
-async def test_an_abort_is_told_to_the_server_which_goes_on_to_work(tmp_path: Path) -> None:
+async def test_an_abort_cancels_the_call_and_the_server_keeps_working(tmp_path: Path) -> None:
     with Gate(tmp_path / "began") as began, Gate(tmp_path / "cancelled") as cancelled:
         hangs = calls("mcp__real__hang", began=str(tmp_path / "began"), cancelled=str(tmp_path / "cancelled"))
         turns = [hangs, calls("mcp__real__echo", text="still here"), Turn(text="ok")]
@@ -174,7 +175,7 @@ async def test_an_abort_is_told_to_the_server_which_goes_on_to_work(tmp_path: Pa
             assert told.errors() == []
 
 
-async def test_a_call_that_takes_too_long_is_cut_off_and_told_to_the_server(tmp_path: Path) -> None:
+async def test_a_call_that_takes_too_long_is_cancelled_at_the_server(tmp_path: Path) -> None:
     with Gate(tmp_path / "cancelled") as cancelled:
         hangs = calls("mcp__real__hang", began=os.devnull, cancelled=str(tmp_path / "cancelled"))
         async with scene(tmp_path, {"real": real_server(timeout=100)}, [hangs, Turn(text="ok")]) as told:
@@ -183,7 +184,7 @@ async def test_a_call_that_takes_too_long_is_cut_off_and_told_to_the_server(tmp_
             await asyncio.to_thread(cancelled.wait)
 
 
-async def test_a_server_that_crashes_is_told_of_and_started_again_for_the_next_call(tmp_path: Path) -> None:
+async def test_a_crashed_server_is_reported_and_restarted_for_the_next_call(tmp_path: Path) -> None:
     turns = [calls("mcp__real__crash", code=3), calls("mcp__real__echo", text="again"), Turn(text="ok")]
     async with scene(tmp_path, {"real": real_server()}, turns) as told:
         await told.agent.ask("go")
@@ -219,7 +220,7 @@ async def test_streamable_http_works_like_a_child_process(tmp_path: Path) -> Non
             assert told.errors() == []
 
 
-async def test_a_server_on_the_network_that_goes_away_is_told_of(tmp_path: Path) -> None:
+async def test_a_lost_http_server_is_reported(tmp_path: Path) -> None:
     turns = [calls("mcp__web__echo", text="one"), Turn(text="ok"), calls("mcp__web__echo", text="two"), Turn(text="ok")]
     with http_server() as (url, stop):
         async with scene(tmp_path, {"web": {"url": url}}, turns) as told:
@@ -238,7 +239,9 @@ async def test_sub_agents_have_the_tools_of_servers(tmp_path: Path) -> None:
         Turn(text="It was asked."),
         Turn(text="done"),
     ]
-    async with scene(tmp_path, {"raw": raw_server("plain")}, turns, tools=None, default_tools=["read", "task"]) as told:
+    async with scene(
+        tmp_path, {"raw": raw_server("plain")}, turns, tools=None, behaviour=Behaviour(default_tools=["read", "task"])
+    ) as told:
         await told.agent.ask("go")
         assert told.offered(1) == ["mcp__raw__ok", "mcp__raw__die"], "the sub-agent's"
         results = [str(message) for message in told.model.requests[2].messages]

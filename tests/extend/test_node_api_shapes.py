@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.extend.extended import calling, notes, scripted
 
+from fairlead import Storage
 from fairlead.core.runtime import NoUi
 from fairlead.session.selection import Scoped
 from fairlead.testing import SCRIPTED_MODEL, Turn
@@ -50,11 +51,11 @@ async def test_sessions_are_listed_with_their_times_and_sizes(tmp_path: Path) ->
     }
   } });
 """
-    async with scripted(tmp_path, body, session_dir=tmp_path / "sessions") as it:
+    async with scripted(tmp_path, body, store=Storage(tmp_path / "sessions")) as it:
         await it.agent.ask("hi there")
         await it.command("/list")
         assert it.errors == []
-    assert notes(tmp_path) == [[[True, 2, "hi there", True, True, False, "hi there"]]] * 2
+    assert notes(tmp_path) == [[[True, 2, "hi there", True, True, False, "hi there ok"]]] * 2
 
 
 async def test_a_projection_has_the_messages_of_each_entry(tmp_path: Path) -> None:
@@ -89,7 +90,7 @@ async def test_hidden_and_unknown_tools_cannot_be_activated(tmp_path: Path) -> N
     assert notes(tmp_path) == [["read", "deferred"]]
 
 
-async def test_a_notification_of_an_unknown_kind_is_shown(tmp_path: Path) -> None:
+async def test_a_notification_keeps_its_kind(tmp_path: Path) -> None:
     class Shows(NoUi):
         available = True
 
@@ -110,7 +111,7 @@ async def test_a_notification_of_an_unknown_kind_is_shown(tmp_path: Path) -> Non
         it.agent.session.host.ui = ui
         await it.command("/say")
         assert it.errors == []
-    assert ui.shown == [("one", "warning"), ("two", None)]
+    assert ui.shown == [("one", "warning"), ("two", "success")]
 
 
 async def test_a_new_session_is_prepared_before_it_is_used(tmp_path: Path) -> None:
@@ -204,3 +205,19 @@ async def test_a_copy_of_a_context_has_all_that_it_has(tmp_path: Path) -> None:
         await it.agent.ask("hi")
         assert it.errors == []
     assert notes(tmp_path) == [["function", "function", True, True], [True, "function"]]
+
+
+async def test_marks_of_typebox_do_not_leave_the_process(tmp_path: Path) -> None:
+    body = """
+  const item = { type: "string", "~optional": true, "~kind": "String", default: { "~mine": 1 } };
+  const parameters = { "~kind": "Object", type: "object", properties: { item, "~odd": { type: "number", "~optional": true } } };
+  const execute = async () => ({ content: [], details: {} });
+  pi.registerTool({ name: "marked", label: "m", description: "d", parameters, outputSchema: parameters, execute });
+  pi.registerCommand("look", { handler: async () => note(pi.getAllTools().find((tool) => tool.name === "marked").parameters) });
+"""
+    async with scripted(tmp_path, body) as it:
+        await it.command("/look")
+        tool = it.agent.session.tools["marked"]
+        assert tool.parameters == notes(tmp_path)[0]
+    properties = {"item": {"type": "string", "default": {"~mine": 1}}, "~odd": {"type": "number"}}
+    assert notes(tmp_path) == [{"type": "object", "properties": properties}]

@@ -87,7 +87,7 @@ def data_of(it: Extended) -> list[Any]:
     return [None if end.structured is None else end.structured() for end in ends]
 
 
-async def test_what_a_tool_and_the_tools_it_calls_have_used_counts(tmp_path: Path) -> None:
+async def test_usage_of_a_tool_and_its_nested_calls_is_counted(tmp_path: Path) -> None:
     async with scripted(tmp_path, SPENDING, turns=[calling("outer"), Turn(text="ok")]) as it:
         await it.agent.ask("hi")
         assert it.errors == []
@@ -148,12 +148,12 @@ async def test_a_result_that_is_an_error_keeps_its_data_details_and_images(tmp_p
         assert [type(block).__name__ for block in result.content] == ["TextContent", "ImageContent"]
 
 
-async def test_usage_that_is_not_usage_fails_the_call(tmp_path: Path) -> None:
+async def test_usage_that_is_not_usage_is_left_out(tmp_path: Path) -> None:
     body = SPENDING + """  tool("liar", async () => result({ usage: { input: "many" } }));\n"""
     async with scripted(tmp_path, body, turns=[calling("liar"), Turn(text="ok")]) as it:
         assert str(await it.agent.ask("hi")) == "ok"
         ((text, is_error),) = it.results
-        assert is_error and "usage" in text
+        assert not is_error and text == "text"
 
 
 async def test_a_tool_that_returns_nothing_has_failed(tmp_path: Path) -> None:

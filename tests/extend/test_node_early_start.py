@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from fairlead.config.home import Home
-from fairlead.extend.node import launch as launching
-from fairlead.extend.node.launch import launch, launch_early
+from fairlead.extend.node import program as node_program
+from fairlead.extend.node.program import launch, launch_early
 
 NODE = shutil.which("node") or "node"
 
@@ -74,15 +74,15 @@ def test_no_process_is_started_without_scripts(tmp_path: Path, env: dict[str, st
 def test_a_process_that_was_started_for_something_else_is_not_used_and_ends(tmp_path: Path, env: dict[str, str]) -> None:
     home = Home.find(env)
     launch_early(home, env)
-    [(start, early)] = launching._early  # pyright: ignore[reportPrivateUsage]
+    [(start, early)] = node_program._early  # pyright: ignore[reportPrivateUsage]
     other = launch(start.node, start.cwd, {**env, "MORE": "1"}, start.cache)
     try:
         assert other.process.pid != early.process.pid
         assert early.process.wait(20) == 0
         launch_early(home, env)
-        [(start, early)] = launching._early  # pyright: ignore[reportPrivateUsage]
+        [(start, early)] = node_program._early  # pyright: ignore[reportPrivateUsage]
         taken = launch(start.node, start.cwd, env, start.cache)
-        assert taken is early and launching._early == []  # pyright: ignore[reportPrivateUsage]
+        assert taken is early and node_program._early == []  # pyright: ignore[reportPrivateUsage]
     finally:
         for each in (other, early):
             each.inbox.close()
@@ -92,15 +92,15 @@ def test_a_process_that_was_started_for_something_else_is_not_used_and_ends(tmp_
 
 def test_a_node_that_cannot_be_started_is_reported_later(tmp_path: Path, env: dict[str, str]) -> None:
     launch_early(Home.find(env), {**env, "PATH": str(tmp_path)})
-    while launching._early:  # pyright: ignore[reportPrivateUsage]  # the extra `node` may be installed
-        _, early = launching._early.pop()  # pyright: ignore[reportPrivateUsage]
+    while node_program._early:  # pyright: ignore[reportPrivateUsage]  # the extra `node` may be installed
+        _, early = node_program._early.pop()  # pyright: ignore[reportPrivateUsage]
         early.inbox.close()
         early.outbox.close()
         early.process.wait(20)
 
 
 def test_modules_that_are_loaded_before_the_agent_is_known_know_it_afterwards() -> None:
-    shims = Path(launching.__file__).parent / "runtime" / "shims"
+    shims = Path(node_program.__file__).parent / "runtime" / "shims"
     script = """
 const sdk = await import("SHIMS/coding-agent.mjs");
 const { configure } = await import("SHIMS/agent-facts.mjs");

@@ -15,7 +15,7 @@ from fairlead.errors import MoveCancelled, RunAborted
 from fairlead.testing import Turn
 
 
-async def test_what_happens_in_a_run_is_heard_in_order(tmp_path: Path) -> None:
+async def test_run_events_are_delivered_in_order(tmp_path: Path) -> None:
     names = (
         "session_start input before_agent_start agent_start turn_start message_start message_end tool_execution_start "
         "tool_call tool_result tool_execution_end turn_end agent_end agent_before_settle agent_settled session_shutdown"
@@ -32,7 +32,7 @@ async def test_what_happens_in_a_run_is_heard_in_order(tmp_path: Path) -> None:
     assert it.errors == []
 
 
-async def test_a_call_is_blocked_changed_or_fails_and_the_model_is_told(tmp_path: Path) -> None:
+async def test_blocked_changed_and_failed_calls_reach_the_model(tmp_path: Path) -> None:
     body = """
   pi.on("tool_call", async (event) => {
     const input = event.input as { command: string };
@@ -212,7 +212,7 @@ async def test_the_user_is_asked_and_informed(tmp_path: Path) -> None:
     assert notes(tmp_path) == [["b", True, "typed"], [True, True, ""], True]
 
 
-async def test_what_an_extension_sends_reaches_the_model(tmp_path: Path) -> None:
+async def test_messages_of_an_extension_reach_the_model(tmp_path: Path) -> None:
     body = """
   pi.registerCommand("say", { handler: async (args) => { pi.sendUserMessage("from ext: " + args); } });
   pi.registerCommand("again", { handler: async () => { pi.sendUserMessage("/say expanded", { expandPromptTemplates: true }); } });

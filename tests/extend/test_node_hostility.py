@@ -24,7 +24,7 @@ def factory(body: str) -> str:
     return f"export default function (pi) {{ {body} }}"
 
 
-async def test_what_is_thrown_may_be_anything(tmp_path: Path) -> None:
+async def test_an_extension_may_throw_any_value(tmp_path: Path) -> None:
     source = factory(
         EVIL + 'pi.on("agent_start", () => { throw evil; });'
         'pi.on("turn_start", () => { throw undefined; });'
@@ -148,7 +148,7 @@ async def test_a_node_that_is_too_old_or_broken_is_not_used(tmp_path: Path, scri
     (bin / "node").chmod(0o755)
     monkeypatch.setenv("PATH", str(bin))
     source = factory('pi.on("tool_call", () => ({ block: true, reason: "no" }));')
-    monkeypatch.setattr("fairlead.extend.node.program._bundled_node", lambda: None)
+    monkeypatch.setattr("fairlead.extend.node.program._find_bundled_node", lambda: None)
     async with extended(tmp_path, source, turns=RUN, suffix="mjs") as it:
         with pytest.raises(ExtensionNotLoaded, match="needs Node 20 or newer"):
             await it.agent.ask("hi")
@@ -178,7 +178,7 @@ export default function (pi) {
         assert not any("object has no attribute" in error for error in errors)
 
 
-async def test_the_instance_of_an_earlier_session_hears_and_says_nothing(tmp_path: Path) -> None:
+async def test_the_instance_of_an_earlier_session_neither_receives_nor_sends(tmp_path: Path) -> None:
     source = factory(
         "let heard = 0; globalThis.instances = [...(globalThis.instances ?? []), pi];"
         'pi.events.on("ping", () => { heard += 1; });'

@@ -32,7 +32,7 @@ def declared(it: Extended) -> dict[str, str]:
     return {tool.name: tool.description for tool in it.model.requests[-1].tools}
 
 
-async def test_a_tool_hides_others_and_describes_them_anew_while_it_is_active(tmp_path: Path) -> None:
+async def test_an_active_tool_can_hide_others_and_replace_their_descriptions(tmp_path: Path) -> None:
     turns = [calling("quiet"), Turn(text="a"), Turn(text="b")]
     async with scripted(tmp_path, HIDING, turns=turns) as it:
         await it.agent.ask("hi")

@@ -14,11 +14,12 @@ import pytest
 from tests.extend.extended import notes, script, scripted
 from tests.models.asking import Answer, serving
 
-from fairlead import Agent
+from fairlead import Agent, AgentOptions
 from fairlead.core.messages import ToolCall
 from fairlead.core.model import ModelRequest, StreamEvent
 from fairlead.core.partial_message import PartialMessage
 from fairlead.core.runtime import CancelToken
+from fairlead.session.behaviour import Behaviour
 from fairlead.testing import SCRIPTED_MODEL, ProviderServer, Turn
 
 HELLO = '{ messages: [{ role: "user", content: "psst", timestamp: 1 }] }'
@@ -42,7 +43,8 @@ async def served(
         (root / "home" / "settings.json").write_text(settings)
         (root / "home" / "models.json").write_text(json.dumps({"providers": {"fake": model}}))
         env = {**os.environ, "FAIRLEAD_HOME": str(root / "home"), "HOME": str(root)}
-        agent = Agent(model="fake/m", cwd=root, env=env, extensions=[root / "one.ts"], keeps_model=keeps_model)
+        behaviour = Behaviour(keeps_model=keeps_model)
+        agent = Agent(AgentOptions(model="fake/m", cwd=root, env=env, extensions=[root / "one.ts"], behaviour=behaviour))
         async with agent, asyncio.timeout(30):
             yield agent, server
 

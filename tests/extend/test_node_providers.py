@@ -158,7 +158,7 @@ OWN_STREAM = (
 )
 
 
-async def test_what_an_own_stream_sends_is_seen_and_changed_by_handlers(tmp_path: Path) -> None:
+async def test_handlers_see_and_change_events_of_a_custom_stream(tmp_path: Path) -> None:
     body = (
         OWN_STREAM
         + """

@@ -118,7 +118,7 @@ async def test_a_project_runs_no_script_unless_it_is_trusted(tmp_path: Path) -> 
     folder.mkdir(parents=True)
     (folder / "theirs.ts").write_text(factory('pi.registerCommand("theirs", { handler: async () => {} });'))
     for approve, names in ((None, []), (False, []), (True, ["theirs"])):
-        async with extended(tmp_path, approve=approve) as it:
+        async with extended(tmp_path, trust=approve) as it:
             await it.agent.session.extensions.ready()
             assert [command.name for command in it.agent.session.additions.slash_commands()] == names
 

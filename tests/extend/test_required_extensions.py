@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import builtins
 import json
 from pathlib import Path
 
@@ -126,3 +128,52 @@ async def test_the_owner_of_an_extension_can_mend_it_and_reload(tmp_path: Path) 
         assert await it.agent.reload_extensions() == ["one"]
         assert (await it.agent.ask("hi")).text == "ok"
         assert it.notes("here") == [None]
+
+
+SLOW_SETUP = """
+import asyncio, builtins
+async def setup(fl):
+    builtins.begun.set()
+    await builtins.go_on.wait()
+    fl.on("session_start", lambda event: fl.append_entry("started", fl.name))
+"""
+
+
+@pytest.fixture
+def gates(monkeypatch: pytest.MonkeyPatch) -> tuple[asyncio.Event, asyncio.Event]:
+    """Tells when a slow setup has begun, and lets it go on."""
+    begun, go_on = asyncio.Event(), asyncio.Event()
+    monkeypatch.setattr(builtins, "begun", begun, raising=False)
+    monkeypatch.setattr(builtins, "go_on", go_on, raising=False)
+    return begun, go_on
+
+
+async def test_the_session_starts_after_named_extensions_that_are_being_loaded(
+    tmp_path: Path, gates: tuple[asyncio.Event, asyncio.Event]
+) -> None:
+    begun, go_on = gates
+    async with extended(tmp_path, SLOW_SETUP, SLOW_SETUP) as it:
+        # What a chat does: it loads them at once, and the rest in the background.
+        required = asyncio.create_task(it.agent.extensions.load_required())
+        await begun.wait()
+        everything = asyncio.create_task(it.agent.session.extensions.ready())
+        await asyncio.wait([everything], timeout=0.1)
+        assert not everything.done()
+        go_on.set()
+        await asyncio.gather(required, everything)
+        await it.agent.ask("hi")
+        assert it.notes("started") == ["one", "two"]
+
+
+async def test_an_extension_whose_loading_was_cancelled_is_loaded_when_it_is_needed(
+    tmp_path: Path, gates: tuple[asyncio.Event, asyncio.Event]
+) -> None:
+    begun, go_on = gates
+    async with extended(tmp_path, SLOW_SETUP) as it:
+        loading = asyncio.create_task(it.agent.extensions.load_required())
+        await begun.wait()
+        loading.cancel()
+        await asyncio.gather(loading, return_exceptions=True)
+        go_on.set()
+        await it.agent.ask("hi")
+        assert it.notes("started") == ["one"]

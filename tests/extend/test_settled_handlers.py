@@ -61,7 +61,7 @@ async def test_the_end_of_an_aborted_run_waits_for_its_handlers(tmp_path: Path) 
         assert kinds(it, e.SessionInfoChanged, e.AgentEnd) == ["SessionInfoChanged", "AgentEnd"]
 
 
-async def test_what_a_handler_sends_starts_a_run_after_the_event(tmp_path: Path) -> None:
+async def test_messages_of_a_handler_start_a_run_after_the_event(tmp_path: Path) -> None:
     body = """
   let sent = false;
   pi.on("agent_settled", async () => {
@@ -75,8 +75,8 @@ async def test_what_a_handler_sends_starts_a_run_after_the_event(tmp_path: Path)
 """
     async with scripted(tmp_path, body) as it:
         await it.agent.ask("hi")
-        await it.agent.session.extensions.heard()
-        await it.agent.session.extensions.hooks.sent()  # pyright: ignore[reportOptionalMemberAccess]
+        await it.agent.session.extensions.drain_events()
+        await it.agent.session.extensions.hooks.flush_outbox()  # pyright: ignore[reportOptionalMemberAccess]
         await it.agent.idle()
         assert user_texts(it.agent.session.messages) == ["hi", "more"]
         assert kinds(it, e.AgentStart, e.AgentSettled) == ["AgentStart", "AgentSettled"] * 2
@@ -140,6 +140,6 @@ async def test_a_python_handler_compacts_without_waiting_for_itself(tmp_path: Pa
     async with extended(tmp_path, source, turns=[Turn(text="ok")] * 3) as it:
         await it.agent.ask("one")
         async with asyncio.timeout(5):
-            await it.agent.session.extensions.heard()
+            await it.agent.session.extensions.drain_events()
         assert kinds(it, e.AgentSettled) == ["AgentSettled"]
         assert len(it.notes("compacted")) == 1

@@ -43,7 +43,7 @@ def test_outside_of_a_repository_skills_are_looked_for_up_to_the_top(around: Aro
     assert names(around) == ["h"]
 
 
-def test_what_is_in_the_users_own_directory_is_the_users_also_for_a_project_below_it(around: Around) -> None:
+def test_skills_in_the_home_directory_stay_user_skills_for_projects_below_it(around: Around) -> None:
     around.write({"user/.agents/skills/one/SKILL.md": a_skill()})
     (command,) = around.additions().commands(around.user / "project")
     assert (command.name, command.origin.scope) == ("skill:one", "user")
@@ -136,7 +136,7 @@ def test_a_description_may_have_several_lines(around: Around, written: str, read
         ("---\ndescription: x\n", "line 1: the front matter that begins here has no end. Put a line --- after it."),
     ],
 )
-def test_a_file_that_is_no_skill_is_reported_and_left_out(around: Around, text: str, said: str) -> None:
+def test_an_invalid_skill_file_is_reported_and_left_out(around: Around, text: str, said: str) -> None:
     around.write({"user/.agents/skills/s/SKILL.md": text, "user/.agents/skills/t/SKILL.md": a_skill()})
     assert names(around) == ["t"]
     assert around.problems == [f"{around.user}/.agents/skills/s/SKILL.md: {said} This skill is left out."]
@@ -151,7 +151,7 @@ def test_a_name_that_cannot_be_is_replaced_by_that_of_the_folder(around: Around)
     assert around.problems[-1].endswith("found 'Bad_One'. This skill is left out.")
 
 
-def test_the_model_is_told_names_descriptions_and_places(around: Around) -> None:
+def test_the_prompt_lists_skill_names_descriptions_and_paths(around: Around) -> None:
     around.write(
         {
             "user/.agents/skills/one/SKILL.md": a_skill("Reads <b> & more."),

@@ -41,13 +41,13 @@ def test_the_system_prompt_of_a_bare_project_is_short(around: Around) -> None:
     assert len(prompt(around)) < 2500
 
 
-def test_what_is_given_takes_the_place_of_the_users_files(around: Around) -> None:
+def test_a_given_prompt_replaces_the_users_files(around: Around) -> None:
     around.write({"user/.fairlead/SYSTEM.md": "Mine.", "user/.fairlead/APPEND_SYSTEM.md": "More.", "repo/AGENTS.md": "Tabs."})
     assert prompt(around).startswith("Mine.\n\nMore.\n\nInstructions")
     assert prompt(around, custom="Given.", appended=["Added."]).startswith("Given.\n\nAdded.\n\nInstructions")
 
 
-def test_a_model_that_cannot_read_is_told_of_no_skills(around: Around) -> None:
+def test_without_a_read_tool_the_prompt_lists_no_skills(around: Around) -> None:
     around.write({"repo/.agents/skills/release/SKILL.md": a_skill()})
     assert "<available_skills>" in prompt(around)
     assert "<available_skills>" not in prompt(around, tools=("bash",))

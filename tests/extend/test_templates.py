@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.extend.around import Around
 
-from fairlead.extend.templates import split_arguments
+from fairlead.extend.skills import split_arguments
 
 
 def filled(around: Around, template: str, arguments: str) -> str:
@@ -31,7 +31,7 @@ def test_placeholders_stand_for_arguments(around: Around, template: str, text: s
     assert filled(around, template, 'one "two words" three') == text
 
 
-def test_what_looks_like_a_placeholder_in_an_argument_is_none(around: Around) -> None:
+def test_placeholders_in_an_argument_are_not_expanded(around: Around) -> None:
     assert filled(around, "$1 and $@", "'$2 $ARGUMENTS' b") == "$2 $ARGUMENTS and $2 $ARGUMENTS b"
 
 
@@ -114,7 +114,7 @@ def test_a_file_that_cannot_be_a_template_is_reported_and_left_out(around: Aroun
 
 
 @pytest.mark.parametrize("text", ["t", " /t", "/ t", "/", "/T", "/tt x", "/usr/bin/t", "//t", "say /t", ""])
-def test_what_names_no_command_is_plain_text(around: Around, text: str) -> None:
+def test_input_without_a_known_command_is_plain_text(around: Around, text: str) -> None:
     around.write({"user/.fairlead/prompts/t.md": "expanded"})
     assert around.additions().expand(text, around.cwd) == text
 

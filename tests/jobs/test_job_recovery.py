@@ -88,7 +88,7 @@ async def test_a_worker_that_starts_continues_what_a_killed_one_left(fleet: Flee
     assert (result.status, result.attempts) == ("done", 2)
 
 
-async def test_a_worker_that_is_told_to_stop_leaves_its_jobs_to_others(fleet: Fleet) -> None:
+async def test_a_worker_that_is_asked_to_stop_leaves_its_jobs_to_others(fleet: Fleet) -> None:
     worker = fleet.start_worker()
     async with Jobs(fleet.url) as jobs:
         await jobs.submit(fleet.job("a", HELD), fleet.job("b", HELD))
@@ -101,7 +101,7 @@ async def test_a_worker_that_is_told_to_stop_leaves_its_jobs_to_others(fleet: Fl
     assert [(result.status, result.attempts) for result in results.values()] == [("done", 2)] * 2
 
 
-async def test_the_end_of_a_worker_that_was_told_to_stop_does_not_count_as_a_death(fleet: Fleet) -> None:
+async def test_a_requested_stop_of_a_worker_does_not_count_as_a_crash(fleet: Fleet) -> None:
     from fairlead.jobs.database import Database, DatabaseUrl
     from fairlead.jobs.dbos_queue import Queues
     from fairlead.jobs.job_writer import JobWriter
@@ -213,13 +213,13 @@ async def test_a_zombie_cannot_write_events_or_results(fleet: Fleet) -> None:
         owner, number = restarted
         assert owner.attempts == 2 and owner.deaths == 1
         writer.add("a", zombie.epoch, number + 1, b'{"type":"late"}')
-        await writer.flushed()
+        await writer.wait_flushed()
         assert await reader.last_number("a") == number
         assert not await writer.save(zombie, Progress(turns=99))
         late = JobEnd(status="failed", error="late")
         assert not await writer.finish(zombie, Progress(), late, number + 1)
         writer.add("a", owner.epoch, number + 1, b'{"type":"good"}')
-        await writer.flushed()
+        await writer.wait_flushed()
         assert await reader.last_number("a") == number + 1
         done = JobEnd(status="done", answer="answer")
         assert await writer.finish(owner, Progress(), done, number + 2)

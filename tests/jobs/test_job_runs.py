@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from tests.support.fleet import MODEL, Fleet, fleet_in, is_running, lines_of, wait_until
 
-from fairlead.cli.subcommands.fleet.watch import summary_lines
+from fairlead.cli.subcommands.fleet.jobs import summary_lines
 from fairlead.errors import LimitReached
 from fairlead.jobs import Job, JobEvent, JobLimits, JobResult, Jobs
 from fairlead.jobs.sessions import run_or_resume
@@ -183,7 +183,7 @@ def delegating_turn(body: Any) -> dict[str, Any]:
     return {"toolCalls": [call], "usage": {"input": 100, "output": 10}}
 
 
-async def test_what_sub_agents_use_counts_for_the_job(tmp_path: Path) -> None:
+async def test_usage_of_sub_agents_counts_for_the_job(tmp_path: Path) -> None:
     with fleet_in(tmp_path, turns=delegating_turn) as fleet:
         fleet.start_worker("--tools", "+task")
         async with Jobs(fleet.url) as jobs:
@@ -327,7 +327,7 @@ async def test_a_small_worker_does_not_slow_a_large_one_down(fleet: Fleet) -> No
     assert small.stop() == 0
 
 
-async def test_two_clients_that_say_the_same_are_both_heard(fleet: Fleet) -> None:
+async def test_equal_prompts_of_two_clients_are_both_delivered(fleet: Fleet) -> None:
     async def send() -> str:
         async with Jobs(fleet.url) as jobs:
             return (await jobs.prompt("chat", json.dumps(["echo more >> log"]), workdir=str(fleet.workdir), model=MODEL)).id

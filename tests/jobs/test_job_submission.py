@@ -14,11 +14,11 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.fleet import Fleet
+from tests.support.fleet import MODEL, Fleet
 
 from fairlead.errors import ConfigError, DatabaseUnavailable, JobConflict, JobError, JobNotFound
 from fairlead.jobs import Job, JobLimits, Jobs
-from fairlead.jobs.database import Database, DatabaseUrl, shown
+from fairlead.jobs.database import Database, DatabaseUrl, hide_password
 from fairlead.jobs.schema import DBOS_VERSION, TABLES_VERSION
 from fairlead.jobs.task import read_tasks
 
@@ -104,7 +104,7 @@ async def test_two_jobs_of_one_call_cannot_have_the_same_id(fleet: Fleet) -> Non
 )
 def test_a_job_with_an_invalid_field_is_refused(fields: dict[str, Any], problem: str) -> None:
     with pytest.raises(JobError, match=problem):
-        msgspec.convert({"id": "a", "prompt": "p", "workdir": "/w", **fields}, Job).checked()
+        msgspec.convert({"id": "a", "prompt": "p", "workdir": "/w", **fields}, Job).validate()
 
 
 @pytest.mark.parametrize(
@@ -118,31 +118,31 @@ def test_a_job_with_an_invalid_field_is_refused(fields: dict[str, Any], problem:
         ({"workdir": 1j}, "expected str, bytes or os.PathLike object, not complex"),
     ],
 )
-def test_python_is_told_of_a_field_with_a_wrong_type(fields: dict[str, Any], problem: str) -> None:
+def test_a_job_field_with_a_wrong_type_raises(fields: dict[str, Any], problem: str) -> None:
     with pytest.raises(JobError, match=rf"^The job .* cannot be submitted: .*{problem}"):
         given: dict[str, Any] = {"id": "a", "prompt": "p", "workdir": "/w", **fields}
-        Job(**given).checked()
+        Job(**given).validate()
 
 
 def test_a_field_that_is_null_counts_as_left_out() -> None:
     optional = {name: None for name in Job.__struct_fields__ if name not in ("id", "prompt", "workdir")}
     line = msgspec.json.encode({"id": "a", "prompt": "p", "workdir": "/w", **optional})
     [job] = read_tasks([line], "tasks.jsonl", Path("/base"))
-    plain = Job(id="a", prompt="p", workdir="/w").checked()
+    plain = Job(id="a", prompt="p", workdir="/w").validate()
     assert job == plain and job.contents() == plain.contents()
     assert (job.limits, job.priority, job.labels) == (JobLimits(), 0, {})
-    assert Job(id="a", prompt="p", workdir="/w", limits=None, labels=None, priority=None).checked() == plain
+    assert Job(id="a", prompt="p", workdir="/w", limits=None, labels=None, priority=None).validate() == plain
 
 
 def test_paths_become_absolute() -> None:
-    job = Job(id="a", prompt="p", workdir="w").checked(Path("/base"))
+    job = Job(id="a", prompt="p", workdir="w").validate(Path("/base"))
     assert job.workdir == "/base/w"
-    assert Job(id="a", prompt="p", repo="git@host:r.git", commit="c").checked().repo == "git@host:r.git"
+    assert Job(id="a", prompt="p", repo="git@host:r.git", commit="c").validate().repo == "git@host:r.git"
 
 
 def test_python_may_give_paths() -> None:
     given: dict[str, Any] = {"id": "a", "prompt": "p", "workdir": Path("w")}
-    assert Job(**given).checked(Path("/base")) == Job(id="a", prompt="p", workdir="/base/w")
+    assert Job(**given).validate(Path("/base")) == Job(id="a", prompt="p", workdir="/base/w")
 
 
 def task(**fields: Any) -> str:
@@ -243,7 +243,7 @@ async def test_a_database_that_does_not_answer_is_named_without_its_password(mon
     await jobs.close()
 
 
-async def test_a_file_that_is_no_database_is_an_error(tmp_path: Path) -> None:
+async def test_a_file_that_is_not_a_database_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "jobs.db").write_text("not a database at all, but long enough to look at" * 100)
     jobs = Jobs(f"sqlite:///{tmp_path / 'jobs.db'}")
     with pytest.raises(ConfigError, match=r"cannot be used as a database: file is not a database\. Give another file\.$"):
@@ -279,7 +279,7 @@ async def test_a_full_disk_is_named_as_such(tmp_path: Path, monkeypatch: pytest.
     ],
 )
 def test_no_form_of_an_address_shows_its_password(url: str, text: str) -> None:
-    assert shown(url) == text
+    assert hide_password(url) == text
 
 
 async def test_closing_does_not_wait_for_a_database_that_is_away() -> None:
@@ -310,7 +310,9 @@ async def test_a_database_of_a_newer_fairlead_is_refused_and_left_alone(tmp_path
             assert connection.execute(f"SELECT version FROM {table}").fetchall() == [(versions[table],)]
             connection.execute(f"UPDATE {table} SET version = ?", (version,))
             connection.execute("DROP TABLE IF EXISTS fairlead_workers")
-            with pytest.raises(ConfigError, match=rf"newer fairlead: {table} has the version {version!r}, .*Update fairlead\."):
+            with pytest.raises(
+                ConfigError, match=rf"newer fairlead .*: {table} has the version {version!r}, .*Update fairlead\."
+            ):
                 async with Jobs(f"sqlite:///{file}"):
                     pass
             found = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'fairlead_workers'").fetchall()
@@ -391,3 +393,57 @@ def test_a_worker_with_a_wrong_flag_does_not_start(fleet: Fleet, words: list[str
 def test_a_worker_says_which_of_its_tools_do_not_exist(fleet: Fleet) -> None:
     fleet.start_worker("--tools", "read,bogus").stop()
     assert "fairlead: Unknown tools, left out: bogus. The tools are: read" in (fleet.root / "worker.log").read_text()
+
+
+# One job, from the command line
+
+
+def test_a_prompt_is_submitted_followed_and_shown(fleet: Fleet) -> None:
+    fleet.start_worker("--model", MODEL)
+    prompt = json.dumps([["printf", "one\\ntwo"]])
+    done = fleet.run("jobs", "submit", "--prompt", prompt, "--workdir", str(fleet.workdir))
+    found = re.match(r"Submitted (job-[0-9a-f]{8})\. `fairlead jobs logs \1` follows it\.\n$", done.stdout)
+    assert found is not None, done
+    logs = fleet.run("jobs", "logs", found[1])
+    assert logs.returncode == 0 and logs.stdout.startswith("- Started by ") and f"> {prompt}\n" in logs.stdout, logs
+    assert logs.stdout.endswith("The job is done.\n")
+    events = [json.loads(line) for line in fleet.run("jobs", "logs", found[1], "--json").stdout.splitlines()]
+    assert [event["number"] for event in events] == list(range(1, len(events) + 1)) and events[-1]["type"] == "done"
+    shown = fleet.run("jobs", "show", found[1]).stdout
+    assert re.search(r"^status +done$", shown, re.MULTILINE) and "\nAnswer:\n" in shown
+    assert json.loads(fleet.run("jobs", "show", "--json", found[1]).stdout)["status"] == "done"
+
+
+def test_a_prompt_works_in_the_current_directory_unless_flags_say_otherwise(fleet: Fleet) -> None:
+    assert fleet.run("jobs", "submit", "--prompt", "p", "--id", "mine").returncode == 0
+    assert "Submitted mine." in fleet.run("jobs", "submit", "--prompt", "p", "--id", "mine").stdout
+    assert fleet.run("jobs", "submit", "--prompt", "another", "--id", "mine").returncode == 1
+    shown = fleet.run("jobs", "show", "mine").stdout
+    assert re.search(r"^status +queued$", shown, re.MULTILINE) and "Answer" not in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["submit"], "takes one file of tasks"),
+        (["submit", "--prompt", "p", "tasks.jsonl"], "not both"),
+        (["submit", "--model", "m", "tasks.jsonl"], "--model needs --prompt"),
+        (["submit", "--prompt", " "], "prompt: it is empty"),
+        (["submit", "--prompt", "p", "--workdir", "/w", "--repo", "/r", "--commit", "c"], "contradict each other"),
+        (["list", "--prompt", "p"], "--prompt is for fairlead jobs submit"),
+        (["show"], "the id of one job"),
+        (["logs", "a", "b"], "the id of one job"),
+    ],
+)
+def test_a_bad_command_line_is_explained_and_nothing_is_submitted(fleet: Fleet, words: list[str], problem: str) -> None:
+    (fleet.root / "tasks.jsonl").write_text(task())
+    done = fleet.run("jobs", *words)
+    assert done.returncode in (1, 2) and problem in done.stderr, done
+    assert fleet.run("jobs", "list", "--json").stdout == ""
+
+
+def test_logs_of_an_unknown_job_are_an_error(fleet: Fleet) -> None:
+    fleet.run("jobs", "submit", "--prompt", "p")
+    for action in ("show", "logs"):
+        done = fleet.run("jobs", action, "x")
+        assert done.returncode == 1 and "There is no job 'x'" in done.stderr

@@ -124,7 +124,7 @@ async def test_a_worktree_on_the_same_machine_keeps_what_was_not_in_a_snapshot(t
     assert not (placement.cwd / "late.txt").exists() and (placement.cwd / "x.txt").exists()
 
 
-async def test_a_commit_or_repository_that_is_missing_is_named(tmp_path: Path) -> None:
+async def test_a_commit_or_repository_that_is_missing_is_reported(tmp_path: Path) -> None:
     repo = tmp_path / "repo"
     make_repository(repo)
     with pytest.raises(WorkspaceError, match=r"has no commit deadbeef. Push it there, or name another one"):

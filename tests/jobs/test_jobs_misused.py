@@ -87,7 +87,7 @@ async def test_a_limit_that_nothing_can_keep_is_refused(fleet: Fleet, key: str, 
 
 
 @pytest.mark.parametrize("session", ["s s", "s" * 112, ""])
-async def test_a_session_that_cannot_have_prompts_is_named(fleet: Fleet, session: str) -> None:
+async def test_a_session_that_cannot_have_prompts_is_reported(fleet: Fleet, session: str) -> None:
     async with Jobs(fleet.url) as jobs:
         with pytest.raises(JobError, match=r"^session: expected at most 111 letters"):
             await jobs.prompt(session, "Hello.", workdir="/w")

@@ -175,7 +175,7 @@ async def test_a_branch_that_another_job_works_on_is_that_of_the_repository(tmp_
     assert git(second, "rev-parse", "HEAD") == git(repo, "rev-parse", "main")
 
 
-async def test_a_repository_that_has_disappeared_is_named(tmp_path: Path) -> None:
+async def test_a_repository_that_has_disappeared_is_reported(tmp_path: Path) -> None:
     repo = tmp_path / "repo"
     commit = make_repository(repo)
     await begun(tmp_path, repo)

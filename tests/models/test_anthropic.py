@@ -201,7 +201,7 @@ def test_arguments_in_pieces_replace_those_at_the_start() -> None:
     assert message.tool_calls() == [ToolCall("t1", "bash", {"command": "pwd"})]
 
 
-def test_arguments_that_are_no_json_are_kept_as_they_came() -> None:
+def test_arguments_that_are_not_json_are_kept_unchanged() -> None:
     end = outcome(API, {"toolCalls": [{"name": "bash", "arguments": '{"command": ', "id": "t1"}]}).end
     assert end.message.tool_calls() == [ToolCall("t1", "bash", {})]
     assert end.bad_arguments == {"t1": '{"command": '}
@@ -264,7 +264,7 @@ def test_an_error_in_the_stream_ends_it_and_keeps_what_came(kind: str, transient
     assert end.transient == transient
 
 
-def test_an_error_that_is_no_json_is_shown() -> None:
+def test_an_error_body_that_is_not_json_is_shown() -> None:
     end = outcome(API, stream(start(), "event: error\ndata: upstream fell over\n\n")).end
     assert end.message.error_message == "upstream fell over"
 

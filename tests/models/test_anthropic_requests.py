@@ -113,7 +113,7 @@ def test_only_the_last_tool_is_marked_for_the_cache() -> None:
     assert [tool.get("cache_control") for tool in body["tools"]] == [None, EPHEMERAL]
 
 
-def test_what_is_empty_is_not_sent() -> None:
+def test_empty_messages_are_not_sent() -> None:
     body = sent(system_prompt="", tools=[])
     assert "system" not in body
     assert "tools" not in body
@@ -269,7 +269,7 @@ async def test_earlier_messages_are_not_encoded_again() -> None:
 # what comes back, when it is odd
 
 
-def test_the_same_turns_of_another_provider_are_told_as_text() -> None:
+def test_turns_of_another_provider_are_sent_as_text() -> None:
     other = AssistantMessage(
         [ThinkingContent("secret plan", "gpt-signature"), TextContent("Answer.")],
         "openai-responses",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead.models.config_value import ConfigValue, escaped
+from fairlead.models.config_value import ConfigValue, escape
 
 ENV = {"KEY": "secret", "OTHER_KEY": "two", "EMPTY": ""}
 
@@ -31,7 +31,7 @@ ENV = {"KEY": "secret", "OTHER_KEY": "two", "EMPTY": ""}
 )
 def test_a_value_stands_for(text: str, meaning: str) -> None:
     value = ConfigValue(text)
-    assert (value.missing(ENV), value.resolved(ENV), value.command) == ([], meaning, None)
+    assert (value.missing(ENV), value.resolve(ENV), value.command) == ([], meaning, None)
 
 
 @pytest.mark.parametrize(
@@ -42,17 +42,17 @@ def test_a_value_needs_variables_that_are_set(text: str, names: list[str]) -> No
 
 
 def test_an_entry_can_set_variables_of_its_own() -> None:
-    assert ConfigValue("$KEY", {"KEY": "mine"}).resolved(ENV) == "mine"
-    assert ConfigValue("$KEY", {"KEY": 5}).resolved(ENV) == "secret"
+    assert ConfigValue("$KEY", {"KEY": "mine"}).resolve(ENV) == "mine"
+    assert ConfigValue("$KEY", {"KEY": 5}).resolve(ENV) == "secret"
 
 
 @pytest.mark.parametrize("key", ["plain", "pa$$word", "!bang", "a!b", "$KEY", "${KEY}", "!$x"])
 def test_a_key_that_is_stored_stands_for_itself(key: str) -> None:
-    stored = ConfigValue(escaped(key))
-    assert (stored.command, stored.missing(ENV), stored.resolved(ENV)) == (None, [], key)
+    stored = ConfigValue(escape(key))
+    assert (stored.command, stored.missing(ENV), stored.resolve(ENV)) == (None, [], key)
 
 
 def test_a_key_from_a_flag_or_a_variable_stands_for_itself() -> None:
     for text in ("KEY", "$KEY", "!KEY"):
         value = ConfigValue(text, is_literal=True)
-        assert (value.command, value.missing(ENV), value.resolved(ENV)) == (None, [], text)
+        assert (value.command, value.missing(ENV), value.resolve(ENV)) == (None, [], text)

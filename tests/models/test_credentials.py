@@ -47,7 +47,7 @@ def test_a_key_comes_from_the_flag_then_auth_json_then_the_environment_then_mode
 
 def test_a_flag_without_a_provider_is_the_key_of_the_first_provider_chosen(home: Home) -> None:
     chosen = keys(home, api_key="secret")
-    assert not chosen.configured("openai", None)
+    assert not chosen.has_key("openai", None)
     chosen.choose("openai")
     chosen.choose("groq")
     assert chosen.key("openai", None) == "secret"
@@ -76,7 +76,7 @@ def test_an_isolated_run_takes_keys_from_the_environment_and_the_flag_alone(tmp_
     assert keys(home, {"ANTHROPIC_API_KEY": "from-env"}).key("anthropic", None) == "from-env"
 
 
-def test_a_login_is_no_key(home: Home) -> None:
+def test_a_login_is_not_an_api_key(home: Home) -> None:
     auth(home.root, {"anthropic": {"type": "oauth", "access": "a", "refresh": "b", "expires": 1}, "x": 3})
     stored = keys(home)
     assert stored.key("anthropic", None) is None
@@ -104,7 +104,7 @@ def test_a_command_runs_once_when_its_output_is_needed(home: Home, tmp_path: Pat
     log = tmp_path / "log"
     mine = keys(home, {**PATH, "LOG": str(log)})
     command = '!echo run >> "$LOG"; echo "  secret  "'
-    assert mine.configured("mine", command)
+    assert mine.has_key("mine", command)
     assert not log.exists()
     assert mine.key("mine", command) == "secret"
     assert mine.key("mine", command) == "secret"
@@ -214,7 +214,7 @@ def test_a_malformed_auth_json_is_a_warning(home: Home) -> None:
     assert len(warnings) == 1 and warnings[0].startswith(f"{path}: line 1")
 
 
-def test_an_auth_json_that_is_no_regular_file_is_a_warning(home: Home) -> None:
+def test_an_auth_json_that_is_not_a_regular_file_is_a_warning(home: Home) -> None:
     warnings: list[str] = []
     home.root.mkdir()
     os.mkfifo(home.auth_path)

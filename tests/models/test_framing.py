@@ -95,7 +95,7 @@ def test_lines_that_are_too_long_are_refused_wherever_the_network_cuts_them(wire
             body.feed(wire[at : at + size])
 
 
-def test_what_follows_a_body_is_surplus() -> None:
+def test_bytes_after_a_body_are_surplus() -> None:
     chunked = ChunkedBody()
     assert chunked.feed(b"1\r\na\r\n0\r\n\r\nHTTP/1.1") == b"a"
     assert chunked.complete and chunked.surplus

@@ -209,7 +209,7 @@ def test_no_event_is_too_odd(events: list[Any]):
     for event in events:
         reader.read(b"", json.dumps(event).encode())
     partial.take()
-    reader.closed()
+    reader.on_close()
     partial.finish("stop")
     assert partial.finished is not None
 

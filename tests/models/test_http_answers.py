@@ -14,7 +14,7 @@ from fairlead.core.runtime import CancelToken
 from fairlead.errors import ProviderError
 from fairlead.models.http.client import Http
 from fairlead.models.http.connection import HttpConnection
-from fairlead.models.http.heads import receive_head
+from fairlead.models.http.framing import receive_head
 from fairlead.testing import ProviderServer
 
 
@@ -109,7 +109,7 @@ def test_a_head_that_breaks_the_rules_is_named_and_not_asked_for_again(head: byt
     assert not error.transient
 
 
-def test_a_change_of_protocol_that_was_not_requested_is_named() -> None:
+def test_a_change_of_protocol_that_was_not_requested_is_reported() -> None:
     error = error_from(answering(b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\n\r\n"))
     assert "101, a change of protocol that was not requested" in str(error)
     assert not error.transient
@@ -133,7 +133,7 @@ def test_a_silent_server_is_given_up(sent: bytes) -> None:
     assert error.transient
 
 
-async def test_a_reader_that_takes_its_time_is_no_silence_of_the_server() -> None:
+async def test_a_slow_reader_does_not_trigger_the_idle_timeout() -> None:
     go_on = asyncio.Event()
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -163,7 +163,7 @@ async def test_a_server_that_keeps_talking_may_take_longer_than_the_limit() -> N
         await http.close()
 
 
-async def test_a_slow_upload_is_no_silence() -> None:
+async def test_a_slow_upload_does_not_trigger_the_idle_timeout() -> None:
     size = 24 << 20
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -182,7 +182,7 @@ async def test_a_slow_upload_is_no_silence() -> None:
         await http.close()
 
 
-async def test_an_answer_that_comes_before_the_whole_request_was_read_is_heard() -> None:
+async def test_an_early_answer_is_read_before_the_upload_ends() -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 413 Too Large\r\ncontent-length: 3\r\nconnection: close\r\n\r\nbig")

@@ -154,7 +154,7 @@ def test_an_unknown_host_says_so() -> None:
 
 
 @pytest.mark.parametrize("url", ["", "api.example.com", "ftp://127.0.0.1/", "http://", "http://127.0.0.1:x/", "http://[::1/"])
-async def test_what_is_no_url_says_so(url: str) -> None:
+async def test_malformed_urls_are_reported(url: str) -> None:
     with pytest.raises(ProviderError, match="is not an http:// or https:// URL"):
         await fetch(Http(env={}), url)
 
@@ -216,7 +216,7 @@ async def test_https_to_a_server_of_http_says_so() -> None:
             await fetch(Http(env={}), server.url.replace("http", "https"))
 
 
-async def test_certificates_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+async def test_certificates_that_cannot_be_read_are_reported(tmp_path: Path) -> None:
     missing = str(tmp_path / "none.pem")
     with pytest.raises(ProviderError, match=r"SSL_CERT_FILE .*none\.pem"):
         await fetch(Http(env={"SSL_CERT_FILE": missing}), "https://127.0.0.1:9/")

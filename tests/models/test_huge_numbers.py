@@ -41,7 +41,7 @@ def test_usage_that_cannot_be_counts_as_not_reported(number: str) -> None:
 
 def test_a_price_of_any_size_gives_a_cost_that_is_a_number() -> None:
     model = a_model("anthropic-messages", cost=Price(1e308, 1e308))
-    assert model.priced(Usage(10**14, 10**14)).cost.total < float("inf")
+    assert model.fill_in_cost(Usage(10**14, 10**14)).cost.total < float("inf")
 
 
 @pytest.mark.parametrize("name", ["retry-after", "retry-after-ms"])
@@ -54,7 +54,7 @@ def test_a_wait_of_any_length_is_a_long_one(name: str, number: str) -> None:
     "value",
     ["-1", "nan", "", "soon", "Mon, {} Jan 2026 10:00:00 GMT", "Mon, 01 Jan {} 10:00:00 GMT", "Mon, 01 Jan 2026 10:00:00 +{}"],
 )
-def test_a_wait_that_cannot_be_read_is_none(value: str) -> None:
+def test_an_unreadable_retry_delay_is_ignored(value: str) -> None:
     assert retry_after({"retry-after": value.format("9" * 400)}) is None
 
 

@@ -101,7 +101,7 @@ async def test_a_request_that_cannot_be_sent_fails_and_says_why(changes: Changes
     assert problem in (end.message.error_message or "")
 
 
-async def test_an_abort_does_not_wait_for_whoever_steps_in() -> None:
+async def test_an_abort_does_not_wait_for_interceptors() -> None:
     class Never(Changes):
         def __init__(self) -> None:
             super().__init__()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
 from pathlib import Path
 from weakref import WeakValueDictionary
 
@@ -10,7 +11,7 @@ import pytest
 from tests.models.test_limiter import PATIENCE, Clock, answer
 from tests.support.surroundings import surroundings
 
-from fairlead import Agent, RateLimit
+from fairlead import Agent, RateLimit, RateLimits
 from fairlead.core import events as e
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import ProviderError, RunAborted
@@ -18,6 +19,7 @@ from fairlead.models import limiter as limiters
 from fairlead.models.http.client import RequestAborted
 from fairlead.models.limiter import KeyLimiter
 from fairlead.testing import ProviderServer
+from fairlead.testing.formats import last_user_text
 
 
 class Notes:
@@ -38,7 +40,7 @@ async def turns() -> None:
         await asyncio.sleep(0)
 
 
-async def test_a_request_that_waits_for_a_pause_is_told_how_long_and_when_that_is_over() -> None:
+async def test_pauses_are_announced_with_their_length_and_their_end() -> None:
     limiter = KeyLimiter(clock=(clock := Clock()))
     refused = [await limiter.enter(0, 0, CancelToken()) for _ in range(2)]
     limiter.leave(refused[0], answer(status=429, retry_after=30))
@@ -59,7 +61,7 @@ async def test_a_request_that_waits_for_a_pause_is_told_how_long_and_when_that_i
     assert waiting.told[-1] == "proceeds" and quick.told == []
 
 
-async def test_a_wait_for_the_next_minute_is_told_and_a_short_one_is_not() -> None:
+async def test_long_waits_are_announced_and_short_ones_are_not() -> None:
     limiter = KeyLimiter(RateLimit(requests_per_minute=1), clock=(clock := Clock()))
     await limiter.enter(0, 0, CancelToken())
     clock.now += 20
@@ -122,3 +124,34 @@ async def test_a_prompt_that_has_waited_for_its_key_succeeds(tmp_path: Path, mon
             assert (await agent.ask("hi again")).text == "hello"
     retries = [type(event).__name__ for event in heard if isinstance(event, e.RetryStart | e.RetryEnd)]
     assert retries == ["RetryStart", "RetryEnd"] and e.RetryEnd(True, 1) in heard
+
+
+async def test_requests_of_an_agent_with_a_higher_priority_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = WeakValueDictionary[tuple[str, str | None], KeyLimiter]()
+    monkeypatch.setattr(limiters, "_limiters", made)
+    one = {"*": RateLimit(concurrency=1)}
+
+    async def until_waiting(number: int) -> None:
+        while sum(limiter.waiting for limiter in made.values()) < number:  # noqa: ASYNC110 (nothing tells of short waits)
+            await asyncio.sleep(0.01)
+
+    async with (
+        ProviderServer([{"text": "first", "chunk": 1, "holdAfter": 1}, {"text": "later"}]) as provider,
+        asyncio.timeout(PATIENCE),
+        AsyncExitStack() as stack,
+    ):
+        around = surroundings(tmp_path, provider.url)
+
+        async def ask(prompt: str, priority: int) -> None:
+            limits = RateLimits(limits=one, priority=priority)
+            agent = Agent(model="fake/fake-1", cwd=around.cwd, env=around.env, keep=False, rate_limits=limits)
+            await (await stack.enter_async_context(agent)).ask(prompt)
+
+        tasks = [asyncio.create_task(ask("holds the key", 0))]
+        await provider.until(lambda server: len(server.requests) == 1)
+        for number, (prompt, priority) in enumerate((("low", 0), ("high", 5)), 1):
+            tasks.append(asyncio.create_task(ask(prompt, priority)))
+            await until_waiting(number)
+        provider.release()
+        await asyncio.gather(*tasks)
+        assert [last_user_text(request.body) for request in provider.requests] == ["holds the key", "high", "low"]

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.config.process import run_in_thread
 from fairlead.errors import ConfigError
 from fairlead.models.local.llama import LlamaServer
+from fairlead.platform.process import run_in_thread
 
 #: Stands in for the library: says that it loads the weights, and never ends.
 LIBRARY = """

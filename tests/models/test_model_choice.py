@@ -33,10 +33,20 @@ def test_a_level_after_the_name_is_given_back(home: Home) -> None:
     assert (model.id, level) == ("fake-1", "high")
 
 
-def test_an_unknown_model_is_named(home: Home) -> None:
+def test_an_unknown_model_is_reported(home: Home) -> None:
+    write(home.root, {"fake": FAKE})
     with pytest.raises(ModelNotFound) as caught:
         load(home).match("nope/none")
     assert str(caught.value) == 'Model "nope/none" not found. Use --list-models to see available models.'
+
+
+def test_the_error_for_an_unknown_model_recommends_no_empty_list(home: Home) -> None:
+    with pytest.raises(ModelNotFound) as caught:
+        load(home).match("nonsense")
+    assert str(caught.value) == (
+        'Model "nonsense" not found. No provider has a key yet: set one, such as ANTHROPIC_API_KEY. '
+        "`fairlead models --all` lists every model."
+    )
 
 
 def test_a_name_without_provider_means_one_that_can_be_used(home: Home) -> None:
@@ -59,7 +69,7 @@ def test_an_id_of_several_usable_providers_is_ambiguous(home: Home) -> None:
         load(home).match("fake-1")
 
 
-def test_of_several_providers_the_one_with_a_key_is_meant(home: Home) -> None:
+def test_an_ambiguous_model_name_selects_the_provider_with_a_key(home: Home) -> None:
     far = {**FAKE, "baseUrl": "https://models.example"}
     write(home.root, {"one": {**far, "apiKey": None}, "two": far})
     assert load(home).match("fake-1")[0].provider == "two"

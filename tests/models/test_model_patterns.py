@@ -56,7 +56,7 @@ def test_an_exact_name_is_that_model(pattern: str, name: str, level: str | None)
 
 
 @pytest.mark.parametrize("pattern", ["claude", "nope/none", "", ":high", "anthropic/", "claude-opus-5:much"])
-def test_anything_else_is_no_exact_name(pattern: str) -> None:
+def test_other_patterns_are_not_exact_names(pattern: str) -> None:
     assert exactly(pattern) == []
 
 
@@ -99,18 +99,18 @@ def test_lists_are_split_at_commas() -> None:
 
 
 def test_provider_and_model_flags_make_one_name() -> None:
-    assert model_patterns.qualified("anthropic", "opus") == "anthropic/opus"
-    assert model_patterns.qualified("Anthropic", "anthropic/opus") == "anthropic/opus"
-    assert model_patterns.qualified(None, "opus") == "opus"
+    assert model_patterns.qualify("anthropic", "opus") == "anthropic/opus"
+    assert model_patterns.qualify("Anthropic", "anthropic/opus") == "anthropic/opus"
+    assert model_patterns.qualify(None, "opus") == "opus"
 
 
 def test_a_miss_names_the_nearest_models() -> None:
-    text = str(model_patterns.not_found("anthropic/claude-opsu-5:high", MODELS))
+    text = str(model_patterns.make_not_found_error("anthropic/claude-opsu-5:high", MODELS))
     assert text.startswith(
         'Model "anthropic/claude-opsu-5:high" not found. Use --list-models to see available models. Did you mean '
     )
     assert "anthropic/claude-opus-5" in text
-    assert str(model_patterns.not_found("nope/none", MODELS)) == (
+    assert str(model_patterns.make_not_found_error("nope/none", MODELS)) == (
         'Model "nope/none" not found. Use --list-models to see available models.'
     )
 
@@ -125,9 +125,9 @@ def test_a_miss_names_the_nearest_models() -> None:
     ],
 )
 def test_a_mistyped_part_of_a_name_suggests_the_model_that_it_means(typed: str, meant: str) -> None:
-    assert str(model_patterns.not_found(typed, MODELS)).endswith(f" Did you mean {meant}?")
+    assert str(model_patterns.make_not_found_error(typed, MODELS)).endswith(f" Did you mean {meant}?")
 
 
 @pytest.mark.parametrize("typed", ["", "zz", "nothere", "4-5-5-5", "opus-9"])
 def test_a_name_that_is_near_to_no_model_gets_no_suggestion(typed: str) -> None:
-    assert "Did you mean" not in str(model_patterns.not_found(typed, MODELS))
+    assert "Did you mean" not in str(model_patterns.make_not_found_error(typed, MODELS))

@@ -31,7 +31,7 @@ class FunctionReader:
     def __init__(self, read: Callable[[bytes, bytes], None]) -> None:
         self.read = read
 
-    def closed(self) -> None:
+    def on_close(self) -> None:
         pass
 
 
@@ -64,7 +64,7 @@ def test_an_http_error_is_shown_as_it_came(status: int) -> None:
     assert end.transient == (status in (408, 409, 429, 500, 502, 529))
 
 
-def test_an_error_without_a_body_is_named() -> None:
+def test_an_error_without_a_body_is_reported() -> None:
     assert outcome(API, {"status": 503, "raw": ""}).message.error_message == "503 Service Unavailable (no body)"
 
 
@@ -155,7 +155,7 @@ def test_json_instead_of_events_is_shown() -> None:
     assert not end.transient
 
 
-def test_events_that_are_labelled_as_json_are_read_all_the_same() -> None:
+def test_events_labelled_as_json_are_still_read() -> None:
     answer = {"text": "fine", "headers": {"content-type": "application/json"}}
     assert outcome(API, answer).message.text() == "fine"
 

@@ -62,7 +62,7 @@ def test_a_known_provider_with_models_gets_them_besides_its_own(home: Home) -> N
     assert names(registry.all()).count("openai/gpt-5") == 1
 
 
-def test_a_provider_can_be_told_to_speak_another_api(home: Home) -> None:
+def test_a_provider_can_be_configured_for_another_api(home: Home) -> None:
     write(home.root, {"openai": {"api": "openai-completions"}})
     model = load(home).find("openai", "gpt-5")
     assert model is not None and model.api == "openai-completions"
@@ -98,7 +98,7 @@ def test_comments_and_trailing_commas_are_tolerated(home: Home) -> None:
     assert registry.warnings == []
 
 
-def test_what_is_wrong_is_named_and_the_rest_counts(home: Home) -> None:
+def test_invalid_entries_of_models_json_are_named_and_the_rest_is_used(home: Home) -> None:
     path = write(
         home.root,
         {
@@ -121,7 +121,7 @@ def test_what_is_wrong_is_named_and_the_rest_counts(home: Home) -> None:
     ]
 
 
-def test_a_models_json_that_is_no_regular_file_is_a_warning(home: Home) -> None:
+def test_a_models_json_that_is_not_a_regular_file_is_a_warning(home: Home) -> None:
     home.root.mkdir()
     os.mkfifo(home.models_path)
     registry = load(home)

@@ -185,7 +185,7 @@ def test_cache_marks_are_set_where_anthropics_cache_is_behind():
     assert "cache_control" not in json.dumps(body_of(provider="openrouter", id="openai/gpt"))
 
 
-def test_what_a_model_says_of_itself_wins_over_guesses():
+def test_declared_model_properties_win_over_guesses():
     compat = {"maxTokensField": "max_completion_tokens", "supportsStore": True, "requiresToolResultName": None}
     body = body_of(provider="ollama", compat=compat)
     assert body["max_completion_tokens"] == 8_000

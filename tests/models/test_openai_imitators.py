@@ -258,6 +258,6 @@ def test_no_event_is_too_odd(events: list[Any]):
         reader.read(b"", json.dumps(event).encode())
     partial.take()
     reader.read(b"", b"[DONE]")
-    reader.closed()
+    reader.on_close()
     partial.finish("stop")
     assert partial.finished is not None

@@ -96,7 +96,7 @@ def test_the_id_of_the_response_is_kept():
     assert outcome(API, sse(created, done(a_message("Ok")), ended())).message.response_id == "resp_7"
 
 
-def test_cache_writes_are_no_input():
+def test_cache_writes_are_not_counted_as_input():
     usage = {"input_tokens": 10, "output_tokens": 5, "input_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 3}}
     ours = outcome(API, sse(done(a_message("Ok")), ended(usage=usage))).message.usage
     assert (ours.input, ours.output, ours.cache_read, ours.cache_write) == (3, 5, 4, 3)

@@ -81,7 +81,7 @@ def sent(*content: Any) -> list[dict[str, Any]]:
     return items[1:-1]
 
 
-def test_what_was_received_goes_back():
+def test_received_items_are_sent_back():
     answer = outcome(API, TURN).message
     body = outcome(API, TURN, a_request(UserMessage("hi", 1), answer)).asked.body
     kinds = [item.get("type") for item in body["input"][1:]]

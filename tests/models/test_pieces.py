@@ -140,7 +140,7 @@ def test_twice_the_blocks_are_twice_the_work(reader: Any, events: Any) -> None:
 # pieces that come too late
 
 
-def test_anthropics_pieces_after_the_end_of_their_block_are_no_part_of_it() -> None:
+def test_anthropic_deltas_after_the_end_of_a_block_are_ignored() -> None:
     call = started(1, "tool_use", id="t1", name="bash")
     late = [piece(0, "late"), piece(0, "late", "thinking"), json_piece(1, "late")]
     blocks = [started(0), piece(0, "a"), stopped(0), call, json_piece(1, "{}"), stopped(1)]
@@ -156,7 +156,7 @@ def test_a_signature_counts_even_after_the_end_of_its_block() -> None:
     assert outcome(ANTHROPIC, sse(*thought, signature, *STOP)).message.content == [ThinkingContent("hm", "s")]
 
 
-def test_what_anthropic_says_in_two_blocks_at_once_is_in_the_message_and_in_the_deltas() -> None:
+def test_interleaved_anthropic_blocks_are_complete_in_message_and_deltas() -> None:
     call = started(1, "tool_use", id="t1", name="bash")
     mixed = [piece(0, "b"), json_piece(1, '{"x":'), piece(0, "c"), json_piece(1, "1}"), stopped(1), stopped(0)]
     result = outcome(ANTHROPIC, sse(started(0), piece(0, "a"), call, *mixed, *STOP))
@@ -164,7 +164,7 @@ def test_what_anthropic_says_in_two_blocks_at_once_is_in_the_message_and_in_the_
     assert [said(result.events)[index] for index in (0, 2)] == ["a", "bc"]
 
 
-def test_pieces_of_an_item_that_the_responses_api_ended_are_no_part_of_it() -> None:
+def test_responses_deltas_after_the_end_of_an_item_are_ignored() -> None:
     call = {"type": "function_call", "call_id": "c1", "name": "bash"}
     late = [output(0, "late"), output(1, "late", "function_call_arguments")]
     result = outcome(
@@ -182,7 +182,7 @@ def test_pieces_of_an_item_that_the_responses_api_ended_are_no_part_of_it() -> N
     assert said(result.events) == {0: "a", 1: "{}"}
 
 
-def test_what_the_responses_api_says_in_two_items_at_once_is_in_the_message_and_in_the_deltas() -> None:
+def test_interleaved_responses_items_are_complete_in_message_and_deltas() -> None:
     second = added(1, type="function_call", call_id="c1", name="bash")
     arguments = [output(1, '{"x":', "function_call_arguments"), output(1, "1}", "function_call_arguments")]
     result = outcome(RESPONSES, sse(output(0, "a"), second, arguments[0], output(0, "b"), arguments[1], COMPLETED))

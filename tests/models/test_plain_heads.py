@@ -5,7 +5,7 @@ from __future__ import annotations
 import h11
 import pytest
 
-from fairlead.models.http.heads import plain_head
+from fairlead.models.http.framing import plain_head
 
 PLAIN = [
     b"HTTP/1.1 200 OK\r\n\r\n",

@@ -37,7 +37,7 @@ def test_a_provider_without_a_key_says_how_to_give_one(home: Home) -> None:
         assert way in text
 
 
-def test_a_login_that_is_no_key_is_mentioned(home: Home) -> None:
+def test_the_missing_key_error_mentions_a_login(home: Home) -> None:
     home.root.mkdir()
     home.auth_path.write_text('{"anthropic": {"type": "oauth", "access": "a"}}')
     home.auth_path.chmod(0o600)

@@ -75,19 +75,19 @@ def test_the_proxy_of_a_url(url: str, env: Mapping[str, str], expected: str | No
         (",", "https://a.test:443", False),
     ],
 )
-def test_what_no_proxy_covers(no_proxy: str, url: str, direct: bool) -> None:
+def test_no_proxy_patterns_match_hosts(no_proxy: str, url: str, direct: bool) -> None:
     env = {"ALL_PROXY": "http://p.test:1", "NO_PROXY": no_proxy}
     assert (chosen(url, env) is None) == direct
 
 
 @pytest.mark.parametrize("value", ["https://p.test:1", "socks5://p.test:1"])
-def test_kinds_of_proxies_that_cannot_be_used_are_named(value: str) -> None:
+def test_kinds_of_proxies_that_cannot_be_used_are_reported(value: str) -> None:
     with pytest.raises(ProviderError, match=f"HTTPS_PROXY names a {value.split(':')[0]}:// proxy"):
         chosen("https://a.test:443", {"HTTPS_PROXY": value})
 
 
 @pytest.mark.parametrize("value", ["http://", "http://p.test:port", "http://["])
-def test_what_is_no_proxy_is_named_without_its_password(value: str) -> None:
+def test_an_invalid_proxy_is_named_without_its_password(value: str) -> None:
     with pytest.raises(ProviderError, match="HTTPS_PROXY is not the URL of a proxy"):
         chosen("https://a.test:443", {"HTTPS_PROXY": value})
 

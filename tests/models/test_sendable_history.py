@@ -38,7 +38,7 @@ def call(*ids: str, **fields: Any) -> Any:
     return an_answer(API, *(ToolCall(id, "bash", {}) for id in ids), stop_reason="toolUse", **fields)
 
 
-def test_what_needs_no_change_stays_the_same_objects() -> None:
+def test_unchanged_messages_stay_the_same_objects() -> None:
     messages: list[Any] = [
         HI,
         an_answer(API, ThinkingContent("hm", "sig"), TextContent("a", "text-sig"), ToolCall("t1", "bash", {}, "sig")),
@@ -83,7 +83,7 @@ def test_a_call_without_a_result_gets_one_that_says_so() -> None:
     ]
 
 
-def test_results_follow_their_calls_in_order_before_what_the_user_said_meanwhile() -> None:
+def test_results_follow_their_calls_before_later_user_messages() -> None:
     answer, one, two = call("t1", "t2"), a_result("t1", TextContent("1")), a_result("t2", TextContent("2"))
     steer = UserMessage("stop that", 1)
     accepted = sendable_messages([HI, answer, two, steer, one, an_answer(API, TextContent("done"))], MODEL)
@@ -206,7 +206,7 @@ def test_names_that_the_api_takes_are_left_alone(api: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("provider", ["fake", "other"])
-def test_calls_of_one_answer_that_share_an_id_are_told_apart_and_keep_their_results(provider: str) -> None:
+def test_calls_sharing_an_id_are_renamed_and_keep_their_results(provider: str) -> None:
     one, two, three = (a_result("same", TextContent(text)) for text in "123")
     answer = call("same", "same", "same_2", "same", "x" * 64, "x" * 64, provider=provider)
     messages: list[Any] = [HI, answer, one, two, three, a_result("same_2", TextContent("other")), HI]
@@ -221,7 +221,7 @@ def test_calls_of_one_answer_that_share_an_id_are_told_apart_and_keep_their_resu
     assert all(first is second for first, second in zip(accepted, sendable_messages(messages, MODEL), strict=True))
 
 
-def test_ids_of_one_call_and_several_items_are_told_apart() -> None:
+def test_ids_of_one_call_with_several_items_are_distinguished() -> None:
     model = a_model("openai-responses")
     answer = an_answer("openai-responses", ToolCall("c|1", "bash", {}), ToolCall("c|2", "bash", {}), stop_reason="toolUse")
     accepted = sendable_messages([HI, answer, a_result("c|2", TextContent("two")), a_result("c|1", TextContent("one"))], model)
@@ -306,7 +306,7 @@ def test_a_request_works_on_what_is_new_in_a_conversation(api: str) -> None:
     assert next_request(400) < next_request(4) + 50
 
 
-def test_going_on_from_the_last_request_gives_what_a_fresh_look_gives() -> None:
+def test_incremental_conversion_equals_a_fresh_one() -> None:
     chance = random.Random(7)
     before: PrefixCache[Any] = PrefixCache()
     messages: list[Any] = []
@@ -335,7 +335,7 @@ def png_of(width: int, height: int) -> ImageContent:
 
 
 @pytest.mark.parametrize(("width", "height"), [(20_000, 20_000), (9_000, 10), (2**31 - 1, 2**31 - 1)])
-def test_the_model_is_told_of_images_that_its_provider_would_refuse(width: int, height: int) -> None:
+def test_unsupported_images_are_replaced_by_a_note(width: int, height: int) -> None:
     for message in (UserMessage([png_of(width, height)], 1), a_result("t", png_of(width, height))):
         messages: list[Any] = [HI, call("t"), message]
         (block,) = sendable_messages(messages, MODEL)[-1].content

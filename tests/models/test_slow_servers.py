@@ -62,7 +62,7 @@ async def body_of(server: RawServer, patience: float | None) -> bytes:
         ),
     ],
 )
-def test_what_comes_in_drops_has_to_come_to_an_end(start: bytes, drops: bytes, words: str) -> None:
+def test_a_trickling_response_is_cut_off(start: bytes, drops: bytes, words: str) -> None:
     with pytest.raises(ProviderError, match=words) as caught:
         ask(dripping(start, drops))
     assert caught.value.transient

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from tests.models.asking import a_model, a_request, ask, serving
 
-from fairlead.core.calls.arguments import fitted
+from fairlead.core.calls.arguments import fit_arguments
 from fairlead.core.model import StreamEnd, Strictness, ToolSpec
 from fairlead.core.runtime import CancelToken
 from fairlead.models.adapters import open_stream
-from fairlead.models.apis.strict_tools import NotStrict, strict_schema
+from fairlead.models.apis.request_building import NotStrict, strict_schema
 from fairlead.models.credentials import RequestAuth
 from fairlead.models.http.client import Http
 from fairlead.testing import ProviderServer
@@ -134,4 +134,4 @@ async def test_keywords_that_anthropic_refuses_are_not_sent_as_strict() -> None:
 
 def test_nulls_for_optional_arguments_do_not_reach_the_tool() -> None:
     arguments = {"path": "a", "limit": None, "edits": [{"old": None}]}
-    assert fitted(SCHEMA, arguments) == {"path": "a", "edits": [{}]}
+    assert fit_arguments(SCHEMA, arguments) == {"path": "a", "edits": [{}]}

@@ -132,7 +132,7 @@ async def test_https_to_a_port_that_speaks_http_and_waits_for_more_fails_within_
         assert not caught.value.transient, "another attempt cannot help"
 
 
-async def test_a_server_of_https_that_answers_plain_requests_is_not_said_to_speak_http() -> None:
+async def test_an_https_server_answering_plain_requests_is_not_reported_as_http() -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if await reader.read(3) == b"GET":
             writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\nThe plain HTTP request was sent to HTTPS port")
@@ -145,7 +145,7 @@ async def test_a_server_of_https_that_answers_plain_requests_is_not_said_to_spea
                 pass
 
 
-async def test_a_server_that_is_silent_in_any_protocol_is_not_said_to_speak_http() -> None:
+async def test_a_silent_server_is_not_reported_as_http() -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
 

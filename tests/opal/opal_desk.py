@@ -9,13 +9,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from fairlead.agent.tool_sets.opal import machine_tools
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools.opal.anchors import line_hash
-from fairlead.tools.opal.machine import machine_tools
 from fairlead.tools.workspace import Workspace
-from fairlead.wire.opal.encode import outcome
+from fairlead.wire.opal.opal_codec import outcome
 
 
 class Desk:
@@ -46,7 +46,7 @@ class Desk:
 
         tool = self.tools[name]
         try:
-            result = await tool.run(tool.checked(arguments), ToolContext("call", cancel or CancelToken(), update))
+            result = await tool.run(tool.check_arguments(arguments), ToolContext("call", cancel or CancelToken(), update))
         except ToolError as error:
             return outcome(ToolResult.text(str(error), error.details), True)
         return outcome(result, False)

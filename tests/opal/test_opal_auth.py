@@ -47,7 +47,7 @@ def test_every_place_that_may_have_a_key_is_looked_at(tmp_path: Path, place: str
         listed = {each["id"]: each for each in client.call("auth/status")["auth"]["providers"]}
         assert listed["openai"] == {
             "id": "openai",
-            "name": "openai",
+            "name": "OpenAI",
             "method": "api_key",
             "ready": True,
             "env_var": "OPENAI_API_KEY",
@@ -60,9 +60,43 @@ def test_without_any_key_the_provider_is_an_empty_string(tmp_path: Path) -> None
     with opal(tmp_path, model=None) as client:
         configure(client, {})
         assert status(client) == (False, "setup_required", "")
+        started = client.call("session/start")["auth"]
+        assert (started["status"], started["provider"]) == ("setup_required", "")
+        assert {each["name"] for each in started["providers"]} >= {"Anthropic", "OpenAI", "Google Gemini"}
 
 
-def test_of_models_with_one_id_the_first_that_can_be_used_is_meant(tmp_path: Path) -> None:
+def test_a_server_on_this_machine_without_a_key_is_ready_and_answers(tmp_path: Path) -> None:
+    with ProviderServer([says("hello")]) as near, opal(tmp_path, model=None, env={"ANTHROPIC_BASE_URL": near.url}) as client:
+        configure(client, {})
+        assert status(client) == (True, "ready", "anthropic")
+        assert {model["provider"] for model in client.call("models/list")["models"]} == {"anthropic"}
+        assert said(client.prompt(client.start(), "hi")) == "hello"
+
+
+def test_a_session_whose_model_has_no_key_needs_setting_up(tmp_path: Path) -> None:
+    with opal(tmp_path, model=None, env={"OPENAI_API_KEY": "k"}) as client:
+        configure(client, {})
+        model = {"id": "claude-opus-5-5", "provider": "anthropic"}
+        auth = client.call("session/start", session_id="s", model=model)["auth"]
+        assert (auth["status"], auth["provider"]) == ("setup_required", "anthropic")
+        assert {each["id"] for each in auth["providers"] if each["ready"]} == {"openai"}
+        assert client.prompt("s", "hi")[-1]["type"] == "error"
+
+
+@pytest.mark.parametrize("place", ["--model", "--provider", "settings/save"])
+def test_the_model_that_new_sessions_get_decides_whether_the_client_is_ready(tmp_path: Path, place: str) -> None:
+    flags = {"--model": ["--model", "anthropic/claude-sonnet-4-5"], "--provider": ["--provider", "anthropic"]}.get(place, [])
+    with opal(tmp_path, model=None, flags=flags, env={"OPENAI_API_KEY": "k"}) as client:
+        if place == "settings/save":
+            client.call("settings/save", settings={"default_model": "anthropic/claude-sonnet-4-5"})
+        assert status(client) == (False, "setup_required", "anthropic")
+        assert client.call("session/start")["auth"]["status"] == "setup_required"
+        client.call("auth/set_key", provider="anthropic", api_key="k")
+        assert status(client) == (True, "ready", "anthropic")
+        assert client.call("session/start")["auth"] == {"status": "ready", "provider": "anthropic"}
+
+
+def test_among_models_with_one_id_the_first_usable_is_selected(tmp_path: Path) -> None:
     with opal(tmp_path, model=None) as client:
         there = {"baseUrl": "http://models.test", "api": "openai-completions", "models": [{"id": "twin"}]}
         configure(client, {"keyless": there, "first": {**there, "apiKey": "k"}, "second": {**there, "apiKey": "k"}})
@@ -74,11 +108,14 @@ def test_of_models_with_one_id_the_first_that_can_be_used_is_meant(tmp_path: Pat
 
 def test_a_key_is_stored_for_its_provider_alone(tmp_path: Path) -> None:
     with opal(tmp_path, model=None) as client:
-        configure(client, {})
+        own = {"baseUrl": "http://models.test", "api": "openai-completions", "models": [{"id": "m"}]}
+        configure(client, {"my.own": own})
         stored = client.host.around.home / "auth.json"
         stored.write_text('{"openai": {"type": "api_key", "key": "old"}}')
         assert client.call("auth/set_key", provider="anthropic", api_key=" sk-1 ") == {"ok": True}
         assert client.call("auth/set_key", provider="my.own", api_key="sk-2") == {"ok": True}
+        error = client.refusal("auth/set_key", provider="antropic", api_key="sk-3")
+        assert error["code"] == -32602 and "Did you mean anthropic?" in error["message"]
         assert {name: entry["key"] for name, entry in json.loads(stored.read_text()).items()} == {
             "openai": "old",
             "anthropic": "sk-1",

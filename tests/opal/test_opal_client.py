@@ -17,7 +17,7 @@ from tests.support.surroundings import FAIRLEAD, surroundings
 
 from fairlead.client.opal import OpalClient, events
 from fairlead.errors import AgentGone, CommandRefused, RunFailed
-from fairlead.protocol.opal.server_requests import AskUser, Confirm
+from fairlead.protocol.opal.events import AskUser, Confirm
 from fairlead.testing import ProviderServer
 
 
@@ -57,7 +57,7 @@ async def test_sessions_run_side_by_side_and_events_are_typed(tmp_path: Path) ->
         assert set(texts.values()) == {"Hello."}
 
 
-async def test_failures_aborts_and_refusals_are_told_apart(tmp_path: Path) -> None:
+async def test_failures_aborts_and_refusals_are_distinguished(tmp_path: Path) -> None:
     async with server(tmp_path / "a", {"status": 400, "error": "bad request"}, ENDLESS) as client:
         with pytest.raises(CommandRefused, match="Session not found") as caught:
             await client.agent_state("nope")

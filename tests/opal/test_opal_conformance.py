@@ -83,7 +83,7 @@ def test_a_session_that_was_not_started_is_not_found(shared: Client, method: str
     assert "nobody" in error["data"]
 
 
-def test_a_session_to_delete_that_is_not_there_is_named(shared: Client) -> None:
+def test_a_session_to_delete_that_is_not_there_is_reported(shared: Client) -> None:
     assert shared.refusal("session/delete", session_id="nobody") == {
         "code": -32602,
         "message": "Session not found",
@@ -125,7 +125,7 @@ def test_params_of_a_start_have_to_be_an_object(shared: Client) -> None:
     assert error == {"code": -32602, "message": "params must be an object"}
 
 
-def test_params_of_a_wrong_type_are_named(shared: Client) -> None:
+def test_params_of_a_wrong_type_are_reported(shared: Client) -> None:
     session = shared.start()
     assert shared.refusal("agent/prompt", session_id=session, text=5) == {
         "code": -32602,
@@ -341,12 +341,12 @@ def test_the_clients_first_requests(tmp_path: Path) -> None:
 def test_without_credentials_a_login_is_asked_for(tmp_path: Path) -> None:
     with opal(tmp_path, model=None, flags=["--isolated"]) as client:
         started = client.call("session/start", session_id="s")
-        assert started["auth"] == {"status": "setup_required", "provider": ""}
+        assert (started["auth"]["status"], started["auth"]["provider"]) == ("setup_required", "")
         state = client.call("agent/state", session_id="s")
         assert state["model"] == {"provider": "", "id": "", "thinking_level": "medium"}
         error = client.refusal("agent/prompt", session_id="s", text="hi")
         assert error["code"] == -32603
         assert error["message"].startswith("No model selected.")
-        assert client.call("models/list")["models"], "those that one could get a key for"
+        assert client.call("models/list")["models"] == []
         assert client.refusal("settings/save", settings={})["message"] == "Settings are not saved in an isolated run."
         assert client.call("session/list") == {"sessions": []}

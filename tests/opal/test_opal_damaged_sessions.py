@@ -68,7 +68,7 @@ def test_a_choice_before_the_first_message_survives_a_kill(tmp_path: Path) -> No
             assert later.call("agent/state", session_id="s")["model"]["id"] == "fake-2"
 
 
-def test_a_file_that_was_cut_short_is_whole_again_and_the_client_is_told(tmp_path: Path) -> None:
+def test_a_truncated_file_is_rewritten_and_the_client_is_notified(tmp_path: Path) -> None:
     with opal(tmp_path, [says("one"), says("two")]) as client:
         client.start(session_id="s")
         client.prompt("s", "first")
@@ -105,7 +105,7 @@ def test_sessions_killed_while_they_begin_are_there_whole_or_not_at_all(tmp_path
                 assert not folder.exists() or list(folder.iterdir()) == []
 
 
-def test_what_a_killed_server_has_left_goes_with_the_next_start(tmp_path: Path) -> None:
+def test_leftovers_of_a_killed_server_are_removed_at_the_next_start(tmp_path: Path) -> None:
     with opal(tmp_path) as client:
         folder = client.host.around.home / "opal" / "sessions"
         client.host.leave()

@@ -33,7 +33,7 @@ def setup(fl):
 EXTENSION: dict[str, Any] = {"flags": ["-e", "ext.py"], "files": {"ext.py": COMMANDS}}
 
 
-def test_what_an_extension_says_to_a_prompt_follows_the_answer(tmp_path: Path) -> None:
+def test_messages_of_an_extension_follow_the_response(tmp_path: Path) -> None:
     with opal(tmp_path, [HELD, says("two")], **EXTENSION) as client:
         session = client.start()
         for text in ("one", "two"):  # the second one is queued
@@ -46,7 +46,7 @@ def test_what_an_extension_says_to_a_prompt_follows_the_answer(tmp_path: Path) -
         assert client.ended(session)["type"] == "agent_end"
 
 
-def test_a_command_during_a_run_is_no_second_run(tmp_path: Path) -> None:
+def test_a_command_during_a_run_does_not_start_another_run(tmp_path: Path) -> None:
     with opal(tmp_path, [HELD], **EXTENSION) as client:
         session = client.start()
         client.send("agent/prompt", session_id=session, text="go")
@@ -61,7 +61,7 @@ def test_a_command_during_a_run_is_no_second_run(tmp_path: Path) -> None:
         assert (told.count("agent_start"), told.count("agent_end")) == (1, 1)
 
 
-def test_a_command_that_goes_on_when_the_input_ends_is_finished_if_that_is_wanted(tmp_path: Path) -> None:
+def test_a_running_command_finishes_after_the_input_ends_if_configured(tmp_path: Path) -> None:
     with opal(tmp_path, flags=[*EXTENSION["flags"], "--on-eof", "finish"], files=EXTENSION["files"]) as client:
         session = client.start()
         client.send("agent/prompt", session_id=session, text="/sleep")
@@ -73,7 +73,7 @@ def test_a_command_that_goes_on_when_the_input_ends_is_finished_if_that_is_wante
         assert last == ["awake", "agent_end"]
 
 
-def test_a_command_that_goes_on_when_the_client_leaves_is_aborted(tmp_path: Path) -> None:
+def test_a_running_command_is_aborted_when_the_client_leaves(tmp_path: Path) -> None:
     with opal(tmp_path, **EXTENSION) as client:
         session = client.start()
         client.send("agent/prompt", session_id=session, text="/hang")
@@ -83,7 +83,7 @@ def test_a_command_that_goes_on_when_the_client_leaves_is_aborted(tmp_path: Path
         assert ends == ["agent_abort"]
 
 
-def test_of_a_tool_that_repeats_itself_the_client_is_told_what_is_new(tmp_path: Path) -> None:
+def test_only_new_output_of_a_repeating_tool_is_sent(tmp_path: Path) -> None:
     source = """
 from fairlead.extension import ToolRunContext
 
@@ -102,7 +102,7 @@ def setup(fl):
         assert outcomes(events)["count"] == {"ok": True, "output": "counted"}
 
 
-def test_extensions_are_asked_and_told_of_a_branch(tmp_path: Path) -> None:
+def test_extensions_can_refuse_a_branch_and_are_notified_of_it(tmp_path: Path) -> None:
     source = """
 from fairlead.extension import Cancel
 

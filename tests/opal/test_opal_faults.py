@@ -18,7 +18,7 @@ BROKEN = """
 import asyncio, sys
 from fairlead.agent.options import AgentOptions
 from fairlead.core.tool import Tool
-from fairlead.wire.opal.serve import serve_sessions
+from fairlead.wire.opal.opal_server import serve_sessions
 from fairlead.wire.stdio import take_over
 
 class Fault(BaseException):
@@ -56,7 +56,7 @@ def test_a_session_is_recovered_from_a_fault_and_usable_at_once(tmp_path: Path, 
             assert client.host.leave() == 0
 
 
-def test_an_interrupt_aborts_all_runs_and_the_server_goes_on(tmp_path: Path) -> None:
+def test_an_interrupt_aborts_all_runs_and_the_server_continues(tmp_path: Path) -> None:
     with opal(tmp_path, [{"match": "hang", **ENDLESS}, says("fine")]) as client:
         sessions = [client.start(session=True) for _ in range(3)]
         for session in sessions:
@@ -68,7 +68,7 @@ def test_an_interrupt_aborts_all_runs_and_the_server_goes_on(tmp_path: Path) -> 
         assert said(client.prompt(sessions[0], "go on")) == "fine"
 
 
-def test_a_server_that_is_told_to_end_tells_of_every_run_first(tmp_path: Path) -> None:
+def test_a_terminated_server_reports_every_run_before_it_ends(tmp_path: Path) -> None:
     with opal(tmp_path, [ENDLESS]) as client:
         sessions = [client.start(session=True) for _ in range(3)]
         for session in sessions:

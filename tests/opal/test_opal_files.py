@@ -16,9 +16,9 @@ from tests.opal.opal_desk import Desk, tag, tags
 from fairlead.errors import ToolError
 from fairlead.tools.background import Stop
 from fairlead.tools.files.edit import TextReplacement
-from fairlead.tools.opal.anchors import Anchor, line_hash, phash2, read_anchor, tagged
+from fairlead.tools.opal.anchors import Anchor, line_hash, phash2, read_anchor, tag_line
 from fairlead.tools.opal.edit_file import diff_details
-from fairlead.wire.opal.encode import meta
+from fairlead.wire.opal.opal_codec import meta
 
 VECTORS = json.loads(Path(__file__).with_name("phash2_vectors.json").read_text())["vectors"]
 
@@ -47,7 +47,7 @@ def test_blanks_around_a_line_do_not_count_and_control_characters_do() -> None:
 
 
 def test_a_line_is_shown_with_its_number_and_hash() -> None:
-    assert tagged(12, "    return x") == "12:47|    return x"
+    assert tag_line(12, "    return x") == "12:47|    return x"
 
 
 def test_an_anchor_is_understood_with_the_line_behind_it() -> None:
@@ -55,7 +55,7 @@ def test_an_anchor_is_understood_with_the_line_behind_it() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "7", "a3", "7:", "7:a", "7:abc", "0:a3", "-1:a3", "x:a3", "٣:a3", "9" * 5000 + ":a3"])
-def test_what_is_no_anchor_is_refused_with_an_example(text: str) -> None:
+def test_malformed_anchors_are_refused_with_an_example(text: str) -> None:
     with pytest.raises(ToolError, match='start: expected the tag of a line as read_file shows it, such as "12:a3"'):
         read_anchor(text, "start")
 
@@ -79,13 +79,13 @@ def test_no_tool_leaves_the_working_directory(tool: str, rest: dict[str, Any], p
 def test_a_link_that_stays_inside_is_followed(desk: Desk) -> None:
     desk.put("real/a.txt", "one\n")
     (desk.cwd / "way").symlink_to("real")
-    assert desk.text("read_file", path="way/a.txt") == tagged(1, "one")
+    assert desk.text("read_file", path="way/a.txt") == tag_line(1, "one")
 
 
 def test_the_folder_of_data_is_open_to_all_but_edits(desk: Desk) -> None:
     plan = desk.data / "plan.md"
     assert desk.text("write_file", path=str(plan), content="step\n") == f"File written: {plan}"
-    assert desk.text("read_file", path=str(plan)) == tagged(1, "step")
+    assert desk.text("read_file", path=str(plan)) == tag_line(1, "step")
     assert f"## {plan}" in desk.text("grep", pattern="step", path=str(plan))
     assert desk.error("edit_file", path=str(plan), start=tag(1, "step")) == f"Path escapes working directory: {plan}"
     assert plan.read_text() == "step\n"
@@ -106,10 +106,10 @@ def test_an_empty_file_has_one_line_to_hold_on_to(desk: Desk) -> None:
     assert (desk.cwd / "a.txt").read_text() == "x"
 
 
-def test_a_window_says_where_to_go_on(desk: Desk) -> None:
+def test_a_partial_read_names_the_next_offset(desk: Desk) -> None:
     desk.put("a.txt", "".join(f"line {n}\n" for n in range(1, 11)))
     shown = desk.text("read_file", path="a.txt", offset=3, limit=2)
-    assert shown == (f"{tagged(3, 'line 3')}\n{tagged(4, 'line 4')}\n\n[Showing lines 3-4 of 10. Use offset=5 to continue.]")
+    assert shown == (f"{tag_line(3, 'line 3')}\n{tag_line(4, 'line 4')}\n\n[Showing lines 3-4 of 10. Use offset=5 to continue.]")
     assert desk.text("read_file", path="a.txt", offset=9.0, limit=None).startswith("9:")
     assert desk.error("read_file", path="a.txt", offset=11) == "Offset 11 is beyond end of file (10 lines total)"
 
@@ -161,7 +161,7 @@ def test_the_mark_and_line_ends_of_a_file_that_is_replaced_are_kept(desk: Desk) 
     assert path.read_bytes() == b"one\nthree\n"
 
 
-def test_what_is_no_text_is_replaced_without_a_comparison(desk: Desk) -> None:
+def test_binary_files_are_replaced_without_a_diff(desk: Desk) -> None:
     path = desk.put("a.bin", b"\xff\x00\xfe")
     assert "meta" not in desk.call("write_file", path="a.bin", content="text\n")
     assert path.read_bytes() == b"text\n"
@@ -213,12 +213,12 @@ def test_whole_lines_are_changed_and_all_else_stays(before: str, arguments: dict
     assert path.read_bytes().decode() == after
 
 
-def test_the_result_shows_what_went_and_the_tags_to_go_on_with(desk: Desk) -> None:
+def test_edit_results_show_removed_lines_and_new_tags(desk: Desk) -> None:
     path = desk.put("a.txt", "\n".join(ABC) + "\n")
     result = desk.call("edit_file", path="a.txt", start=tag(2, "beta"), through=tag(3, "gamma"), new_string="x")
     assert result["output"] == (
-        f"Edit applied to: {path}\n\nReplaced content:\n{tagged(2, 'beta')}\n{tagged(3, 'gamma')}\n\n"
-        f"New content:\n{tagged(2, 'x')}"
+        f"Edit applied to: {path}\n\nReplaced content:\n{tag_line(2, 'beta')}\n{tag_line(3, 'gamma')}\n\n"
+        f"New content:\n{tag_line(2, 'x')}"
     )
     assert result["meta"] == {
         "diff": {
@@ -241,7 +241,7 @@ def test_the_result_shows_what_went_and_the_tags_to_go_on_with(desk: Desk) -> No
         }
     }
     inserted = desk.text("edit_file", path="a.txt", start=tag(2, "x"), operation="insert_after", new_string="y")
-    assert inserted == f"Edit applied to: {path}\n\nNew content:\n{tagged(3, 'y')}"
+    assert inserted == f"Edit applied to: {path}\n\nNew content:\n{tag_line(3, 'y')}"
 
 
 def test_a_line_that_changed_is_not_touched_and_the_present_ones_are_shown(desk: Desk) -> None:
@@ -251,7 +251,7 @@ def test_a_line_that_changed_is_not_touched_and_the_present_ones_are_shown(desk:
     error = desk.error("edit_file", path="a.txt", start=stale, new_string="x")
     now = tag(2, "alpha")
     assert error.startswith(f"Line 2 of a.txt is not {stale} any more: its tag is {now}. Nothing was changed.")
-    assert f"\n{tagged(3, 'beta')}\n" in error
+    assert f"\n{tag_line(3, 'beta')}\n" in error
     assert path.read_text().startswith("new first line\nalpha\nbeta")
     assert "is not 3:00 any more" in desk.error("edit_file", path="a.txt", start=tag(2, "alpha"), through="3:00")
 
@@ -265,7 +265,7 @@ def test_a_line_that_has_moved_is_found_again(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("tool", ["read_file", "edit_file"])
-def test_what_is_no_text_is_not_for_a_tool_that_is_not_there(desk: Desk, tool: str) -> None:
+def test_refusing_binary_files_names_no_missing_tool(desk: Desk, tool: str) -> None:
     desk.put("f", b"a\0b\n")
     arguments = {"start": "1:00"} if tool == "edit_file" else {}
     error = desk.error(tool, path="f", **arguments)
@@ -294,7 +294,7 @@ async def test_of_two_edits_of_one_line_at_once_the_second_is_refused(desk: Desk
         *(desk.acall("edit_file", path="a.txt", start=tag(1, "one"), new_string=text) for text in ("first", "second"))
     )
     assert first["ok"]
-    assert tagged(1, "first") in second["error"]
+    assert tag_line(1, "first") in second["error"]
     assert path.read_text() == "first\ntwo\n"
 
 
@@ -362,7 +362,7 @@ def test_a_diff_shows_three_lines_around_a_change() -> None:
     assert [(hunk["old_start"], hunk["new_start"], len(hunk["lines"])) for hunk in hunks] == [(7, 7, 8), (22, 22, 7)]
 
 
-def test_a_diff_that_nobody_could_read_is_cut_and_says_so(desk: Desk) -> None:
+def test_a_huge_diff_is_cut_with_a_note(desk: Desk) -> None:
     diff = desk.call("write_file", path="a.txt", content="x\n" * 5000)["meta"]["diff"]
     assert diff["lines_added"] == 5000
     assert diff["truncated"]

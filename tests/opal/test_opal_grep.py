@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.opal.opal_desk import Desk
 
-from fairlead.tools.opal.anchors import tagged
+from fairlead.tools.opal.anchors import tag_line
 
 
 @pytest.fixture(params=["rg", "python"])
@@ -34,16 +34,16 @@ def test_lines_come_file_by_file_with_their_anchors_and_some_around_them(desk: D
     assert found == "\n".join(
         [
             "## a.txt",
-            tagged(9, "line 9"),
-            tagged(10, "needle"),
-            tagged(11, "last"),
+            tag_line(9, "line 9"),
+            tag_line(10, "needle"),
+            tag_line(11, "last"),
             "",
             "## sub/b.txt",
-            tagged(1, "needle one"),
-            tagged(2, "x"),
+            tag_line(1, "needle one"),
+            tag_line(2, "x"),
             "---",
-            tagged(4, "z"),
-            tagged(5, "needle two"),
+            tag_line(4, "z"),
+            tag_line(5, "needle two"),
             "",
             "[3 matches found]",
         ]
@@ -60,7 +60,7 @@ def test_an_anchor_found_by_grep_is_good_for_an_edit_however_long_the_line(desk:
     assert path.read_text() == "\ufefffirst\nshort\n"
 
 
-def test_what_gitignore_names_is_searched_on_demand_alone(desk: Desk) -> None:
+def test_gitignored_files_are_searched_only_on_request(desk: Desk) -> None:
     desk.put(".gitignore", "hidden.txt\n")
     desk.put("hidden.txt", "needle\n")
     desk.put("shown.txt", "needle\n")
@@ -92,7 +92,7 @@ def test_limits_beyond_the_possible_are_brought_back(desk: Desk) -> None:
     assert found.count("|x") == 10
 
 
-def test_nothing_found_and_a_pattern_that_is_none_are_said(desk: Desk) -> None:
+def test_no_matches_and_invalid_patterns_are_reported(desk: Desk) -> None:
     desk.put("a.txt", "x\n")
     assert desk.text("grep", pattern="needle") == "No matches found."
     assert desk.error("grep", pattern="(").startswith("The pattern cannot be used.")

@@ -10,12 +10,11 @@ import msgspec
 import pytest
 from tests.support.opal import batch, opal, request
 
-from fairlead.protocol.opal.events import NOTIFICATION, MessageDelta
+from fairlead.protocol.opal.events import NOTIFICATION, AskUser, MessageDelta
 from fairlead.protocol.opal.objects import Nothing
-from fairlead.protocol.opal.server_requests import AskUser
 from fairlead.wire import jsonrpc
 from fairlead.wire.jsonrpc import RpcError, read
-from fairlead.wire.messages import HostReply, Problem, Request
+from fairlead.wire.routing import HostReply, Problem, Request
 
 PARSE, INVALID, UNKNOWN = (-32700, "Parse error"), (-32600, "Invalid request"), -32601
 
@@ -36,7 +35,7 @@ def test_a_request_keeps_its_id_as_it_was_written(id: str) -> None:
     assert (bytes(line.id).decode(), line.name, line.body) == (id, "m", {"a": 1})
 
 
-def test_an_id_that_is_no_utf_8_is_one_before_it_is_echoed() -> None:
+def test_an_invalid_utf_8_id_is_repaired_before_it_is_echoed() -> None:
     line = read(b'{"jsonrpc":"2.0","id":"a\xff","method":"m"}')
     assert isinstance(line, Request) and isinstance(line.id, msgspec.Raw)
     assert json.loads(bytes(line.id)) == "a\ufffd"
@@ -52,7 +51,7 @@ def test_a_method_goes_before_a_result() -> None:
     assert isinstance(read(b'{"jsonrpc":"2.0","id":1,"method":"m","result":{}}'), Request)
 
 
-def test_answers_are_told_from_requests() -> None:
+def test_answers_are_distinguished_from_requests() -> None:
     assert read(b'{"jsonrpc":"2.0","id":"s2c-1","result":{"action":"allow"}}') == HostReply(
         "result", jsonrpc.NULL, "s2c-1", {"action": "allow"}
     )
@@ -85,7 +84,7 @@ def test_a_notification_is_a_request_without_an_id_and_gets_no_answer() -> None:
         '{"jsonrpc":"2.0","result":{}}',
     ],
 )
-def test_json_that_is_no_message_is_an_invalid_request(line: str) -> None:
+def test_json_that_is_not_a_message_is_an_invalid_request(line: str) -> None:
     assert refused(line) == INVALID
 
 
@@ -101,7 +100,7 @@ def test_json_that_is_no_message_is_an_invalid_request(line: str) -> None:
         '{"jsonrpc":"2.0","id":1,"method":"m","params":[1e999]}',
     ],
 )
-def test_what_is_no_json_is_a_parse_error(line: str) -> None:
+def test_invalid_json_is_a_parse_error(line: str) -> None:
     assert refused(line) == PARSE
 
 
@@ -109,7 +108,7 @@ def test_a_line_that_is_too_long_is_a_parse_error() -> None:
     assert refused(None) == PARSE
 
 
-def test_a_method_that_is_no_string_is_shown() -> None:
+def test_a_method_that_is_not_a_string_is_quoted_in_the_error() -> None:
     line = read(b'{"jsonrpc":"2.0","id":1,"method":5}')
     assert isinstance(line, Request)
     assert line.name == "5"
@@ -118,7 +117,7 @@ def test_a_method_that_is_no_string_is_shown() -> None:
 @pytest.mark.parametrize(
     ("text", "heard"), [(rb"\ud800", "�"), (b"\xff", "�"), (rb"\ud83d\ude00", "😀")], ids=["surrogate", "utf-8", "pair"]
 )
-def test_texts_that_are_no_unicode_are_mended(text: bytes, heard: str) -> None:
+def test_invalid_unicode_in_texts_is_repaired(text: bytes, heard: str) -> None:
     line = read(b'{"jsonrpc":"2.0","id":1,"method":"m","params":{"text":"' + text + b'"}}')
     assert isinstance(line, Request)
     assert line.body == {"text": heard}
@@ -150,7 +149,7 @@ def test_responses_events_and_requests_are_messages_of_version_2() -> None:
     }
 
 
-def test_a_name_that_is_no_text_does_not_keep_a_frame_from_being_sent() -> None:
+def test_an_undecodable_file_name_does_not_block_a_frame() -> None:
     line = jsonrpc.notification_line(NOTIFICATION, MessageDelta("s", "file \udcff"))
     assert json.loads(line)["params"]["delta"] == "file �"
 
@@ -162,7 +161,7 @@ def error(code: int, message: str, id: Any = None) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}
 
 
-def test_bad_lines_are_answered_with_a_null_id_and_the_server_goes_on(tmp_path: Path) -> None:
+def test_bad_lines_are_answered_with_a_null_id_and_the_server_continues(tmp_path: Path) -> None:
     with opal(tmp_path) as client:
         assert client.raw("{") == error(*PARSE)
         assert client.raw('{"jsonrpc":"2.0","id":7}') == error(*INVALID)

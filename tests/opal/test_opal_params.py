@@ -9,7 +9,7 @@ import pytest
 from fairlead.protocol.opal.methods import METHODS, AgentPrompt, ConfigSet, SessionStart
 from fairlead.protocol.opal.objects import Method
 from fairlead.wire.jsonrpc import BadParams
-from fairlead.wire.opal.codec import decode
+from fairlead.wire.opal.opal_codec import decode
 
 
 def refused(declared: type[Method], params: Any) -> tuple[str, str | None]:
@@ -39,12 +39,12 @@ def refused(declared: type[Method], params: Any) -> tuple[str, str | None]:
         ("opal/config/set", {"session_id": "a", "tools": "shell"}, "tools: expected a list, got a string"),
     ],
 )
-def test_what_is_wrong_is_said(method: str, params: Any, message: str) -> None:
+def test_invalid_params_are_explained(method: str, params: Any, message: str) -> None:
     assert refused(METHODS[method], params) == (message, None)
 
 
 @pytest.mark.parametrize(("declared", "more"), [(SessionStart, {}), (ConfigSet, {"session_id": "a"})])
-def test_bad_features_are_named(declared: type[Method], more: dict[str, Any]) -> None:
+def test_bad_features_are_reported(declared: type[Method], more: dict[str, Any]) -> None:
     unknown = refused(declared, {**more, "features": {"zeal": True, "art": True, "debug": True}})
     assert unknown == ("Unknown feature keys", "unknown features: art, zeal")
     no_boolean = refused(declared, {**more, "features": {"debug": "yes"}})

@@ -48,7 +48,7 @@ def test_a_client_approves_denies_and_answers(tmp_path: Path) -> None:
     with opal(tmp_path, turns, flags=ASK) as client:
         cwd = client.host.around.cwd
         session = begin(client)
-        actions = {"actions": ["allow", "deny", "allow_session"], "session_id": session}
+        actions = {"actions": ["allow", "deny", "allow_session", "allow_always"], "session_id": session}
 
         confirm = client.asked("client/confirm")
         assert confirm["id"] == "s2c-1"
@@ -103,7 +103,7 @@ def test_a_question_comes_between_the_start_and_the_end_of_its_call(tmp_path: Pa
 # Answers that are none
 
 
-def test_an_error_fails_the_call_and_the_run_goes_on(tmp_path: Path) -> None:
+def test_an_error_fails_the_call_and_the_run_continues(tmp_path: Path) -> None:
     with opal(tmp_path, [ask("Well?"), says("Never mind.")]) as client:
         session = begin(client)
         client.answer_with_error(client.asked("client/ask_user"), "No handler")
@@ -112,14 +112,14 @@ def test_an_error_fails_the_call_and_the_run_goes_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("answer", [{}, {"answer": 5}, {"action": "allow"}], ids=["empty", "wrong type", "wrong name"])
-def test_an_answer_that_cannot_be_understood_is_none(tmp_path: Path, answer: Frame) -> None:
+def test_an_unreadable_answer_counts_as_no_answer(tmp_path: Path, answer: Frame) -> None:
     with opal(tmp_path, [ask("Well?"), says("ok")]) as client:
         session = begin(client)
         client.answer(client.asked("client/ask_user"), **answer)
         assert not result_of(client, session, "ask_user")["ok"]
 
 
-def test_an_action_that_is_not_known_is_no_consent(tmp_path: Path) -> None:
+def test_an_unknown_action_does_not_approve(tmp_path: Path) -> None:
     with opal(tmp_path, [calls(write("a.txt")), says("ok")], flags=ASK) as client:
         session = begin(client)
         client.answer(client.asked("client/confirm"), action="sure")
@@ -127,7 +127,7 @@ def test_an_action_that_is_not_known_is_no_consent(tmp_path: Path) -> None:
         assert not (client.host.around.cwd / "a.txt").exists()
 
 
-def test_no_answer_in_time_is_no_consent(tmp_path: Path) -> None:
+def test_a_question_without_an_answer_in_time_does_not_approve(tmp_path: Path) -> None:
     settings = {"approvals": {"timeoutSeconds": 0.05}}
     with opal(tmp_path, [calls(write("a.txt")), says("ok")], flags=ASK, settings=settings) as client:
         session = begin(client)
@@ -262,7 +262,7 @@ def extend(client: Client) -> None:
     (folder / "asking.py").write_text(EXTENSION)
 
 
-def test_a_command_of_an_extension_asks_the_client_and_holds_up_nobody(tmp_path: Path) -> None:
+def test_questions_of_extension_commands_do_not_block_other_requests(tmp_path: Path) -> None:
     with opal(tmp_path) as client:
         extend(client)
         session = client.start()
@@ -315,7 +315,7 @@ def test_an_abort_ends_a_command(tmp_path: Path) -> None:
         assert "agent_end" not in [event["type"] for event in client.events(session)][:-5]
 
 
-def test_tools_of_extensions_are_told_of_with_opals_own(tmp_path: Path) -> None:
+def test_extension_tools_are_listed_with_opals_tools(tmp_path: Path) -> None:
     with opal(tmp_path, [calls(("greet", {})), says("ok")]) as client:
         extend(client)
         session = begin(client)

@@ -18,7 +18,7 @@ def shell(command: str, **rest: Any) -> tuple[str, dict[str, Any]]:
 # Queueing
 
 
-def test_a_prompt_while_the_agent_is_busy_is_queued_and_heard_between_turns(tmp_path: Path) -> None:
+def test_a_prompt_while_busy_is_queued_and_delivered_between_turns(tmp_path: Path) -> None:
     turns = [calls(shell(f"{BEGAN}; {WAIT}")), says("I heard.")]
     with opal(tmp_path, turns) as client:
         session = client.start()
@@ -37,7 +37,7 @@ def test_a_prompt_while_the_agent_is_busy_is_queued_and_heard_between_turns(tmp_
         assert "and this" in json.dumps(heard[-1])
 
 
-def test_prompts_queued_during_an_answer_are_all_heard_in_order_after_it(tmp_path: Path) -> None:
+def test_prompts_queued_during_an_answer_are_delivered_in_order_after_it(tmp_path: Path) -> None:
     with opal(tmp_path, [HELD, says("All three.")]) as client:
         session = client.start()
         client.send("agent/prompt", session_id=session, text="go")
@@ -58,7 +58,7 @@ def test_prompts_queued_during_an_answer_are_all_heard_in_order_after_it(tmp_pat
         assert [event["type"] for event in client.events(session)].count("agent_start") == 1
 
 
-def test_a_template_is_told_of_as_it_was_written(tmp_path: Path) -> None:
+def test_a_template_prompt_is_announced_unexpanded(tmp_path: Path) -> None:
     with opal(tmp_path, [HELD, says("ok")]) as client:
         prompts = client.host.around.home / "prompts"
         prompts.mkdir()
@@ -89,7 +89,7 @@ def test_a_queue_survives_an_abort(tmp_path: Path) -> None:
 # Aborting
 
 
-def test_an_abort_is_answered_before_it_is_told_of(tmp_path: Path) -> None:
+def test_an_abort_is_answered_before_its_event(tmp_path: Path) -> None:
     with opal(tmp_path, [ENDLESS, says("again")]) as client:
         session = client.start()
         client.send("agent/prompt", session_id=session, text="go")
@@ -124,7 +124,7 @@ def test_an_abort_kills_the_children_of_tools_and_ends_their_calls(tmp_path: Pat
         assert {message["call_id"] for message in history if message["role"] == "tool_result"} == set(started)
 
 
-def test_aborts_while_idle_and_twice_in_a_row_are_told_of(tmp_path: Path) -> None:
+def test_idle_and_repeated_aborts_emit_events(tmp_path: Path) -> None:
     with opal(tmp_path, [ENDLESS, says("fine")]) as client:
         session = client.start()
         client.call("agent/abort", session_id=session)
@@ -155,7 +155,7 @@ def test_a_prompt_right_behind_an_abort_begins_a_new_run(tmp_path: Path) -> None
         assert types(client.events(session, since=since))[-1] == "agent_end"
 
 
-def test_an_abort_is_meant_for_the_prompt_before_it_also_if_that_waits_for_another_abort(tmp_path: Path) -> None:
+def test_an_abort_applies_to_the_prompt_before_it_even_if_that_waits(tmp_path: Path) -> None:
     stubborn = "trap '' TERM; " + LASTING
     with opal(tmp_path, [calls(shell(stubborn)), HELD]) as client:
         session = client.start()

@@ -14,7 +14,7 @@ from tests.session.family import Cast
 from tests.session.scene import Listener, a_tool, full_disk, settled, talk
 from tests.support.gates import wait_for_exit
 
-from fairlead import Agent
+from fairlead import Agent, Discovery, Storage
 from fairlead.agent.tool_sets.opal import TOOL_NAMES, opal_tools
 from fairlead.agent.tool_sets.opal.tasks import open_tasks, tasks_of
 from fairlead.core.events import SubagentEvent, ToolEnd, ToolStart, ToolUpdate
@@ -24,8 +24,8 @@ from fairlead.core.tool import ToolContext
 from fairlead.errors import SessionError
 from fairlead.session.session import Session
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
-from fairlead.tools.opal.anchors import tagged
-from fairlead.wire.opal.encode import outcome
+from fairlead.tools.opal.anchors import tag_line
+from fairlead.wire.opal.opal_codec import outcome
 
 NAMES = "read_file write_file edit_file grep shell sub_agent tasks use_skill ask_user debug_state".split()
 DONE = Turn(text="all done")
@@ -39,7 +39,8 @@ def an_agent(stream: Any, root: Path, **changes: Any) -> Agent:
     """An agent whose tools are Opal's."""
     (root / "work").mkdir(exist_ok=True)
     options: dict[str, Any] = {"cwd": root / "work", "env": {"PATH": "/bin:/usr/bin", "HOME": str(root)}, "isolated": True}
-    return Agent(model=SCRIPTED_MODEL, stream=stream, tool_set=opal_tools(data_dir=root / "data"), **(options | changes))
+    options["tools"] = opal_tools(data_dir=root / "data", only=changes.pop("tools", None))
+    return Agent(model=SCRIPTED_MODEL, stream=stream, **(options | changes))
 
 
 def ended(events: Sequence[Any], id: str = "call") -> dict[str, Any]:
@@ -89,20 +90,20 @@ def test_a_run_reads_edits_and_searches(tmp_path: Path) -> None:
     (tmp_path / "work/a.txt").write_text("one\ntwo\n")
     script = Scripted(
         [
-            call("edit_file", "edit", path="a.txt", start=tagged(2, "two").partition("|")[0], new_string="three"),
+            call("edit_file", "edit", path="a.txt", start=tag_line(2, "two").partition("|")[0], new_string="three"),
             call("grep", "grep", pattern="three"),
             DONE,
         ]
     )
     events = run(script, tmp_path)
     assert ended(events, "edit")["meta"]["diff"]["path"] == "a.txt"
-    assert tagged(2, "three") in ended(events, "grep")["output"]
+    assert tag_line(2, "three") in ended(events, "grep")["output"]
 
 
 # tasks
 
 
-def test_tasks_are_told_as_an_object_and_to_the_model_as_its_json(tmp_path: Path) -> None:
+def test_tasks_are_sent_as_an_object_and_to_the_model_as_json(tmp_path: Path) -> None:
     events = run(Scripted([call("tasks", action="insert", label="Fix parser", blocked_by=None), DONE]), tmp_path)
     told = ended(events)["output"]
     assert (told["kind"], told["total"], told["tasks"][0]["label"]) == ("tasks", 1, "Fix parser")
@@ -175,7 +176,7 @@ def labels(session: Session) -> list[str]:
 
 
 async def test_tasks_are_kept_with_the_conversation_where_it_stands(tmp_path: Path) -> None:
-    kept: dict[str, Any] = {"session_dir": tmp_path / "sessions", "keep": True}
+    kept: dict[str, Any] = {"store": Storage(tmp_path / "sessions")}
     turns = [call("tasks", action="insert", label="first"), DONE, call("tasks", action="insert", label="second"), DONE]
 
     async with an_agent(Scripted(turns), tmp_path, **kept) as agent:
@@ -194,10 +195,13 @@ async def test_tasks_are_kept_with_the_conversation_where_it_stands(tmp_path: Pa
 
 
 async def test_tasks_that_cannot_be_kept_are_refused(tmp_path: Path) -> None:
-    async with an_agent(Scripted([DONE]), tmp_path, session_dir=tmp_path / "sessions", keep=True) as agent:
+    async with an_agent(Scripted([DONE]), tmp_path, store=Storage(tmp_path / "sessions")) as agent:
         await talk(agent.session, "one")
         tool = agent.session.tools["tasks"]
-        arguments, context = tool.checked({"action": "insert", "label": "lost"}), ToolContext("c", CancelToken(), lambda _: None)
+        arguments, context = (
+            tool.check_arguments({"action": "insert", "label": "lost"}),
+            ToolContext("c", CancelToken(), lambda _: None),
+        )
         with full_disk(agent.session), pytest.raises(SessionError):
             await tool.run(arguments, context)
         assert labels(agent.session) == []
@@ -216,7 +220,7 @@ def test_a_sub_agent_answers_below_a_log_of_its_calls(tmp_path: Path) -> None:
     events = run(cast, tmp_path)
     assert ended(events)["output"] == (
         "## Sub-agent tool log\n"
-        f'- grep({{"pattern":"needle"}}): ## a.txt\n{tagged(1, "needle")}\n\n[1 match found]\n'
+        f'- grep({{"pattern":"needle"}}): ## a.txt\n{tag_line(1, "needle")}\n\n[1 match found]\n'
         '- shell({"command":"exit 3"}): ERROR: Command exited with code 3\n\n'
         "## Sub-agent response\nFound it."
     )
@@ -259,7 +263,7 @@ def left_running(root: Path) -> list[Turn]:
     ]
 
 
-def test_what_a_sub_agent_has_running_ends_with_it(tmp_path: Path) -> None:
+def test_background_commands_of_a_sub_agent_end_with_it(tmp_path: Path) -> None:
     cast = Cast(
         start=[call("sub_agent", prompt="look"), call("shell", "parent", action="wait", id="p1"), DONE],
         look=[*left_running(tmp_path), Turn(text="seen")],
@@ -269,7 +273,7 @@ def test_what_a_sub_agent_has_running_ends_with_it(tmp_path: Path) -> None:
     assert ended(events, "parent")["error"] == "There is no process 'p1'. None is running."
 
 
-def test_what_a_session_has_running_ends_with_it(tmp_path: Path) -> None:
+def test_background_commands_of_a_session_end_with_it(tmp_path: Path) -> None:
     run(Scripted([*left_running(tmp_path), DONE]), tmp_path)
     wait_for_exit(int((tmp_path / "work/number").read_text()))
 
@@ -279,11 +283,11 @@ def test_what_a_session_has_running_ends_with_it(tmp_path: Path) -> None:
 SKILL = "---\nname: release\ndescription: How to release\n---\nRun the checks.\n"
 
 
-def test_a_skill_is_loaded_and_told_of_before_the_call_ends(tmp_path: Path) -> None:
+def test_a_skill_is_loaded_and_announced_before_the_call_ends(tmp_path: Path) -> None:
     (tmp_path / "release").mkdir()
     (tmp_path / "release/SKILL.md").write_text(SKILL)
     script = Scripted([call("use_skill", skill_name="release"), call("use_skill", "none", skill_name="other"), DONE])
-    events = run(script, tmp_path, skills=[tmp_path / "release"])
+    events = run(script, tmp_path, discovery=Discovery(skills=[tmp_path / "release"]))
     assert "Run the checks." in ended(events)["output"]
     assert told(events, "skill") == {"name": "release", "description": "How to release"}
     assert ended(events, "none")["error"] == "There is no skill of the name 'other'. The skills are: release."
@@ -341,7 +345,7 @@ def test_the_answer_of_the_user_is_the_output(tmp_path: Path) -> None:
     assert person.asked == [("Which?", ["red", "blue"]), ("Why?", [])]
 
 
-def test_a_question_that_nobody_can_answer_is_an_error(tmp_path: Path) -> None:
+def test_a_question_without_a_user_is_an_error(tmp_path: Path) -> None:
     assert asked(None, tmp_path, question="Which?")["error"].startswith("The user cannot be asked")
 
 

@@ -14,7 +14,7 @@ from tests.support.stage import ENDLESS, HELD, LASTING, calls, says
 # Keeping
 
 
-def test_a_session_is_gone_on_with_in_another_process(tmp_path: Path) -> None:
+def test_a_session_is_resumed_in_another_process(tmp_path: Path) -> None:
     with opal(tmp_path, [says("First."), says("Second.")], files={"AGENTS.md": "Be brief."}) as client:
         session = client.start(session=True)
         client.prompt(session, "one")
@@ -22,7 +22,7 @@ def test_a_session_is_gone_on_with_in_another_process(tmp_path: Path) -> None:
         assert client.host.leave() == 0
         with opal_again(client, model=None) as later:
             (listed,) = later.call("session/list")["sessions"]
-            assert (listed["id"], listed["title"]) == (session, None)
+            assert (listed["id"], listed["title"]) == (session, "one")
             assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", listed["modified"])
             since = later.host.mark()
             later.start(session_id=session)
@@ -37,7 +37,7 @@ def test_a_session_is_gone_on_with_in_another_process(tmp_path: Path) -> None:
             assert "First." in asked(later, 1)
 
 
-def test_a_session_that_nothing_was_said_in_is_not_kept(tmp_path: Path) -> None:
+def test_an_empty_session_is_not_saved(tmp_path: Path) -> None:
     with opal(tmp_path) as client:
         client.start(session=True)
         client.start(session_id="mine")
@@ -159,7 +159,7 @@ def test_a_session_cannot_be_started_twice(tmp_path: Path) -> None:
         assert history(client, "s") == [("user", "hi"), ("assistant", "ok")]
 
 
-def test_a_session_that_was_aborted_is_kept_with_all_that_was_said(tmp_path: Path) -> None:
+def test_an_aborted_session_is_saved_with_all_messages(tmp_path: Path) -> None:
     with opal(tmp_path, [ENDLESS]) as client:
         client.start(session_id="s")
         client.send("agent/prompt", session_id="s", text="go")
@@ -191,7 +191,7 @@ def test_history_has_thoughts_calls_and_results(tmp_path: Path) -> None:
         assert len({message["id"] for message in (user, asking, result, answer)}) == 4
 
 
-def test_a_branch_moves_what_the_model_is_told_and_survives_a_restart(tmp_path: Path) -> None:
+def test_a_branch_changes_the_context_and_survives_a_restart(tmp_path: Path) -> None:
     with opal(tmp_path, [says("A1"), says("A2"), says("B2")]) as client:
         client.start(session_id="s")
         client.prompt("s", "one")
@@ -290,7 +290,7 @@ def test_sessions_work_in_folders_of_their_own(tmp_path: Path) -> None:
             assert end["result"]["output"] == f"{cwd / name}\n"
 
 
-def test_a_session_may_be_gone_on_with_in_another_folder(tmp_path: Path) -> None:
+def test_a_session_may_be_resumed_in_another_folder(tmp_path: Path) -> None:
     turns = [says("ok"), *[calls(("shell", {"command": "pwd"})), says("ok")] * 2]
     with opal(tmp_path, turns, files={"a/x": "", "b/x": ""}) as client:
         cwd = client.host.around.cwd

@@ -74,7 +74,7 @@ def test_a_call_that_makes_no_sense_is_refused(arguments: dict[str, Any], proble
     assert desk.error("shell", **arguments) == problem
 
 
-async def test_a_command_that_takes_longer_goes_on_and_can_be_waited_for(desk: Desk) -> None:
+async def test_a_long_command_continues_in_the_background_and_can_be_awaited(desk: Desk) -> None:
     async with desk.session():
         first = await desk.acall("shell", command="echo one; read line; echo got $line; exit 4", timeout=500)
         assert first["ok"]
@@ -187,7 +187,7 @@ async def test_a_command_is_stopped_after_the_hard_limit(desk: Desk, monkeypatch
         assert result["error"].startswith("up\n\nCommand timed out after")
 
 
-async def test_ten_megabytes_are_told_by_their_end_and_logged_in_full(desk: Desk) -> None:
+async def test_ten_megabytes_of_output_are_cut_to_their_end_and_logged_in_full(desk: Desk) -> None:
     async with desk.session():
         heard = Heard()
         result = await desk.acall("shell", command="yes 0123456789abcde | head -c 10485760", on_chunk=heard)
@@ -200,7 +200,7 @@ async def test_ten_megabytes_are_told_by_their_end_and_logged_in_full(desk: Desk
         assert sum(map(len, heard.chunks)) < 10_485_760
 
 
-async def test_output_is_told_as_it_comes_each_piece_once(desk: Desk) -> None:
+async def test_output_is_streamed_each_piece_once(desk: Desk) -> None:
     async with desk.session():
         heard = Heard()
         call = asyncio.create_task(desk.acall("shell", command="echo one; read a; echo two; read a; echo three", on_chunk=heard))
@@ -213,7 +213,7 @@ async def test_output_is_told_as_it_comes_each_piece_once(desk: Desk) -> None:
         assert "".join(heard.chunks) == "one\ntwo\nthree\n"
 
 
-async def test_what_came_between_two_calls_is_told_by_the_second(desk: Desk) -> None:
+async def test_output_between_two_calls_is_returned_by_the_second(desk: Desk) -> None:
     for name in ("go", "gone"):
         os.mkfifo(desk.cwd / name)
     async with desk.session():

@@ -19,9 +19,9 @@ from tests.support.surroundings import surroundings
 
 from fairlead.agent.options import AgentOptions
 from fairlead.testing import ProviderServer
-from fairlead.wire.connection import Connection
-from fairlead.wire.opal import serve
-from fairlead.wire.opal.server import OpalServer
+from fairlead.wire.host_connection import Connection
+from fairlead.wire.opal import opal_server
+from fairlead.wire.opal.opal_server import OpalServer
 from fairlead.wire.stdio import StdioTransport
 
 FLOOD = {"match": "flood", **says("0123456789abcdef" * 64, repeat=65536, chunk=4096)}
@@ -38,7 +38,7 @@ class Unread:
         fcntl.fcntl(here, fcntl.F_SETPIPE_SZ, 4096)  # the next longer write blocks: an output that is full stays so
         self.connection = Connection(StdioTransport(there, here, line_bytes=1 << 20), queue_bytes=1 << 16)
         options = AgentOptions(model="fake/fake-1", env=around.env, cwd=around.cwd)
-        self.server = OpalServer(self.connection, serve.session_defaults(options))
+        self.server = OpalServer(self.connection, opal_server.session_defaults(options))
         self.connection.start()
         self.serving = asyncio.create_task(self.server.serve())
         #: What went over the pipes in either direction.
@@ -92,7 +92,7 @@ def start(name: str) -> list[dict[str, Any]]:
     ]
 
 
-async def test_an_abort_acts_although_nobody_reads(tmp_path: Path) -> None:
+async def test_an_abort_works_while_output_is_not_read(tmp_path: Path) -> None:
     async with unread(tmp_path, [FLOOD, HANG]) as (host, provider):
         host.say(*start("hang"))
         await provider.until(lambda server: len(server.requests) == 1)
@@ -115,7 +115,7 @@ async def test_an_abort_right_behind_its_prompt_ends_the_run(tmp_path: Path, nam
         host.say(*start("flood"))
         await host.until(lambda: host.connection.output.paused)
         host.say(*start(name), request("abort", "agent/abort", session_id=name))
-        await host.until(lambda: len(list(host.connection.queued())) >= 2)
+        await host.until(lambda: len(list(host.connection.list_queued())) >= 2)
         host.say(request("stop", "agent/abort", session_id="flood"))
         frames = await host.frames(
             lambda frame: frame.get("params", {}).get("session_id") == name and frame["params"]["type"] == "agent_abort"
@@ -129,7 +129,7 @@ async def test_a_ping_is_answered_at_once(tmp_path: Path) -> None:
         host.say(*start("flood"))
         await host.until(lambda: host.connection.output.paused)
         host.say(request("first", "session/list"), request("list", "session/list"), request("ping", "opal/ping"))
-        await host.until(lambda: len(list(host.connection.queued())) == 1)
+        await host.until(lambda: len(list(host.connection.list_queued())) == 1)
         host.say(request("stop", "agent/abort", session_id="flood"))
         frames = await host.frames(lambda frame: frame.get("id") == "list")
         ids = [frame["id"] for frame in frames if "id" in frame]

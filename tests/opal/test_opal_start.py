@@ -38,7 +38,7 @@ def test_a_launcher_can_be_made(fairlead: Command, tmp_path: Path) -> None:
     assert answers(fairlead("--model", "fake/fake-1", argv=[str(tmp_path / "bin" / "opal-server")], input=PING)) == [PONG]
 
 
-def test_flags_that_mean_nothing_here_are_named(fairlead: Command) -> None:
+def test_flags_that_mean_nothing_here_are_reported(fairlead: Command) -> None:
     done = fairlead("--mode", "opal", "--updates", "delta", "--max-frame-bytes", "4096", "word", "--verbose", input=PING)
     assert answers(done) == [PONG]
     for flag in ("--updates", "--max-frame-bytes"):

@@ -20,7 +20,7 @@ def parted(*pieces: str) -> tuple[str, list[str]]:
     return text, [part.text for part in parts if isinstance(part, Status)]
 
 
-def test_a_status_is_no_part_of_the_text() -> None:
+def test_statuses_are_removed_from_the_text() -> None:
     assert parted("a<status> Reading files </status>b") == ("ab", ["Reading files"])
     assert without_statuses("a<status>x</status>b") == "ab"
 
@@ -30,17 +30,17 @@ def test_a_status_may_come_in_pieces() -> None:
     assert parted(*text) == ("one  three ", ["two", "four"])
 
 
-def test_what_only_looks_like_a_status_is_text() -> None:
+def test_text_that_resembles_a_status_stays() -> None:
     for text in ("<", "<stat", "a < b", "<statue>x</statue>", "<status>never closed", "x</status>", "<status>", "<<status"):
         assert parted(text) == (text, [])
         assert parted(*text) == (text, [])
 
 
-def test_an_empty_status_is_none() -> None:
+def test_an_empty_status_is_ignored() -> None:
     assert parted("a<status>  </status>b") == ("ab", [])
 
 
-def test_what_goes_on_for_too_long_is_text_after_all() -> None:
+def test_an_overlong_status_is_text() -> None:
     text = "<status>" + "x" * (LONGEST + len("</status>"))
     filter = StatusFilter()
     assert "".join(part for part in filter.feed(text) if isinstance(part, str)) == text
@@ -74,7 +74,7 @@ class SlowReader:
         self.sent: list[Event] = []
         self._waiting: list[Callable[[], None]] = []
 
-    def when_caught_up(self, callback: Callable[[], None]) -> None:
+    def call_when_caught_up(self, callback: Callable[[], None]) -> None:
         self._waiting.append(callback)
 
     def send(self, frame: bytes) -> None:

@@ -16,7 +16,7 @@ from fairlead.agent.tool_sets.opal.tasks import (
     Op,
     Task,
     TaskList,
-    chosen,
+    filter_tasks,
     from_entry_data,
     open_tasks,
     payload,
@@ -76,17 +76,17 @@ def test_a_task_opens_only_when_the_last_of_those_it_waits_for_is_done() -> None
     assert done_to(state, update(2, status="done")).tasks[3].status == "open"
 
 
-def test_a_task_that_is_deleted_holds_nobody_up() -> None:
+def test_a_deleted_task_blocks_no_other() -> None:
     assert done_to(CHAIN, delete(1)).tasks[2].status == "open"
 
 
-def test_what_is_done_already_is_not_waited_for() -> None:
+def test_finished_tasks_block_no_other() -> None:
     state = done_to(TaskList(), insert(status="done"), insert(blocked_by=(1,)))
     assert (state.tasks[2].status, state.tasks[2].blocked_by) == ("open", ())
 
 
 @pytest.mark.parametrize("status", ["open", "in_progress"])
-def test_a_task_that_waits_cannot_be_begun_and_the_caller_is_told(status: str) -> None:
+def test_starting_a_blocked_task_is_refused(status: str) -> None:
     draft = Draft(CHAIN, NOW)
     draft.apply(update(2, status=status))
     assert draft.finish().tasks[2].status == "blocked"
@@ -97,7 +97,7 @@ def test_taking_away_what_a_task_waits_for_opens_it() -> None:
     assert done_to(CHAIN, update(2, blocked_by=())).tasks[2].status == "open"
 
 
-def test_a_task_may_be_blocked_by_something_that_is_no_task() -> None:
+def test_a_task_may_be_blocked_by_an_unknown_id() -> None:
     state = done_to(TaskList(), insert(status="blocked"), insert())
     assert done_to(state, update(2, status="done")).tasks[1].status == "blocked"
 
@@ -127,7 +127,7 @@ def test_being_a_part_of_oneself_is_refused() -> None:
         done_to(state, update(1, parent_id=3))
 
 
-def test_a_long_chain_is_no_circle() -> None:
+def test_a_long_chain_is_not_a_cycle() -> None:
     state = done_to(TaskList(), insert(), *(insert(blocked_by=(id,)) for id in range(1, 3000)))
     with pytest.raises(ToolError, match="Cycle detected"):
         done_to(state, update(1, blocked_by=(3000,)))
@@ -200,7 +200,7 @@ def reaches_itself(links: Mapping[int, tuple[int, ...]], start: int) -> bool:
 
 @settings(max_examples=150)
 @given(st.lists(st.lists(OPS, min_size=1, max_size=4), max_size=12))
-def test_whatever_is_done_the_graph_holds_together(batches: list[list[Op]]) -> None:
+def test_random_changes_keep_the_task_graph_consistent(batches: list[list[Op]]) -> None:
     state = TaskList()
     for batch in batches:
         before = json.dumps(to_entry_data(state))
@@ -233,7 +233,7 @@ def test_work_in_the_order_of_ready_tasks_always_comes_to_an_end(waits: list[tup
     except ToolError:
         return
     for _ in waits:
-        ready = chosen(state.tasks.values(), Op(action="list", view="ready"))
+        ready = filter_tasks(state.tasks.values(), Op(action="list", view="ready"))
         assert ready
         state = done_to(state, update(ready[0].id, status="done"))
     assert set(statuses(state).values()) == {"done"}
@@ -297,7 +297,7 @@ def test_a_tree_has_parts_behind_what_they_belong_to_and_loses_nothing() -> None
 )
 def test_a_list_can_be_narrowed_down(wanted: dict[str, Any], ids: list[int]) -> None:
     state = done_to(CHAIN, update(3, parent_id=1), update(1, status="in_progress"), insert("d"))
-    assert [task.id for task in chosen(state.tasks.values(), Op(action="list", **wanted))] == ids
+    assert [task.id for task in filter_tasks(state.tasks.values(), Op(action="list", **wanted))] == ids
 
 
 def test_the_list_for_hosts_has_what_is_not_done_and_texts_alone() -> None:
@@ -319,5 +319,5 @@ def test_the_list_for_hosts_has_what_is_not_done_and_texts_alone() -> None:
 
 
 @pytest.mark.parametrize("data", [None, 5, {}, {"tasks": 1}, {"tasks": [{"id": "x"}]}])
-def test_an_entry_that_is_no_list_of_tasks_counts_as_none(data: Any) -> None:
+def test_a_malformed_task_entry_counts_as_an_empty_list(data: Any) -> None:
     assert from_entry_data(data) == TaskList()

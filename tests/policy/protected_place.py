@@ -45,7 +45,7 @@ class Place:
             tool = (tools or builtin_tools(self.workspace))[name]
             context = ToolContext("1", CancelToken(), lambda _: None)
             try:
-                result = await tool.run(tool.checked(arguments), context)
+                result = await tool.run(tool.check_arguments(arguments), context)
             except ToolError as error:
                 return str(error)
             return "".join(getattr(block, "text", "") for block in result.content)

@@ -22,7 +22,7 @@ from fairlead.policy.approvals import PatternContext
         "git commit -m 'Do not $(expand) `this`; it is quoted' && git log",
     ],
 )
-def test_what_is_allowed_needs_no_question(line: str) -> None:
+def test_allowed_calls_need_no_question(line: str) -> None:
     assert verdict(line, ("allow", "bash", "git *"), mode="ask") == "allow"
 
 
@@ -198,7 +198,7 @@ def test_only_harmless_tools_need_no_question() -> None:
     assert verdict("/there/x", ("deny", "read", None), tool="read", kind="path", harmless=True) == "deny"
 
 
-def test_a_file_is_meant_wherever_links_lead() -> None:
+def test_file_rules_follow_links() -> None:
     # Named in the working directory, but a link to somewhere else.
     where = {"tool": "write", "kind": "path", "mode": "ask"}
     assert verdict("/etc/passwd", ("allow", "write", "src/**"), named="/there/src/x", **where) == "ask"  # type: ignore[arg-type]

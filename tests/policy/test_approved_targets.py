@@ -50,7 +50,7 @@ class Place:
         env = {"PATH": os.environ["PATH"], "HOME": str(self.home), "FAIRLEAD_HOME": str(self.home)}
 
         if opal:
-            options |= {"tool_set": opal_tools(), "tools": None}
+            options |= {"tools": opal_tools()}
 
         async def main() -> list[str]:
             played = [
@@ -167,7 +167,7 @@ def test_a_file_with_further_names_can_be_approved(place: Place, opal: bool, whi
     assert path.read_text() == (place.cwd / "other").read_text() == "new"
 
 
-def test_what_was_approved_for_the_session_is_asked_about_again_when_it_is_a_hard_link(place: Place) -> None:
+def test_approval_for_the_session_is_asked_again_for_a_hard_link(place: Place) -> None:
     path = place.put("file", "old")
     asked: list[str] = []
 
@@ -202,7 +202,7 @@ def test_a_folder_that_becomes_a_link_while_the_user_thinks_is_not_entered(
 
 @kinds
 @pytest.mark.parametrize("depth", [0, 1, 2])
-def test_what_did_not_exist_when_it_was_approved_is_not_made_through_a_link(place: Place, opal: bool, depth: int) -> None:
+def test_an_approved_new_file_is_not_created_through_a_link(place: Place, opal: bool, depth: int) -> None:
     path = "/".join([*["new", "newer"][:depth], "fresh"])
     first = place.cwd / path.split("/")[0]
 

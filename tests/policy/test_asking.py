@@ -75,7 +75,7 @@ def bash(command: str) -> tuple[str, Mapping[str, Any]]:
     return "bash", {"command": command}
 
 
-def test_extensions_hear_of_every_question_and_how_it_ended(tmp_path: Path) -> None:
+def test_extensions_receive_every_question_and_its_outcome(tmp_path: Path) -> None:
     done = ran(tmp_path, Person(always(Allow())), bash("echo hi"))
     assert done.results == [("hi\n", False)]
     assert done.events == [
@@ -85,13 +85,13 @@ def test_extensions_hear_of_every_question_and_how_it_ended(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("nonsense", ["yes", True, 1, "", "allow", ["allow"], object(), Allow])
-def test_an_answer_that_is_none_is_no_consent(tmp_path: Path, nonsense: Any) -> None:
+def test_a_missing_answer_does_not_approve(tmp_path: Path, nonsense: Any) -> None:
     done = ran(tmp_path, Person(always(nonsense)), bash("echo ran > ran"))
     assert done.results[0][1] and not (tmp_path / "ran").exists()
     assert isinstance(done.events[-1], ToolApprovalResolved) and not done.events[-1].approved
 
 
-def test_somebody_who_cannot_be_asked_has_not_agreed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_without_a_user_to_ask_a_call_is_refused(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def fails(request: ApprovalRequest) -> Any:
         raise RuntimeError("the window is gone")
 
@@ -101,9 +101,9 @@ def test_somebody_who_cannot_be_asked_has_not_agreed(tmp_path: Path, caplog: pyt
     assert "the window is gone" in caplog.text
 
 
-def test_nobody_there_means_no(tmp_path: Path) -> None:
+def test_without_any_user_the_answer_is_no(tmp_path: Path) -> None:
     done = ran(tmp_path, None, bash("echo ran > ran"), ("ls", {}), tools=["bash", "ls"])
-    assert done.results[0][1] and "there is nobody to ask" in done.results[0][0]
+    assert done.results[0][1] and "there is no user to ask" in done.results[0][0]
     assert done.results[1] == ("(empty directory)", False)
 
 
@@ -120,7 +120,7 @@ def test_consent_is_to_the_arguments_that_the_tool_runs_with(tmp_path: Path) -> 
     assert done.results == [("changed\n", False)]
 
 
-def test_a_tool_of_somebody_elses_under_the_name_of_a_harmless_one_is_asked_about(tmp_path: Path) -> None:
+def test_a_foreign_tool_named_like_a_harmless_one_needs_approval(tmp_path: Path) -> None:
     async def run(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         (tmp_path / "ran").write_text("x")
         return ToolResult.text("read, and more")
@@ -132,7 +132,7 @@ def test_a_tool_of_somebody_elses_under_the_name_of_a_harmless_one_is_asked_abou
     assert done.results[0][1] and not (tmp_path / "ran").exists()
 
 
-def test_what_was_allowed_for_the_session_does_not_go_before_a_rule_that_forbids(tmp_path: Path) -> None:
+def test_session_approval_does_not_override_a_deny_rule(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
     (home / "settings.json").write_text('{"approvals": {"rules": [{"tool": "bash", "pattern": "touch *", "action": "deny"}]}}')
@@ -164,7 +164,7 @@ def test_a_question_names_the_tool_its_call_and_its_arguments(tmp_path: Path) ->
     assert (second.subject, second.subagent) == (str(tmp_path.resolve() / "a/b"), None)
 
 
-def test_what_is_done_to_the_arguments_of_a_question_does_not_change_the_call(tmp_path: Path) -> None:
+def test_changing_a_questions_arguments_does_not_change_the_call(tmp_path: Path) -> None:
     async def meddles(request: ApprovalRequest) -> Any:
         request.arguments["command"] = "echo changed"
         return Allow()
@@ -172,7 +172,7 @@ def test_what_is_done_to_the_arguments_of_a_question_does_not_change_the_call(tm
     assert ran(tmp_path, Person(meddles), bash("echo asked")).results == [("asked\n", False)]
 
 
-def test_the_model_is_told_why_the_user_refused(tmp_path: Path) -> None:
+def test_the_reason_of_a_refusal_reaches_the_model(tmp_path: Path) -> None:
     done = ran(tmp_path, Person(in_turn(Deny("use the archive"), Deny("No!"), Deny(" "))), bash("a"), bash("b"), bash("c"))
     firsts = [text.partition(" Do not try")[0] for text, is_error in done.results if is_error]
     assert firsts == [
@@ -284,10 +284,13 @@ def test_a_question_about_a_change_has_the_diff_and_leaves_the_file_alone(tmp_pa
     assert (run.changes, run.diff) == ((), None)
 
 
-def test_an_edit_that_cannot_be_made_is_asked_about_without_a_diff(tmp_path: Path) -> None:
+def test_an_edit_that_cannot_be_made_is_asked_about_with_its_texts(tmp_path: Path) -> None:
     person = Person(always(Allow()))
     done = ran(tmp_path, person, ("edit", {"path": "missing", "edits": [{"oldText": "a", "newText": "b"}]}))
-    assert person.asked[0].diff is None and "Could not edit file" in done.results[0][0]
+    assert person.asked[0].changes == () and (person.asked[0].diff or "").endswith(
+        "-a\n\\ No newline at end of file\n+b\n\\ No newline at end of file\n"
+    )
+    assert "Could not edit file" in done.results[0][0]
 
 
 def test_a_preview_shows_nothing_of_a_protected_file(tmp_path: Path) -> None:
@@ -299,7 +302,8 @@ def test_a_preview_shows_nothing_of_a_protected_file(tmp_path: Path) -> None:
     person = Person(always(Allow()))
     edit = ("edit", {"path": ".env", "edits": [{"oldText": "secret", "newText": "x"}]})
     ran(tmp_path, person, edit, ("write", {"path": ".env", "content": "x"}), env=env, isolated=False)
-    assert [request.diff for request in person.asked] == [None, None]
+    assert [request.changes for request in person.asked] == [(), ()]
+    assert not any("KEY" in (request.diff or "") for request in person.asked), "it has the texts of the call alone"
 
 
 def test_a_preview_that_hangs_or_fails_does_not_keep_the_user_from_deciding(

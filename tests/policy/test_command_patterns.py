@@ -41,7 +41,7 @@ def test_a_star_is_any_text(pattern: str, text: str, fits: bool) -> None:
         ("git ?", f"git {ANY}", False, True),
     ],
 )
-def test_what_is_unknown_may_fit_but_does_not_fit_for_certain(pattern: str, text: str, certain: bool, possible: bool) -> None:
+def test_unknown_words_may_match_but_never_certainly(pattern: str, text: str, certain: bool, possible: bool) -> None:
     assert CommandPattern(pattern).fits(text) is certain
     assert CommandPattern(pattern).may_fit(text) is possible
 
@@ -68,7 +68,7 @@ def test_paths_begin_at_the_working_directory_and_stars_stay_within_a_name(patte
     assert PathPattern(pattern, "/there", "/home/u", everywhere=True).matches(path) is fits
 
 
-def test_a_name_alone_is_meant_at_any_depth_and_elsewhere_only_by_what_forbids() -> None:
+def test_a_bare_name_matches_at_any_depth_and_outside_only_in_deny_rules() -> None:
     allows = PathPattern(".env", "/there", "/home/u", everywhere=False)
     forbids = PathPattern(".env", "/there", "/home/u", everywhere=True)
     assert allows.matches("/there/a/.env") and forbids.matches("/there/a/.env")

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from tests.policy.protected_place import SECRET, Place
 
+from fairlead.agent.tool_sets.opal import machine_tools
 from fairlead.config.home import Home, PeerHome
 from fairlead.errors import ToolError
 from fairlead.policy.protected import Masks, Protected, key_files, read_only_in_sandbox
 from fairlead.policy.sandbox import Bubblewrap
-from fairlead.tools.opal.machine import machine_tools
 
 
 def test_a_sandbox_hides_the_folders_of_keys_and_what_the_list_stands_for(tmp_path: Path) -> None:
@@ -108,13 +108,13 @@ def test_a_sandbox_looks_for_what_to_hide_when_it_is_entered_and_not_when_the_co
     sandbox = Bubblewrap("/bin/true", place.cwd, scratch=lambda: tmp_path, masks=masks, own=[], read_only=[])
     confined = sandbox.enter(place.cwd)
     assert searches == 1
-    confined.wrapped(["true"], 3, 4)
+    confined.wrap(["true"], 3, 4)
     confined.check("", ended=True)
     assert searches == 1
 
 
 @pytest.mark.parametrize("kind", ["pipe", "endless", "null"])
-def test_what_is_called_git_in_the_folder_of_a_job_neither_stops_a_command_nor_fills_memory(tmp_path: Path, kind: str) -> None:
+def test_a_fake_git_entry_in_a_job_folder_neither_blocks_nor_fills_memory(tmp_path: Path, kind: str) -> None:
     place = Place(tmp_path)
     sandbox = Bubblewrap(
         "/bin/true", place.cwd, scratch=lambda: tmp_path, masks=lambda: Masks([], []), own=[], read_only=[".git"], jobs=tmp_path
@@ -123,7 +123,7 @@ def test_what_is_called_git_in_the_folder_of_a_job_neither_stops_a_command_nor_f
     link = place.cwd / ".git"
     link.write_text(f"gitdir: {mirror}/worktrees/job\n")
     mirror.mkdir(parents=True)
-    assert str(mirror) in sandbox.wrapped(["true"], place.cwd, 3)
+    assert str(mirror) in sandbox.wrap(["true"], place.cwd, 3)
     link.unlink()
     if kind == "pipe":
         os.mkfifo(link)
@@ -132,7 +132,7 @@ def test_what_is_called_git_in_the_folder_of_a_job_neither_stops_a_command_nor_f
     else:
         with link.open("wb") as file:
             file.truncate(1 << 40)
-    assert str(mirror) not in sandbox.wrapped(["true"], place.cwd, 3)
+    assert str(mirror) not in sandbox.wrap(["true"], place.cwd, 3)
 
 
 def test_in_a_sandbox_the_peers_folder_of_a_project_is_not_written(tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def test_every_other_line_is_not_plain(line: str) -> None:
     assert read(line) is None
 
 
-def test_what_the_shell_does_itself_is_told_apart() -> None:
+def test_shell_builtins_are_distinguished_from_programs() -> None:
     """bash lists its own built-ins and reserved words; dash has a few more."""
     script = "compgen -b; compgen -k"
     listed = subprocess.run(["/bin/bash", "-c", script], capture_output=True, text=True, check=True, timeout=60).stdout.split()

@@ -88,11 +88,13 @@ def test_names_may_be_seen(place: Place) -> None:
         "~/.xcsh/agent/agent.db-wal",
         "~/.fairlead/trust.json",
         "~/other/agent/auth.json",
+        "~/.claude/.credentials.json",
+        "~/claude/.credentials.json",
     ],
 )
 def test_keys_of_pi_and_what_is_trusted_are_protected_also_before_they_exist(tmp_path: Path, name: str) -> None:
     place = Place(tmp_path)
-    env = {"HOME": str(place.home), "PI_CODING_AGENT_DIR": "~/other/agent"}
+    env = {"HOME": str(place.home), "PI_CODING_AGENT_DIR": "~/other/agent", "CLAUDE_CONFIG_DIR": "~/claude"}
     keys = key_files(Home.find(env), env)
     place.workspace.guard = Protected(keys, [], cwd=lambda: place.cwd, home=place.home)
     assert REFUSED in place.call("write", path=name, content="{}")
@@ -186,7 +188,7 @@ def test_a_folder_that_changes_all_the_time_never_lets_a_write_out(tmp_path: Pat
     assert list(outside.iterdir()) == []
 
 
-def test_what_a_key_file_leads_to_is_protected_by_its_own_name_too(tmp_path: Path) -> None:
+def test_the_target_of_a_key_file_link_is_protected_too(tmp_path: Path) -> None:
     target, key = tmp_path / "elsewhere", tmp_path / "key"
     target.write_text("secret")
     key.symlink_to(target)

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from tests.policy.protected_place import REFUSED, SECRET, Place
 
+from fairlead.agent.tool_sets.opal import machine_tools
 from fairlead.policy.hard_links import HardLinks
 from fairlead.policy.protected import Protected
-from fairlead.tools.opal.machine import machine_tools
 from fairlead.tools.search import contents
 
 LISTED = ["~/.ssh", "~/keys/**", "secrets/*.key", ".env", "*.pem", "~/vault"]

@@ -9,10 +9,10 @@ import pytest
 from msgspec import UNSET
 from tests.support.acp_schema import official
 
-from fairlead.protocol.acp import client_methods, content, elicitation, initialization, sessions, tool_calls, updates
+from fairlead.protocol.acp import catalog, content, elicitation, initialization, sessions, updates
 from fairlead.protocol.acp.catalog import AGENT_NOTIFICATIONS, AGENT_REQUESTS, CLIENT_NOTIFICATIONS, CLIENT_REQUESTS
 
-MODULES = (content, initialization, sessions, tool_calls, updates, elicitation, client_methods)
+MODULES = (content, initialization, sessions, updates, updates, elicitation, catalog)
 DECLARED: dict[str, type[msgspec.Struct]] = {
     name: each
     for module in MODULES
@@ -82,9 +82,9 @@ def test_the_methods_are_the_official_ones() -> None:
     ("name", "values"),
     [
         ("StopReason", sessions.StopReason),
-        ("ToolKind", tool_calls.ToolKind),
-        ("ToolCallStatus", tool_calls.ToolCallStatus),
-        ("PermissionOptionKind", tool_calls.PermissionOptionKind),
+        ("ToolKind", updates.ToolKind),
+        ("ToolCallStatus", updates.ToolCallStatus),
+        ("PermissionOptionKind", updates.PermissionOptionKind),
         ("PlanEntryPriority", updates.PlanEntryPriority),
         ("PlanEntryStatus", updates.PlanEntryStatus),
         ("StringFormat", elicitation.StringFormat),
@@ -100,9 +100,9 @@ def test_the_values_are_the_official_ones(name: str, values: Any) -> None:
     ("name", "union", "field"),
     [
         ("ContentBlock", content.ContentBlock, "type"),
-        ("ToolCallContent", tool_calls.ToolCallContent, "type"),
+        ("ToolCallContent", updates.ToolCallContent, "type"),
         ("SessionUpdate", updates.SessionUpdate, "sessionUpdate"),
-        ("RequestPermissionOutcome", tool_calls.RequestPermissionOutcome, "outcome"),
+        ("RequestPermissionOutcome", updates.RequestPermissionOutcome, "outcome"),
         ("SessionConfigOption", sessions.SessionConfigOption, "type"),
         ("ElicitationPropertySchema", elicitation.ElicitationPropertySchema, "type"),
         ("CreateElicitationRequest", elicitation.CreateElicitationRequest, "mode"),

@@ -18,9 +18,9 @@ from fairlead.protocol.pi.commands import ANSWER_NAMES, Command, Persisted
 from fairlead.protocol.pi.host_requests import REPLIES
 from fairlead.protocol.pi.protocol_2025 import COMMANDS_2025
 from fairlead.wire.pi.pi_2025 import routes_2025
+from fairlead.wire.pi.pi_schema import COMMANDS, FRAMES
+from fairlead.wire.pi.pi_server import family_routes
 from fairlead.wire.pi.profile import PROFILES
-from fairlead.wire.pi.routes import family_routes
-from fairlead.wire.pi.schema import COMMANDS, FRAMES
 
 ROOT = Path(__file__).resolve().parents[2]
 FRAME: Any = Union[tuple(FRAMES)]  # noqa: UP007 (as many as there are)

@@ -10,15 +10,14 @@ import jsonschema_rs
 import msgspec
 import pytest
 
-from fairlead.protocol.pi.command_examples import COMMAND_EXAMPLES
+from fairlead.protocol.pi.examples import COMMAND_EXAMPLES, EXAMPLES_2025, LINE_EXAMPLES
 from fairlead.protocol.pi.frames import Response
 from fairlead.protocol.pi.host_requests import REPLIES, UI_REQUEST_FIELDS, ExtensionUiRequest
-from fairlead.protocol.pi.line_examples import EXAMPLES_2025, LINE_EXAMPLES
 from fairlead.protocol.schema.builder import Schema
 from fairlead.protocol.schema.family import Lines, answer_name, command_name, event_name, response_name
 from fairlead.wire.dialects import dialect_named
+from fairlead.wire.pi.pi_schema import COMMANDS, FRAMES
 from fairlead.wire.pi.profile import PROFILES
-from fairlead.wire.pi.schema import COMMANDS, FRAMES
 
 DIALECTS = list(PROFILES)
 FAMILY = [name for name in PROFILES if name != "pi-2025"]
@@ -49,12 +48,12 @@ def validator(dialect: str, name: str | None = None) -> jsonschema_rs.Draft20201
 
 
 def test_every_command_has_an_example() -> None:
-    assert set(COMMAND_EXAMPLES) == set(COMMANDS), "add an example to fairlead.protocol.pi.command_examples"
+    assert set(COMMAND_EXAMPLES) == set(COMMANDS), "add an example to fairlead.protocol.pi.examples"
 
 
 def test_every_event_and_every_answer_has_an_example() -> None:
     declared = {tag(each) for each in (*FRAMES, *REPLIES) if each is not Response}
-    assert set(LINE_EXAMPLES) == declared, "add an example to fairlead.protocol.pi.line_examples"
+    assert set(LINE_EXAMPLES) == declared, "add an example to fairlead.protocol.pi.examples"
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -135,18 +134,18 @@ LINES: list[tuple[Any, bool]] = [
 
 @pytest.mark.parametrize("dialect", FAMILY)
 @pytest.mark.parametrize(("line", "valid"), LINES)
-def test_lines_are_told_apart(dialect: str, line: dict[str, Any], valid: bool) -> None:
+def test_lines_are_distinguished_by_type(dialect: str, line: dict[str, Any], valid: bool) -> None:
     assert validator(dialect).is_valid(line) is valid
 
 
-def test_what_a_host_is_sent_has_no_nulls_for_what_is_left_out() -> None:
+def test_absent_fields_are_not_sent_as_null() -> None:
     message = LINE_EXAMPLES["message_end"]["message"]
     ends = validator("pi", "MessageEndEvent")
     assert ends.is_valid({"type": "message_end", "message": message})
     assert not ends.is_valid({"type": "message_end", "message": {**message, "errorMessage": None}})
 
 
-def test_hosts_are_told_what_is_in_messages_models_and_usage() -> None:
+def test_the_schema_describes_messages_models_and_usage() -> None:
     defined = schema("pi")["$defs"]
     assert {each["$ref"] for each in defined["Message"]["anyOf"]} >= {"#/$defs/AssistantMessage", "#/$defs/UserMessage"}
     assert defined["SetModelResponse"]["properties"]["data"] == {"$ref": "#/$defs/Model"}

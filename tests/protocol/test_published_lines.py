@@ -48,12 +48,12 @@ UNDECLARED = {"type": "message_delta", "session_id": "a", "delta": "x", "mood": 
         ("opal", b"", said({**EVENT, "params": {"type": "mood", "session_id": "a"}}), "an event that is not declared"),
     ],
 )
-def test_what_is_not_as_published_is_named(dialect: str, written: bytes, heard: list[bytes], complaint: str) -> None:
+def test_deviations_from_published_types_are_reported(dialect: str, written: bytes, heard: list[bytes], complaint: str) -> None:
     with pytest.raises(AssertionError, match=complaint):
         check(dialect, written, heard)
 
 
-def test_what_is_refused_may_be_anything() -> None:
+def test_a_refused_line_may_have_any_content() -> None:
     refused = {"type": "response", "id": 1, "command": "steer", "success": False, "error": "message: expected a string"}
     check("pi", wrote(STEER, [], 5) + b"{\n", said(refused))
     check("pi", wrote({"type": "host_tool_result", "id": 5}), [])

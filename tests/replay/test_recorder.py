@@ -10,9 +10,8 @@ import pytest
 
 from fairlead.core.secrets import learn, redacted
 from fairlead.replay import recorder as module
-from fairlead.replay.cleaning import clean_headers, clean_url
+from fairlead.replay.cleaning import SplitSecrets, clean_headers, clean_url
 from fairlead.replay.recorder import Recorder
-from fairlead.replay.split_secrets import SplitSecrets
 
 
 def open_recorder(path: Path, warnings: list[str]) -> Recorder:

@@ -17,7 +17,7 @@ from tests.support.surroundings import FAIRLEAD
 from fairlead.replay import player
 from fairlead.replay.lines import PiLines
 from fairlead.replay.recording import read_recording
-from fairlead.wire.connection import HostOutput
+from fairlead.wire.host_connection import HostOutput
 
 HEADER = {"type": "recording", "version": 1, "release": None, "fairlead": "0.1.0", "date": "2026-01-01T00:00:00Z"}
 DEPARTED = 3

@@ -13,13 +13,14 @@ from weakref import WeakKeyDictionary
 from msgspec import Struct
 
 from fairlead.agent import Agent
-from fairlead.agent.options import AgentOptions, Confinement
+from fairlead.agent.options import AgentOptions, Discovery
 from fairlead.serve.sessions.feed import Ended, Listener
 from fairlead.serve.sessions.hub import Hub
 from fairlead.serve.sessions.hub_sessions import HubLimits
 from fairlead.serve.sessions.served import ServedSession
 from fairlead.serve.sessions.spaces import Space
-from fairlead.sessions.common import common_parts
+from fairlead.session.behaviour import Behaviour, Confinement
+from fairlead.sessions.catalogue import common_parts
 from fairlead.testing import ProviderServer
 from fairlead.testing.agents import TEST_MODEL, agent_command
 
@@ -36,7 +37,7 @@ def options(tmp_path: Path, url: str, **more: Any) -> AgentOptions:
     """Return options of agents whose home and project are in a folder, and whose model is a scripted provider."""
     command = agent_command(tmp_path, url)
     given: dict[str, Any] = {"model": TEST_MODEL, "env": command.env, "cwd": command.cwd, "keep": True, **more}
-    return AgentOptions(context_files=False, **given)
+    return AgentOptions(discovery=Discovery(context_files=False), **given)
 
 
 class Scene(Struct):
@@ -53,7 +54,7 @@ async def scene(
 ) -> AsyncGenerator[Scene]:
     """Run a hub with one user."""
     async with ProviderServer(list(turns)) as provider, asyncio.timeout(PATIENCE * 2):
-        base = options(tmp_path, provider.url, confinement=Confinement(root=root), **more)
+        base = options(tmp_path, provider.url, behaviour=Behaviour(confinement=Confinement(root=root)), **more)
         hub = Hub({USER: Space(common=common_parts(base), agent_options=lambda profile: base, prepare=nothing)}, limits)
         try:
             yield Scene(hub, provider, Path(base.cwd))

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
+import re
 import stat
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +98,19 @@ async def test_a_browser_without_a_login_gets_the_login_page(tmp_path: Path, hea
         assert (await at.call("GET", "/v1/models", headers=headers)).status == 401
         assert (await at.call("GET", "/", headers={**headers, "Sec-Fetch-Mode": "cors"})).status == 401
         assert (await at.call("GET", "/")).status == 401
+
+
+async def test_the_page_is_compressed_for_clients_that_want_it_and_names_all_of_its_modules(tmp_path: Path) -> None:
+    async with web(tmp_path) as at:
+        plain = await at.call("GET", "/", headers={"Accept-Encoding": "gzip;q=0, br"})
+        packed = await at.call("GET", "/", headers={"Accept-Encoding": "br, gzip"})
+        assert "content-encoding" not in plain.headers and packed.headers["content-encoding"] == "gzip"
+        assert packed.headers["vary"] == "accept-encoding" and gzip.decompress(packed.body) == plain.body
+        named = set(re.findall(r'(?:modulepreload" href|src)="/page/([^"]+)', plain.body.decode()))
+        modules = {file.name for file in files("fairlead.serve").joinpath("page").iterdir() if file.name.endswith(".mjs")}
+        assert named == modules - {"login.mjs"}, "a module that is not named is found late"
+        for name in modules - {"login.mjs"}:
+            assert (await at.call("GET", f"/page/{name}")).headers["content-type"].startswith("text/javascript")
 
 
 async def test_the_form_of_the_login_page_logs_in(tmp_path: Path) -> None:
@@ -196,13 +212,13 @@ def test_failures_are_forgotten_and_counted_for_all_addresses_too() -> None:
     clock = Clock()
     limit = FailureLimit(clock)
     for _ in range(FAILURES_OF_ONE):
-        limit.failed("10.0.0.1")
+        limit.count_failure("10.0.0.1")
     assert limit.wait("10.0.0.1") and limit.wait("::ffff:10.0.0.1")
     assert not limit.wait("10.0.0.2")
     clock.now += FAILURE_SECONDS
     assert not limit.wait("10.0.0.1")
     for number in range(FAILURES_OF_ALL):
-        limit.failed(f"2001:db8:{number:x}::1")
+        limit.count_failure(f"2001:db8:{number:x}::1")
     assert limit.wait("10.0.0.3")
 
 

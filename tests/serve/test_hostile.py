@@ -13,7 +13,7 @@ from tests.serve.scene import PATIENCE
 from tests.serve.web import TOKEN, Web, until_message, web
 from websockets.exceptions import InvalidStatus
 
-from fairlead.serve import api, connections, crowd
+from fairlead.serve import api, connections
 from fairlead.serve.access import (
     CODE_SECONDS,
     FAILURE_SECONDS,
@@ -89,11 +89,11 @@ async def test_headers_of_proxies_do_not_hide_who_fails(tmp_path: Path) -> None:
 def test_addresses_of_one_network_count_as_one() -> None:
     limit = FailureLimit(lambda: 0.0)
     for number in range(FAILURES_OF_ONE):
-        limit.failed(f"2001:db8:1:2:{number}::1")
+        limit.count_failure(f"2001:db8:1:2:{number}::1")
     assert limit.wait("2001:db8:1:2:ffff::9%eth0") > 0
     assert limit.wait("2001:db8:1:3::1") == 0
     for number in range(FAILURES_OF_ONE):
-        limit.failed("::ffff:192.0.2.7" if number % 2 else "192.0.2.7")
+        limit.count_failure("::ffff:192.0.2.7" if number % 2 else "192.0.2.7")
     assert limit.wait("192.0.2.7") > 0
 
 
@@ -101,11 +101,11 @@ def test_addresses_whose_failures_no_longer_count_are_forgotten() -> None:
     now = [0.0]
     limit = FailureLimit(lambda: now[0])
     for number in range(200):
-        limit.failed(f"198.51.{number}.1")
+        limit.count_failure(f"198.51.{number}.1")
         now[0] += 1
     assert len(limit) == FAILURE_SECONDS
     for _ in range(FAILURES_OF_ONE):
-        limit.failed("198.51.199.1")
+        limit.count_failure("198.51.199.1")
     assert limit.wait("198.51.199.1") > 0
 
 
@@ -284,7 +284,7 @@ async def test_a_client_that_sends_a_head_without_end_is_cut_off(tmp_path: Path,
 
 
 async def test_all_kinds_of_connections_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crowd, "MORE_CONNECTIONS", 3)
+    monkeypatch.setattr(connections, "MORE_CONNECTIONS", 3)
     async with web(tmp_path, connections=3) as at:
         path = await at.session()
         paths = (await at.call("GET", "/openapi.json")).json["paths"]
@@ -313,7 +313,7 @@ async def test_all_kinds_of_connections_are_limited(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize(
     "data", [b"GARBAGE\r\n\r\n", b"GET /healthz HTTP/1.1\r\nHost : x\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n"]
 )
-async def test_what_is_not_http_is_refused_in_the_shape_of_all_errors(tmp_path: Path, data: bytes) -> None:
+async def test_malformed_http_is_refused_with_the_usual_error_body(tmp_path: Path, data: bytes) -> None:
     async with web(tmp_path) as at:
         head, _, body = (await send(at, data)).partition(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 400 ") and b"content-type: application/json" in head

@@ -27,7 +27,7 @@ def held(text: str, after: int) -> dict[str, Any]:
     return {"text": text, "holdAfter": after, "chunk": 50}
 
 
-async def test_a_session_that_was_closed_at_the_end_of_the_server_is_not_said_to_be_missing(tmp_path: Path) -> None:
+async def test_a_session_closed_at_server_shutdown_is_not_reported_missing(tmp_path: Path) -> None:
     async with scene(tmp_path, [{"text": "ok"}]) as here:
         session = await here.hub.create(USER, o.NewSession())
         await here.hub.close()
@@ -85,7 +85,7 @@ async def test_a_client_that_comes_back_gets_what_it_missed(tmp_path: Path) -> N
             assert await until(again, of_type("prompt_result")) == seen[4:]
 
 
-async def test_a_client_that_was_away_for_too_long_is_told_so(tmp_path: Path) -> None:
+async def test_a_client_that_was_away_too_long_cannot_resume_the_feed(tmp_path: Path) -> None:
     async with scene(tmp_path, [{"text": LONG, "chunk": 5, "delayMs": 1}], HubLimits(ring=RingBounds(events=4))) as at:
         session = await at.hub.create(USER, o.NewSession())
         with session.feed.listen() as listener:

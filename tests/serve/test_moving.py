@@ -64,7 +64,7 @@ async def test_a_move_stops_the_run_and_can_leave_a_summary(tmp_path: Path) -> N
         assert [each["role"] for each in shown["messages"]] == ["user", "assistant", "branchSummary"]
 
 
-async def test_what_waits_is_taken_back_and_reported(tmp_path: Path) -> None:
+async def test_queued_messages_are_withdrawn_and_reported(tmp_path: Path) -> None:
     async with web(tmp_path, [{"text": "word " * 100, "holdAfter": 5}, {"text": "unused"}]) as at:
         path = await at.session()
         async with await at.open("GET", f"{path}/events") as stream:

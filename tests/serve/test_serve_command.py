@@ -241,14 +241,18 @@ def test_a_token_that_others_can_read_stops_the_start(tmp_path: Path) -> None:
     assert "chmod 600" in said
 
 
-def test_the_error_names_the_extra_that_is_missing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("package", ["uvicorn", "starlette", "websockets"])
+def test_the_error_names_the_extra_that_is_missing(package: str, tmp_path: Path) -> None:
     command = agent_command(tmp_path, "http://127.0.0.1:9")
-    program = "import sys; sys.modules['uvicorn'] = None; from fairlead.cli.main import main; sys.exit(main(['serve']))"
+    program = (
+        f"import sys; sys.modules[{package!r}] = None; sys.argv = ['fairlead', 'serve'];"
+        " from fairlead.cli.start import main; sys.exit(main())"
+    )
     done = subprocess.run([sys.executable, "-c", program], cwd=command.cwd, env=command.env, capture_output=True, text=True)
     assert done.returncode == 1
-    assert "fairlead serve needs uvicorn. This installs it: " in done.stderr
+    assert f"fairlead serve needs {package}. This installs it: " in done.stderr
     assert install_command("serve") in done.stderr
-    assert "uvicorn" in install_command("serve")
+    assert package in install_command("serve")
 
 
 def test_other_commands_load_nothing_of_the_server() -> None:

@@ -62,7 +62,7 @@ async def test_a_client_that_reconnects_misses_nothing(tmp_path: Path) -> None:
         assert mirror.texts == ["hi", LONG]
 
 
-async def test_a_client_with_a_number_that_is_gone_is_told_to_fetch_a_snapshot(tmp_path: Path) -> None:
+async def test_an_expired_event_number_asks_the_client_for_a_snapshot(tmp_path: Path) -> None:
     async with web(tmp_path) as at:
         path = await at.session()
         async with await at.open("GET", f"{path}/events?after=17") as stream:
@@ -235,7 +235,7 @@ async def test_bad_requests_get_one_kind_of_error(tmp_path: Path) -> None:
             assert (reply.status, reply.code) == (status, code)
 
 
-async def test_a_wrong_method_is_told_which_ones_are_right(tmp_path: Path) -> None:
+async def test_a_wrong_method_error_lists_the_allowed_ones(tmp_path: Path) -> None:
     async with web(tmp_path) as at:
         path = await at.session()
         for method, address, allowed in (
@@ -249,7 +249,7 @@ async def test_a_wrong_method_is_told_which_ones_are_right(tmp_path: Path) -> No
             assert f"{method} is not among them" in reply.json["error"]["message"]
 
 
-async def test_a_websocket_to_an_address_without_one_is_told_so(tmp_path: Path) -> None:
+async def test_a_websocket_to_a_plain_route_is_refused_with_the_reason(tmp_path: Path) -> None:
     async with web(tmp_path) as at:
         for address in ("/nothing", "/v1/sessions", "/healthz"):
             with pytest.raises(InvalidStatus) as refused:
@@ -259,7 +259,7 @@ async def test_a_websocket_to_an_address_without_one_is_told_so(tmp_path: Path) 
             assert (response.status_code, json.loads(response.body)["error"]["code"]) == (404, "not_found")
 
 
-async def test_a_number_that_is_none_is_refused_by_its_name(tmp_path: Path) -> None:
+async def test_a_malformed_number_is_refused_by_its_parameter_name(tmp_path: Path) -> None:
     async with web(tmp_path) as at:
         path = await at.session()
         for query, headers, name in (("?after=x", {}, "after"), ("", {"Last-Event-ID": "x"}, "Last-Event-ID")):

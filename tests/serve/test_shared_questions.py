@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from fairlead.serve.sessions.questions import QuestionGone
 WRITE: dict[str, Any] = {"toolCalls": [{"name": "write", "arguments": {"path": "made.txt", "content": "made"}}]}
 
 
-async def test_the_first_answer_counts_and_the_others_are_told(tmp_path: Path) -> None:
+async def test_the_first_answer_counts_and_the_others_are_notified(tmp_path: Path) -> None:
     async with scene(tmp_path, [WRITE, {"text": "done"}]) as at:
         session = await at.hub.create(USER, o.NewSession(approval="ask"))
         with session.feed.listen() as one, session.feed.listen() as other:
@@ -27,6 +28,8 @@ async def test_the_first_answer_counts_and_the_others_are_told(tmp_path: Path) -
             assert question["approval"]["toolName"] == "write"
             assert "made" in question["approval"]["diff"]
             assert [each["id"] for each in snapshot(session)["questions"]] == [question["id"]]
+            (listed,) = (await at.hub.list(USER, None, None)).sessions
+            assert (session.state().status, session.state().waiting, listed.waiting) == ("running", True, True)
             session.questions.answer(question["id"], o.Answer(decision="allow"))
             with pytest.raises(QuestionGone):
                 session.questions.answer(question["id"], o.Answer(decision="deny"))
@@ -36,6 +39,7 @@ async def test_the_first_answer_counts_and_the_others_are_told(tmp_path: Path) -
             await until(one, of_type("agent_settled"))
         assert (at.project / "made.txt").read_text() == "made"
         assert snapshot(session)["questions"] == []
+        assert not session.state().waiting
 
 
 async def test_an_answer_that_does_not_fit_leaves_the_question_open(tmp_path: Path) -> None:
@@ -50,8 +54,27 @@ async def test_an_answer_that_does_not_fit_leaves_the_question_open(tmp_path: Pa
             session.questions.answer(question["id"], o.Answer(decision="deny", reason="not now"))
             end = (await until(listener, of_type("tool_execution_end")))[-1]
             assert end["isError"]
+            assert end["result"]["details"] == {"deniedBy": "user"}
             assert "not now" in str(end["result"])
         assert not (at.project / "made.txt").exists()
+
+
+async def test_an_answer_writes_a_rule_and_one_that_does_not_fit_leaves_the_question_open(tmp_path: Path) -> None:
+    turns = [{"toolCalls": [{"name": "bash", "arguments": {"command": command}}]} for command in ("ls", "ls -a")]
+    async with scene(tmp_path, [*turns, {"text": "done"}]) as at:
+        session = await at.hub.create(USER, o.NewSession(approval="ask"))
+        with session.feed.listen() as listener:
+            await session.prompt(o.Prompt(text="look"))
+            question = (await until(listener, of_type("question")))[-1]
+            assert question["approval"]["rules"] == ["ls", "ls *"]
+            for wrong in ("*", "rm *", "ls -la", ""):
+                with pytest.raises(BadCommand, match="rule"):
+                    session.questions.answer(question["id"], o.Answer(decision="allow", rule=wrong))
+            session.questions.answer(question["id"], o.Answer(decision="allow", rule="ls *", everywhere=True))
+            seen = await until(listener, of_type("agent_settled"))
+            assert not [each for each in seen if each["type"] == "question"]
+        (rule,) = json.loads((at.project.parent / "home" / "settings.json").read_text())["approvals"]["rules"]
+        assert rule == {"tool": "bash", "pattern": "ls *", "action": "allow"}
 
 
 async def test_a_question_waits_for_a_client_that_is_away(tmp_path: Path) -> None:

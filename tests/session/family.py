@@ -20,9 +20,8 @@ from fairlead.session.runtime import AsyncioRuntime
 from fairlead.session.selection import OneModel
 from fairlead.session.session import Session
 from fairlead.session.subagents.agents import BUILT_IN, AgentDefinition
-from fairlead.session.subagents.spawner import Match, SessionSpawner
+from fairlead.session.subagents.spawner import Match, SessionSpawner, task_tool
 from fairlead.session.subagents.subagents import Family, SessionSubagents
-from fairlead.session.subagents.tool import task_tool
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 from fairlead.tools.builtin import builtin_tools
 

@@ -86,9 +86,9 @@ class TestHooks:
 
     def position_changed(self) -> None: ...
 
-    async def heard(self) -> None: ...
+    async def drain_events(self) -> None: ...
 
-    async def sent(self) -> None: ...
+    async def flush_outbox(self) -> None: ...
 
     def commands(self) -> list[SlashCommand]:
         return []
@@ -96,7 +96,7 @@ class TestHooks:
     def has_command(self, text: str) -> bool:
         return text.startswith("/") and text.split()[0] in self.handlers
 
-    async def run_command(self, text: str, on_wait: Callable[[], None] | None = None) -> None:
+    async def run_command(self, text: str) -> None:
         await self._call(text.split()[0], None, text)
 
     async def input(self, text: str, images: list[ImageContent] | None, source: str, behavior: str | None) -> Heard:
@@ -148,10 +148,10 @@ class TestHooks:
     async def before_tree(self, plan: TreePlan) -> Guide | Cancelled | None:
         return await self._call("session_before_tree", None, plan)
 
-    async def moved(self, new_leaf: str | None, old_leaf: str | None, summary_entry: str | None, from_extension: bool) -> None:
+    async def on_move(self, new_leaf: str | None, old_leaf: str | None, summary_entry: str | None, from_extension: bool) -> None:
         await self._call("session_tree", None, new_leaf, old_leaf, summary_entry, from_extension)
 
-    async def compacted(self, entry: dict[str, Any], reason: CompactionReason, from_extension: bool) -> None:
+    async def on_compaction(self, entry: dict[str, Any], reason: CompactionReason, from_extension: bool) -> None:
         await self._call("session_compact", None, entry, reason, from_extension)
 
     async def user_bash(

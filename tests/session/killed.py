@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.session.scene import PATIENCE, a_tool, file_of, settled
+from tests.support.session_file import copy_session
 
 from fairlead.core.messages import TextContent, ToolCall, ToolResultMessage
 from fairlead.core.tool import Tool, ToolContext, ToolResult
@@ -49,9 +50,7 @@ def call(name: str, id: str) -> ToolCall:
 def as_killed(session: Session) -> Path:
     """A copy of the session's file as it is now, which is what a process leaves that is killed now."""
     path = file_of(session)
-    copy = path.with_name(f"killed-{path.name}")
-    copy.write_bytes(path.read_bytes())
-    return copy
+    return copy_session(path, path.with_name(f"killed-{path.name}"))
 
 
 def results(session: Session) -> dict[str, str]:

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tests.support.session_file import notes_path
+
 from fairlead.core import events as e
 from fairlead.core.messages import AssistantMessage, Message, UserMessage, user_text
 from fairlead.core.model import Model, ModelRequest, ModelStream, StreamEvent
@@ -25,7 +27,7 @@ from fairlead.session.options import SessionOptions
 from fairlead.session.runtime import AsyncioRuntime
 from fairlead.session.selection import OneModel
 from fairlead.session.session import Session
-from fairlead.stores.paths import SessionFolders
+from fairlead.stores.folders import SessionFolders
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 from fairlead.tools.workspace import Workspace
 
@@ -227,8 +229,10 @@ def file_size_limit(size: int) -> Generator[None]:
 
 @contextmanager
 def full_disk(session: Session) -> Generator[None]:
-    """Nothing more fits into the session's file."""
-    with file_size_limit(file_of(session).stat().st_size):
+    """Nothing more fits into the session's file, nor into its notes."""
+    path = file_of(session)
+    notes = notes_path(path)
+    with file_size_limit(min(path.stat().st_size, notes.stat().st_size if notes.exists() else 0)):
         yield
 
 

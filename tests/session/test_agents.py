@@ -143,7 +143,7 @@ async def test_whether_agents_of_a_project_choose_a_model_goes_by_the_trust_of_t
     written(tmp_path / "work" / ".fairlead" / "agents" / "task.md", "---\ndescription: ours\nmodel: other/x\n---\nx")
     env = {"FAIRLEAD_HOME": str(tmp_path / "home"), "HOME": str(tmp_path), "PATH": os.environ["PATH"]}
     stream = Scripted([Turn(text="x")])
-    made = Agent(model=SCRIPTED_MODEL, stream=stream, cwd=tmp_path / "work", env=env, approve=approve, tools=["task"])
+    made = Agent(model=SCRIPTED_MODEL, stream=stream, cwd=tmp_path / "work", env=env, trust=approve, tools=["task"])
     description = made.session.tools["task"].description
     await made.close()
     assert ("ours" in description) == (approve is True)

@@ -56,7 +56,7 @@ def ask(user: NoUi, *questions: dict[str, Any], timeout: float | None = None) ->
 def call(user: NoUi, arguments: dict[str, Any], timeout: float | None = None) -> ToolResult:
     async def main() -> ToolResult:
         tool = ask_tool(lambda: user, timeout)
-        return await tool.run(tool.checked(arguments), ToolContext("call", CancelToken(), lambda partial: None))
+        return await tool.run(tool.check_arguments(arguments), ToolContext("call", CancelToken(), lambda partial: None))
 
     return asyncio.run(main())
 
@@ -146,11 +146,11 @@ def test_several_may_be_chosen_and_unchosen() -> None:
     ],
     ids=["none", "in the order of the list", "with another", "with another typed right away"],
 )
-def test_what_was_chosen_is_told(answers: list[str], said: str) -> None:
+def test_the_chosen_option_reaches_the_model(answers: list[str], said: str) -> None:
     assert text(ask(User(*answers), {**COLOUR, "multi": True})) == f"The user answered: {said}"
 
 
-def test_questions_are_asked_one_after_another_and_told_by_their_ids() -> None:
+def test_questions_are_asked_in_order_and_answered_by_id() -> None:
     user = User("Red", "Fido", "Bone")
     result = ask(user, COLOUR, NAME, {"question": "What does it eat?"})
     assert [title for title, _ in user.asked] == ["Which colour?", "What is it called?", "What does it eat?"]
@@ -175,13 +175,13 @@ ADVICE = "Do not ask the same again. Go on with what does not depend on the answ
     [(COLOUR, [None]), (NAME, [None]), (COLOUR, [OTHER, None]), ({**COLOUR, "multi": True}, ["[ ] Red", None])],
     ids=["select", "input", "another", "several"],
 )
-def test_a_dismissed_question_is_said_to_be_one(question: dict[str, Any], answers: list[str | None]) -> None:
+def test_a_dismissed_question_is_reported_as_dismissed(question: dict[str, Any], answers: list[str | None]) -> None:
     result = ask(User(*answers), question)
     assert text(result) == f"No answer to the question: {question['question']} (the user dismissed it)\n{ADVICE}"
     assert result.details == {"results": []}
 
 
-def test_what_is_not_answered_in_time_is_said_to_be_so() -> None:
+def test_a_question_without_an_answer_in_time_is_reported() -> None:
     user = User(None)
     result = ask(user, NAME, timeout=90)
     assert user.timeouts == {90}
@@ -190,7 +190,7 @@ def test_what_is_not_answered_in_time_is_said_to_be_so() -> None:
     )
 
 
-def test_after_a_question_without_an_answer_no_other_is_asked_and_what_was_answered_is_told() -> None:
+def test_an_unanswered_question_ends_the_series_and_earlier_answers_are_kept() -> None:
     user = User("Red", None)
     result = ask(user, COLOUR, NAME, {"question": "Why?"})
     assert len(user.asked) == 2
@@ -205,11 +205,11 @@ def test_after_a_question_without_an_answer_no_other_is_asked_and_what_was_answe
     assert len(result.details["results"]) == 1
 
 
-def test_a_user_who_leaves_is_said_to_have_left() -> None:
+def test_a_user_who_leaves_is_reported_to_the_model() -> None:
     assert "What is it called? (the user has left)" in text(ask(User(LEAVES), NAME))
 
 
-def test_without_a_user_the_model_is_told_that_nobody_can_answer() -> None:
+def test_without_a_user_the_model_learns_that_questions_cannot_be_answered() -> None:
     with pytest.raises(ToolError, match="Nobody can be asked: there is no user behind this session"):
         ask(NoUi(), COLOUR)
 
@@ -232,7 +232,7 @@ def test_an_abort_ends_the_call() -> None:
     ],
     ids=["a lone question", "mere texts"],
 )
-def test_what_models_also_send_is_understood(arguments: dict[str, Any]) -> None:
+def test_common_malformed_question_arguments_are_accepted(arguments: dict[str, Any]) -> None:
     user = User("Red")
     assert text(call(user, arguments)) == "The user answered: Red"
     assert user.asked == [("Which colour?", ["Red", "Blue", OTHER])]
@@ -250,7 +250,7 @@ PROBLEMS: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("arguments", "problem"), PROBLEMS)
-def test_a_call_that_makes_no_sense_is_refused_and_nobody_is_asked(arguments: dict[str, Any], problem: str) -> None:
+def test_a_malformed_ask_call_is_refused_without_a_question(arguments: dict[str, Any], problem: str) -> None:
     user = User()
     with pytest.raises(ToolError) as refused:
         call(user, arguments)

@@ -16,7 +16,7 @@ async def test_work_that_is_cancelled_before_it_begins_is_closed() -> None:
         raise AssertionError("it must not begin")
 
     pending = work()
-    bounded = asyncio.create_task(AsyncioRuntime().bounded(pending, CancelToken(), timeout=None, grace=0))
+    bounded = asyncio.create_task(AsyncioRuntime().run_bounded(pending, CancelToken(), timeout=None, grace=0))
     await asyncio.sleep(0)
     bounded.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from fairlead import Agent, Allow, ApprovalRequest, CancelToken, Deny, NoUi
+from fairlead import Agent, Allow, ApprovalRequest, CancelToken, Deny, NoUi, Storage
 from fairlead.errors import BadOption
 from fairlead.events import (
     ApprovalModeChanged,
@@ -103,7 +103,7 @@ async def test_rules_apply_in_every_mode(tmp_path: Path) -> None:
         assert outcomes(it) == [False]
 
 
-async def test_a_change_of_the_mode_reaches_a_run_that_is_going_on_and_its_sub_agents(tmp_path: Path) -> None:
+async def test_a_mode_change_reaches_the_current_run_and_its_sub_agents(tmp_path: Path) -> None:
     task = {"agent": "task", "tasks": [{"id": "Touch", "description": "d", "assignment": "a"}]}
     turns = [
         Turn(tool_calls=[ToolCall("t", "task", task)]),
@@ -160,7 +160,7 @@ async def test_a_call_of_a_sub_agent_is_announced_before_it_is_asked_about(tmp_p
 # Todos
 
 
-async def test_every_change_of_the_todo_list_is_told(tmp_path: Path) -> None:
+async def test_every_todo_list_change_emits_an_event(tmp_path: Path) -> None:
     op = {"op": "replace", "phases": [{"name": "One", "tasks": [{"content": "look"}]}]}
     turns = [Turn(tool_calls=[ToolCall("t", "todo_write", {"ops": [op]})]), Turn(text="done")]
     home = tmp_path / "home"
@@ -197,7 +197,7 @@ async def _turn_of_the_loop() -> None:
 # Slash commands
 
 
-async def test_a_change_of_the_slash_commands_is_told(tmp_path: Path) -> None:
+async def test_a_change_of_the_slash_commands_emits_an_event(tmp_path: Path) -> None:
     extension = tmp_path / "greet.py"
     extension.write_text(
         "def setup(fl):\n    @fl.register_command('greet')\n    def greet(arguments, context):\n        'Greets.'\n"
@@ -227,7 +227,7 @@ async def test_a_session_of_another_directory_brings_other_commands(tmp_path: Pa
     here, there = tmp_path / "here", tmp_path / "there"
     here.mkdir()
     there.mkdir()
-    async with agent(there, [Turn(text="done")], session_dir=tmp_path / "sessions", keep=True) as other:
+    async with agent(there, [Turn(text="done")], store=Storage(tmp_path / "sessions")) as other:
         await other.ask("go")
         path = other.session.history.path
         assert path is not None

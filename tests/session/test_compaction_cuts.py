@@ -99,7 +99,7 @@ def test_a_cut_within_a_turn_sets_its_beginning_apart() -> None:
 
 
 @pytest.mark.parametrize("first", [bash(), CustomMessage("x", "abcd", True, 1), BranchSummaryMessage("abcd", "id", 1)])
-def test_whatever_speaks_to_the_model_begins_a_turn(first: Message) -> None:
+def test_any_message_to_the_model_begins_a_turn(first: Message) -> None:
     at_it = plan(path(user(), answer(), first, answer(5)), 6)
     assert (at_it.first_kept_id, at_it.turn_prefix) == ("i2", [])
     after_it = plan(path(user(), answer(), first, answer(5)), 5)
@@ -127,7 +127,7 @@ def test_a_result_belongs_to_the_latest_call_of_its_id() -> None:
     assert plan(items, 6).first_kept_id == "i3"
 
 
-def test_entries_right_before_the_cut_that_are_no_messages_stay_with_it() -> None:
+def test_entries_other_than_messages_stay_with_the_cut_after_them() -> None:
     items = path(user(), answer(), OTHER, OTHER, user(5))
     assert plan(items, 5).first_kept_id == "i2"
 
@@ -285,7 +285,7 @@ def _orphans(before: Sequence[Item], kept: Sequence[Item]) -> list[str]:
 
 
 @given(conversations(), st.integers(0, 40))
-def test_whatever_the_conversation_a_cut_loses_nothing_and_parts_no_call_from_its_result(items: list[Item], keep: int) -> None:
+def test_cuts_lose_no_message_and_never_separate_call_and_result(items: list[Item], keep: int) -> None:
     last = max((i for i, item in enumerate(items) if item.kind == "compaction"), default=None)
     start = 0 if last is None else [item.id for item in items].index(items[last].first_kept_id)
     whole = [item.message for item in items[start:] if item.message is not None]

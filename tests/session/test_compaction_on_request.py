@@ -97,7 +97,7 @@ async def test_where_everything_is_recent_there_is_nothing_to_compact(tmp_path: 
     await session.close()
 
 
-async def test_without_a_model_nobody_can_write_the_summary(tmp_path: Path) -> None:
+async def test_compaction_fails_without_a_model(tmp_path: Path) -> None:
     session, _ = a_small_session(tmp_path, [answer("a")])
     await talk(session, ONE, TWO)
     session.models.model = None
@@ -211,7 +211,7 @@ async def test_a_summary_that_cannot_be_written_loses_nothing(tmp_path: Path) ->
     await session.close()
 
 
-async def test_a_failure_that_nobody_waits_for_is_no_complaint(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_unawaited_compaction_failure_is_not_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     session, _ = a_small_session(tmp_path, [answer("a")], [BROKEN])
     await talk(session, ONE, TWO)
     session.compact()

@@ -166,7 +166,7 @@ async def test_a_provider_that_fails_is_quoted() -> None:
     assert (caught.value.status, caught.value.transient) == (400, False)
 
 
-async def test_a_passing_failure_can_be_told_from_a_lasting_one() -> None:
+async def test_transient_and_permanent_failures_are_distinguished() -> None:
     model = Scripted([Turn(error="529 Overloaded", status=529, transient=True, retry_after=3.0)])
     with pytest.raises(ProviderError) as caught:
         await compact(a_plan(), SCRIPTED_MODEL, model, cancel=CancelToken())

@@ -96,7 +96,7 @@ def test_how_it_begins_is_written_down_once_and_before_all_else(tmp_path: Path) 
     assert lines[0]["id"] == conversation.id
 
 
-def test_nothing_is_saved_before_somebody_speaks(tmp_path: Path) -> None:
+def test_nothing_is_saved_before_the_first_message(tmp_path: Path) -> None:
     conversation = kept_in(tmp_path / "sessions").new()
     conversation.log.session_info("a name")
     assert conversation.name == "a name"
@@ -138,12 +138,12 @@ def test_messages_and_counts_follow_every_change(tmp_path: Path) -> None:
     conversation.add(BashExecutionMessage("ls", "", False, False, 1, exclude_from_context=True))
     check(["one", "two", "BashExecutionMessage"], 2)
     conversation.ask(ask("three"))
-    conversation.compacted(summary(entry_of(log, "three")))
+    conversation.compact(summary(entry_of(log, "three")))
     check(["CompactionSummaryMessage", "three"], 2)
     conversation.move(entry_of(log, "two"))
     check(["one", "two"], 2)
     log.branch_summary(None, "what happened elsewhere")
-    conversation.changed()
+    conversation.forget_computed()
     check(["one", "two", "BranchSummaryMessage"], 3)
     conversation.move(None)
     check([], 0)
@@ -158,7 +158,7 @@ def test_a_move_to_nowhere_changes_nothing(tmp_path: Path) -> None:
     assert conversation.log.leaf == leaf
 
 
-def test_the_model_is_told_in_the_same_objects_each_time_and_in_a_list_of_its_own(tmp_path: Path) -> None:
+def test_each_request_gets_the_same_message_objects_in_a_new_list(tmp_path: Path) -> None:
     conversation = kept_in(tmp_path / "sessions").new()
     conversation.add(BashExecutionMessage("ls", "x", False, False, 1, exit_code=0))
     conversation.ask(ask("one"))
@@ -217,7 +217,7 @@ def test_an_answer_that_failed_stays_in_the_file_but_is_kept_from_the_model(tmp_
     assert b'"bad"' in path_of(conversation).read_bytes()
 
 
-def test_the_context_in_use_is_what_the_last_answer_said_that_is_still_told(tmp_path: Path) -> None:
+def test_context_usage_comes_from_the_last_answer_still_in_context(tmp_path: Path) -> None:
     conversation = kept_in(tmp_path / "sessions").new()
     conversation.ask(ask("x" * 40))
     assert conversation.context_tokens() == 10, "estimated until somebody knows"
@@ -229,7 +229,7 @@ def test_the_context_in_use_is_what_the_last_answer_said_that_is_still_told(tmp_
     conversation.drop_last_answer()
     assert conversation.context_tokens() == 510
     kept = entry_of(conversation.log, "y" * 40)
-    conversation.compacted(summary(kept))
+    conversation.compact(summary(kept))
     assert conversation.context_tokens() is None
     conversation.move(kept)
     assert conversation.context_tokens() == 510, "the compaction is on another branch"
@@ -240,7 +240,7 @@ def test_a_summary_stands_for_what_it_replaces(tmp_path: Path) -> None:
     conversation.ask(ask("one"))
     conversation.add(answer("two"))
     conversation.ask(ask("three"))
-    conversation.compacted(summary(entry_of(conversation.log, "three")))
+    conversation.compact(summary(entry_of(conversation.log, "three")))
     first, second = conversation.messages
     assert isinstance(first, CompactionSummaryMessage) and (first.summary, first.tokens_before) == ("in short", 100)
     assert texts([second]) == ["three"]
@@ -250,7 +250,7 @@ def test_a_summary_stands_for_what_it_replaces(tmp_path: Path) -> None:
 # Bad luck
 
 
-def test_what_is_asked_for_and_cannot_be_kept_is_refused_and_nothing_has_changed(tmp_path: Path) -> None:
+def test_changes_that_cannot_be_saved_are_refused_without_effect(tmp_path: Path) -> None:
     conversation = kept_in(tmp_path / "sessions").new()
     troubles: list[SessionError] = []
     conversation.on_trouble = troubles.append
@@ -266,7 +266,7 @@ def test_what_is_asked_for_and_cannot_be_kept_is_refused_and_nothing_has_changed
     assert len(conversation.log) == 1
 
 
-def test_what_has_happened_is_kept_and_written_before_what_follows(tmp_path: Path) -> None:
+def test_unwritten_events_are_held_and_written_before_later_ones(tmp_path: Path) -> None:
     conversation = kept_in(tmp_path / "sessions").new()
     troubles: list[SessionError] = []
     conversation.on_trouble = troubles.append
@@ -291,12 +291,12 @@ def test_a_summary_that_cannot_be_written_changes_nothing(tmp_path: Path) -> Non
     conversation.ask(ask("one"))
     conversation.ask(ask("two"))
     with file_size_limit(full(conversation)), pytest.raises(SessionError):
-        conversation.compacted(summary(entry_of(conversation.log, "two")))
+        conversation.compact(summary(entry_of(conversation.log, "two")))
     assert texts(conversation.messages) == ["one", "two"]
 
 
 @pytest.mark.parametrize("how", ["ask", "add", "note", "flush"])
-def test_trouble_is_told_again_once_something_could_be_written_in_between(tmp_path: Path, how: str) -> None:
+def test_a_write_failure_is_reported_again_after_a_successful_write(tmp_path: Path, how: str) -> None:
     conversation = kept_in(tmp_path / "sessions").new()
     troubles: list[SessionError] = []
     conversation.on_trouble = troubles.append

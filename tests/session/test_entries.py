@@ -83,13 +83,13 @@ def test_a_known_type_in_an_unknown_form_is_kept_too() -> None:
 
 
 @pytest.mark.parametrize("line", [b'{"type":"session","id":"x"}', b'{"type":"message"}', b"[1]", b"3"])
-def test_json_that_is_no_entry_is_told_apart_from_no_json(line: bytes) -> None:
+def test_invalid_entries_are_distinguished_from_invalid_json(line: bytes) -> None:
     with pytest.raises(NotAnEntry):
         decode_line(line)
 
 
 @pytest.mark.parametrize("line", [b"", b"{", b'{"type":"message","id":', b"\0\0\0", b"[" * 100_000, b'{"type":7,"id":'])
-def test_what_is_no_json_is_refused(line: bytes) -> None:
+def test_invalid_json_is_refused(line: bytes) -> None:
     with pytest.raises(ValueError) as caught:
         decode_line(line)
     assert not isinstance(caught.value, NotAnEntry)
@@ -127,7 +127,7 @@ def test_the_role_is_known_without_the_message() -> None:
     assert role_of(entry(type="label", targetId="x")) == ""
 
 
-def test_a_role_that_is_unknown_here_is_no_message() -> None:
+def test_a_message_with_an_unknown_role_is_left_out() -> None:
     assert decode_message(b'{"role":"system","content":"","timestamp":1}') is None
     assert decode_message(b'"text"') is None
 
@@ -135,10 +135,10 @@ def test_a_role_that_is_unknown_here_is_no_message() -> None:
 def test_messages_not_quite_in_form_keep_what_can_be_understood() -> None:
     assert decode_message(b'{"role":"user","content":null,"timestamp":1}') == UserMessage([], 1)
     result = decode_message(
-        b'{"role":"toolResult","toolCallId":"c","toolName":"t","isError":false,"timestamp":1,"details":null,'
+        b'{"role":"toolResult","toolCallId":"c","toolName":"t","isError":false,"timestamp":1,"details":[1],'
         b'"content":[{"type":"text","text":"a"},{"type":"video"},7]}'
     )
-    assert result == ToolResultMessage("c", "t", [TextContent("a")], False, 1)
+    assert result == ToolResultMessage("c", "t", [TextContent("a")], False, 1, [1])
     answer = decode_message(
         b'{"role":"assistant","content":"plain","api":"a","provider":"p","model":"m","stopReason":"deferred","timestamp":1}'
     )

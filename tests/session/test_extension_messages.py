@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from tests.session.scene import (
     talk,
     texts,
 )
+from tests.support.session_file import copy_session
 
 from fairlead.core import events as e
 from fairlead.core.messages import CustomMessage, TextContent, UserMessage, user_text
@@ -41,7 +41,7 @@ def contents(session: Session) -> list[Any]:
 
 def after_a_crash(session: Session, name: str = "crash.jsonl") -> Path:
     """What another process would find now, if this one were no more."""
-    return Path(shutil.copy(file_of(session), file_of(session).with_name(name)))
+    return copy_session(file_of(session), file_of(session).with_name(name))
 
 
 async def test_a_message_to_an_idle_session_is_added_at_once(tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ async def test_a_message_that_cannot_be_written_is_refused(tmp_path: Path) -> No
     assert said(session) == ["hi"] and len(session.messages) == 2
 
 
-async def test_an_entry_is_kept_and_told(tmp_path: Path) -> None:
+async def test_an_extension_entry_is_saved_and_announced(tmp_path: Path) -> None:
     session = a_kept_session(one_answer(), tmp_path)
     await talk(session, "hi")
     heard = Listener(session)

@@ -19,7 +19,7 @@ from fairlead.core.messages import (
     Usage,
     UserMessage,
 )
-from fairlead.session.context.overflow import NO_ROOM_FOR_IMAGE, Fitter, shortened_text
+from fairlead.session.context.overflow import NO_ROOM_FOR_IMAGE, Fitter, shorten_text
 from fairlead.session.context.tokens import characters
 
 
@@ -93,5 +93,5 @@ def test_thinking_goes_first_and_no_answer_is_left_empty() -> None:
 
 
 def test_a_note_says_how_much_is_missing() -> None:
-    short = shortened_text("a" * 500 + "b" * 500, 300)
+    short = shorten_text("a" * 500 + "b" * 500, 300)
     assert "[... 790 characters left out" in short and len(short) <= 310

@@ -103,7 +103,7 @@ def test_a_file_of_a_later_version_is_read_but_not_written(tmp_path: Path) -> No
         SessionFile.open(path)
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported(tmp_path: Path) -> None:
     for use in (read_session, SessionFile.open):
         with pytest.raises(SessionError, match=r"one\.jsonl does not exist\.$"):
             use(tmp_path / "one.jsonl")

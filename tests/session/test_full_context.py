@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 from pathlib import Path
 
 import pytest
@@ -41,6 +40,7 @@ from tests.session.small_session import (
     saved,
     shown,
 )
+from tests.support.session_file import copy_session
 
 from fairlead.config.settings import CompactionSettings
 from fairlead.core import events as e
@@ -99,7 +99,7 @@ async def test_it_is_time_when_less_than_the_reserve_is_left(tmp_path: Path, tok
 
 @pytest.mark.parametrize("how", ["steer", "follow_up"])
 @pytest.mark.parametrize("summary", [SUMMARISED, BROKEN], ids=["", "that fails"])
-async def test_messages_queued_during_the_compaction_at_the_end_are_heard(tmp_path: Path, how: str, summary: Turn) -> None:
+async def test_messages_queued_during_the_final_compaction_are_delivered(tmp_path: Path, how: str, summary: Turn) -> None:
     signal = Signal()
     summaries = [structs.replace(summary, text="In short.", pause=signal)]
     # After a summary there is room again; without one there is not.
@@ -169,7 +169,7 @@ async def test_a_context_that_is_already_full_is_compacted_before_the_first_turn
     await session.close()
 
 
-async def test_what_an_aborted_answer_filled_is_looked_at_before_the_next_prompt(tmp_path: Path) -> None:
+async def test_context_filled_by_an_aborted_answer_is_checked_before_the_next_prompt(tmp_path: Path) -> None:
     signal = Signal()
     pauses = [nothing, signal]
 
@@ -251,7 +251,7 @@ async def test_a_message_that_was_taken_up_before_a_compaction_between_turns_is_
     await signal.reached()
     await session.steer("taken back")
     assert session.queue.clear() == (["taken back"], [])
-    crashed = Path(shutil.copy(file_of(session), tmp_path / "crashed.jsonl"))
+    crashed = copy_session(file_of(session), tmp_path / "crashed.jsonl")
     signal.go.set()
     await settled(session)
     assert said(session) == [TWO, "taken up"]
@@ -336,7 +336,7 @@ async def test_a_window_smaller_than_the_reserve_is_not_compacted_without_end(tm
     await session.close()
 
 
-async def test_a_window_that_nobody_knows_is_never_full(tmp_path: Path) -> None:
+async def test_an_unknown_context_window_is_never_full(tmp_path: Path) -> None:
     unknown = structs.replace(SCRIPTED_MODEL, context_window=0)
     session, _ = a_small_session(tmp_path, [answer("a", 10**9)], models=[unknown])
     heard = Listener(session)
@@ -363,7 +363,7 @@ async def test_it_is_the_window_of_the_present_model_that_counts(tmp_path: Path)
 # When a request was too large
 
 
-async def test_a_session_in_memory_is_compacted_all_the_same(tmp_path: Path) -> None:
+async def test_a_session_in_memory_is_compacted_too(tmp_path: Path) -> None:
     model = WithSummaries([answer("a"), full("b")], [SUMMARISED])
     session = a_session(model, tmp_path, models=[SMALL], compaction=SETTINGS)
     await talk(session, ONE, TWO)

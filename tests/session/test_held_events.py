@@ -24,7 +24,7 @@ class Writer:
     def is_pending(self) -> bool:
         return self.durable < self.queued
 
-    async def written(self) -> None:
+    async def wait_written(self) -> None:
         await self._written.wait()
 
     def write(self) -> None:
@@ -33,7 +33,7 @@ class Writer:
         self._written.set()
 
 
-async def test_a_run_continues_while_events_wait_for_the_store_but_not_for_ever() -> None:
+async def test_a_run_continues_while_events_wait_for_the_store_up_to_a_limit() -> None:
     events, writer, seen, cancel = Events(), Writer(), list[Event](), CancelToken()
     events.subscribe(seen.append)
     events.follow(writer)

@@ -32,17 +32,21 @@ def one_answer() -> Scripted:
 def test_without_extensions_none_of_this_is_even_loaded(tmp_path: Path) -> None:
     program = """
 import asyncio, sys
-from fairlead import Agent
+from fairlead.cli.start import postpone_imports
+postpone_imports()
+from fairlead import Agent, Discovery
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 
 async def main():
-    agent = Agent(model=SCRIPTED_MODEL, stream=Scripted([Turn(text="Yes.")]), isolated=True, find_extensions=False)
+    alone = Discovery(find_extensions=False)
+    agent = Agent(model=SCRIPTED_MODEL, stream=Scripted([Turn(text="Yes.")]), isolated=True, discovery=alone)
     async with agent:
         assert agent.session.extensions.hooks is None
         print(await agent.ask("hi"))
 
 asyncio.run(main())
-print([name for name in sys.modules if name in ("fairlead.session.hooks", "fairlead.session.hook_calls")])
+modules = [sys.modules.get(name) for name in ("fairlead.session.hooks", "fairlead.session.hook_calls")]
+print([module for module in modules if type(module).__name__ != "_PostponedModule"])
 """
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE)
     assert (done.stdout, done.stderr) == ("Yes.\n[]\n", "")
@@ -116,7 +120,7 @@ async def test_a_command_cannot_be_queued(tmp_path: Path) -> None:
 # Input
 
 
-async def test_what_the_user_says_can_be_changed_and_seen_to(tmp_path: Path) -> None:
+async def test_input_hooks_can_change_or_handle_user_input(tmp_path: Path) -> None:
     asked: list[Any] = []
 
     async def heard(text: str, source: str, behavior: str | None) -> Heard:
@@ -205,7 +209,7 @@ async def test_queued_messages_stay_in_order_however_long_extensions_look_at_eac
     assert session.queue.steering.texts() == ["one", "two"]
 
 
-async def test_an_extension_can_speak_while_it_looks_at_what_was_said(tmp_path: Path) -> None:
+async def test_an_extension_can_send_messages_in_an_input_hook(tmp_path: Path) -> None:
     async def heard(text: str, source: str, behavior: str | None) -> Heard:
         if source != "extension":
             await session.prompt("from the extension", source="extension", behavior="followUp")

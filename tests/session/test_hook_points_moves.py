@@ -98,7 +98,7 @@ async def test_an_abort_ends_the_wait_for_an_extension_before_a_move(tmp_path: P
     assert session.history.conversation is left and asks.was_cut_off and said(session) == ["one"]
 
 
-async def test_extensions_are_told_of_every_change_of_conversation_on_both_sides(tmp_path: Path) -> None:
+async def test_extensions_receive_events_before_and_after_every_conversation_change(tmp_path: Path) -> None:
     names: list[Any] = []
 
     def notes(what: str) -> Any:
@@ -136,7 +136,7 @@ async def test_extensions_are_told_of_every_change_of_conversation_on_both_sides
     ]
 
 
-async def test_what_an_extension_begins_in_a_session_that_ends_is_stopped(tmp_path: Path) -> None:
+async def test_work_started_by_an_extension_in_an_ending_session_is_stopped(tmp_path: Path) -> None:
     turn, _ = held()
 
     async def begins(target: str | None) -> None:
@@ -340,6 +340,6 @@ async def test_a_command_is_stopped_while_an_extension_looks_at_it(tmp_path: Pat
     assert look.was_cut_off and done.message.cancelled and done.message.output == ""
 
 
-def test_what_is_forbidden_says_who_forbids_it() -> None:
+def test_a_blocked_move_names_the_extension_that_blocked_it() -> None:
     assert str(MoveCancelled("the build is running")) == "An extension forbids this: the build is running"
     assert isinstance(MoveCancelled(), FairleadError)

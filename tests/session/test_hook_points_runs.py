@@ -42,7 +42,7 @@ def told_result(session: Session) -> tuple[str, bool]:
 # Hearing
 
 
-async def test_extensions_hear_of_an_event_before_anybody_else(tmp_path: Path) -> None:
+async def test_extensions_receive_events_before_other_listeners(tmp_path: Path) -> None:
     async def fails(event: e.Event) -> None:
         session.host.notify(e.ExtensionError("an extension", "turn_start", "it failed"))
 
@@ -52,7 +52,7 @@ async def test_extensions_hear_of_an_event_before_anybody_else(tmp_path: Path) -
     assert heard.kinds()[:4] == ["AgentStart", "ExtensionError", "TurnStart", "MessageStart"]
 
 
-async def test_extensions_hear_of_a_whole_run_in_order(tmp_path: Path) -> None:
+async def test_extensions_receive_all_events_of_a_run_in_order(tmp_path: Path) -> None:
     names = """agent_start agent_end agent_settled turn_start turn_end message_start message_update message_end
         tool_execution_start tool_execution_running tool_execution_end""".split()
     hooks = TestHooks(**{name: answers() for name in names})
@@ -65,7 +65,7 @@ async def test_extensions_hear_of_a_whole_run_in_order(tmp_path: Path) -> None:
     assert hooks.told[-2:] == ["agent_end", "(agent_settled)"], "the run waits for its end to be heard, not for what follows"
 
 
-async def test_a_run_goes_on_when_an_extension_has_heard_and_an_abort_does_not_wait_for_it(tmp_path: Path) -> None:
+async def test_a_run_waits_for_extension_handlers_but_an_abort_does_not(tmp_path: Path) -> None:
     hears = Waits()
     model = one_answer()
     session = a_session(model, tmp_path, hooks=TestHooks(turn_start=hears))
@@ -79,7 +79,7 @@ async def test_a_run_goes_on_when_an_extension_has_heard_and_an_abort_does_not_w
     assert heard.kinds()[-3:] == ["TurnEnd", "AgentEnd", "AgentSettled"]
 
 
-async def test_extensions_hear_of_another_model_and_level(tmp_path: Path) -> None:
+async def test_extensions_receive_model_and_level_changes(tmp_path: Path) -> None:
     other = structs.replace(SCRIPTED_MODEL, id="other")
     hooks = TestHooks(model_select=answers(), thinking_level_select=answers())
     session = a_session(one_answer(), tmp_path, models=[SCRIPTED_MODEL, other], hooks=hooks)
@@ -100,7 +100,7 @@ async def test_extensions_hear_of_another_model_and_level(tmp_path: Path) -> Non
 # What the model is told
 
 
-async def test_the_model_can_be_told_something_else_and_the_session_keeps_what_it_has(tmp_path: Path) -> None:
+async def test_context_hooks_change_the_request_but_not_the_session(tmp_path: Path) -> None:
     async def context(messages: list[ModelMessage], system_prompt: str) -> tuple[list[ModelMessage], str]:
         return [*messages[:-1], user_message("something else", None, 1)], f"{system_prompt} Be brief."
 
@@ -126,7 +126,7 @@ async def test_after_an_abort_the_model_is_not_asked_what_extensions_have_not_se
     assert session.activity.last_end is not None and session.activity.last_end.message.stop_reason == "aborted"
 
 
-async def test_whoever_steps_in_before_the_provider_goes_with_each_request(tmp_path: Path) -> None:
+async def test_interceptors_see_each_provider_request(tmp_path: Path) -> None:
     class Nobody:
         async def request(self, payload: dict[str, Any], headers: dict[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
             return payload, headers
@@ -259,7 +259,7 @@ async def kept(text: str, source: str, behavior: str | None) -> Any:
 # The end
 
 
-async def test_a_run_goes_on_with_what_extensions_want_it_to_go_on_with(tmp_path: Path) -> None:
+async def test_extensions_can_continue_a_run_with_messages(tmp_path: Path) -> None:
     wanted = [[CustomMessage("check", "Is that all?", True, 1)], []]
     seen: list[list[str]] = []
 
@@ -293,7 +293,7 @@ async def test_extensions_do_not_continue_a_run_that_a_limit_ended(tmp_path: Pat
     assert texts(session.messages) == ["hi", "Yes."]
 
 
-async def test_what_is_queued_while_extensions_are_asked_at_the_end_is_heard(tmp_path: Path) -> None:
+async def test_messages_queued_during_settle_hooks_are_delivered(tmp_path: Path) -> None:
     ends = Waits([])
     hooks = TestHooks(agent_before_settle=ends)
     session = a_session(one_answer(), tmp_path, hooks=hooks)
@@ -307,7 +307,7 @@ async def test_what_is_queued_while_extensions_are_asked_at_the_end_is_heard(tmp
     assert len(heard.of(e.AgentSettled)) == 1
 
 
-async def test_an_abort_ends_the_wait_at_the_end_and_nobody_is_asked_after_one(tmp_path: Path) -> None:
+async def test_an_abort_ends_the_settle_hooks_and_calls_none_after_it(tmp_path: Path) -> None:
     ends = Waits([CustomMessage("check", "Go on.", True, 1)])
     session = a_session(one_answer(), tmp_path, hooks=TestHooks(agent_before_settle=ends))
     await session.prompt("hi")

@@ -32,7 +32,8 @@ from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.file_archive import FileArchive
 from fairlead.session.history.reading import read_session
 from fairlead.session.history.sessions import ConversationStore
-from fairlead.stores.paths import SessionFolders, session_folder
+from fairlead.stores.folders import SessionFolders
+from fairlead.stores.paths import session_folder
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 
 THIRD = structs.replace(SCRIPTED_MODEL, id="third")
@@ -88,7 +89,7 @@ async def test_a_new_conversation_says_who_it_is_and_where_it_comes_from(tmp_pat
 # Old ones
 
 
-async def test_an_old_conversation_goes_on_where_it_ended(tmp_path: Path) -> None:
+async def test_an_old_conversation_continues_where_it_ended(tmp_path: Path) -> None:
     path = await a_file(tmp_path)
     model = Scripted([Turn(text="Again.")])
     session = a_kept_session(model, tmp_path, file=path)
@@ -100,7 +101,7 @@ async def test_an_old_conversation_goes_on_where_it_ended(tmp_path: Path) -> Non
     assert texts(read_session(path)[0].messages()) == ["one", "Yes.", "two", "Again."]
 
 
-async def test_what_is_wrong_with_a_file_is_said(tmp_path: Path) -> None:
+async def test_problems_of_a_session_file_are_reported(tmp_path: Path) -> None:
     path = await a_file(tmp_path)
     with path.open("ab") as file:
         file.write(b'{"type":"mess')
@@ -124,7 +125,7 @@ async def test_where_no_session_is_a_new_one_is_kept(tmp_path: Path, contents: b
     conversation.close()
 
 
-def test_what_is_no_session_is_not_taken_for_a_place_for_one(tmp_path: Path) -> None:
+def test_a_non_session_file_is_not_overwritten_by_a_new_session(tmp_path: Path) -> None:
     sessions = kept_in(tmp_path / "sessions")
     (tmp_path / "notes.txt").write_text("precious")
     with pytest.raises(SessionError, match="is not a session file"):
@@ -187,7 +188,7 @@ def test_a_model_that_is_gone_is_named_and_another_answers(tmp_path: Path) -> No
     assert choices(path) == ("scripted-1", "high")
 
 
-def test_without_any_model_the_session_opens_all_the_same(tmp_path: Path) -> None:
+def test_a_session_opens_without_any_model(tmp_path: Path) -> None:
     path = with_choices(tmp_path)
     session = a_kept_session(Scripted([Turn(text="x")]), tmp_path, file=path, model=None)
     assert session.model is None and said(session) == ["one"]
@@ -203,7 +204,7 @@ def test_a_level_that_is_unknown_here_is_not_taken_over(tmp_path: Path) -> None:
     assert choices(path)[1] == "low"
 
 
-async def test_work_goes_on_where_the_conversation_took_place(tmp_path: Path) -> None:
+async def test_a_reopened_conversation_works_in_its_own_directory(tmp_path: Path) -> None:
     there = tmp_path / "there"
     there.mkdir()
     sessions = kept_in(tmp_path / "sessions", cwd=there)

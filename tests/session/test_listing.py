@@ -19,9 +19,8 @@ from fairlead.session.context.budget import totals
 from fairlead.session.history.log import Log
 from fairlead.session.history.reading import read_session
 from fairlead.session.history.store import SessionFile
-from fairlead.stores.finding import find_session, latest_session, matching_sessions, session_with_id
 from fairlead.stores.headers import new_header
-from fairlead.stores.listing import list_sessions
+from fairlead.stores.listing import find_session, latest_session, list_sessions, matching_sessions, session_with_id
 from fairlead.stores.paths import iso, session_folder, session_path
 
 
@@ -156,7 +155,7 @@ def test_an_id_that_fits_several_sessions_means_the_newest_of_the_folder(tmp_pat
         find_session("0199", tmp_path, tmp_path)
 
 
-def test_a_session_in_which_nothing_was_said_is_the_latest_only_if_there_is_no_other(tmp_path: Path) -> None:
+def test_an_empty_session_is_the_latest_only_if_no_other_exists(tmp_path: Path) -> None:
     silent = tmp_path / "silent.jsonl"
     log = Log(new_header("silent", "/work", 0))
     log.model_change("p", "m")
@@ -259,7 +258,7 @@ def test_no_damage_to_a_file_breaks_the_list_or_the_reading_of_it(tmp_path: Path
             log.messages()
             log.model()
             log.thinking_level()
-            log.forked(new_header("fork", "/", 0))
+            log.fork(new_header("fork", "/", 0))
 
 
 def test_a_session_is_found_by_the_end_of_its_id_and_by_its_name(tmp_path: Path) -> None:

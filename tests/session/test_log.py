@@ -104,7 +104,7 @@ def test_an_entry_is_kept_before_it_counts() -> None:
     assert len(keeper.written) == 2
 
 
-def test_what_has_happened_is_held_when_it_cannot_be_written() -> None:
+def test_events_that_cannot_be_written_are_held() -> None:
     log, keeper = Log(HEADER), Keeper()
     log.sink = keeper
     keeper.broken = True
@@ -145,7 +145,7 @@ def test_text_that_utf8_cannot_hold_is_kept_with_a_replacement() -> None:
 # Looking
 
 
-def test_unknown_ids_are_named() -> None:
+def test_unknown_ids_are_reported() -> None:
     log = Log(HEADER)
 
     def label(id: str) -> None:
@@ -209,7 +209,7 @@ def test_a_very_long_conversation_has_a_tree() -> None:
     assert depth == 20_000
 
 
-def test_what_the_user_said_can_be_asked_for() -> None:
+def test_user_messages_can_be_listed() -> None:
     log = Log(HEADER)
     one = log.message(user("one"))
     log.message(answer("reply"))
@@ -307,7 +307,7 @@ def test_an_orphan_after_a_gap_continues_what_was_before_it() -> None:
     log = Log(HEADER, [record("a", None), record("b", "a"), record("d", "lost"), record("e", "d")], gaps=[2])
     assert [entry.id for entry in log.path()] == ["a", "b", "d", "e"]
     assert texts(log.messages()) == ["a", "b", "d", "e"]
-    assert texts(reopened(log.forked(HEADER)).messages()) == ["a", "b", "d", "e"]
+    assert texts(reopened(log.fork(HEADER)).messages()) == ["a", "b", "d", "e"]
 
 
 def test_parents_that_come_later_make_no_circle() -> None:
@@ -326,7 +326,7 @@ def test_a_number_that_is_too_large_can_be_shown_and_forked(number: str) -> None
     log = Log(HEADER, [decode_line(f'{{{fields},"data":{{"much":{number},"here":"too"}}}}'.encode())])
     [shown] = log.plain(log.entries())
     assert shown["data"] == {"much": float("inf"), "here": "too"}
-    assert [entry.id for entry in log.forked(HEADER).entries()] == ["a"]
+    assert [entry.id for entry in log.fork(HEADER).entries()] == ["a"]
 
 
 # Any tree
@@ -381,9 +381,9 @@ def test_any_tree_agrees_with_a_naive_one(steps: list[str | int], data: st.DataO
             assert [message["content"][0]["text"] for message in json.loads(view.messages_json())] == expected
             assert [child.id for child in view.children(id)] == [each for each in naive.order if naive.parent[each] == id]
             assert [entry.id for entry in view.entries(id)] == naive.order[naive.order.index(id) + 1 :]
-            fork = view.forked(Header(3, "fork", "t", "/w"), before=id)
+            fork = view.fork(Header(3, "fork", "t", "/w"), before=id)
             assert [entry.id for entry in fork.entries()] == path[:-1]
-            clone = view.forked(Header(3, "clone", "t", "/w"))
+            clone = view.fork(Header(3, "clone", "t", "/w"))
             assert [entry.id for entry in clone.path()] == path
             assert clone.messages() == view.messages()
 
@@ -405,7 +405,7 @@ def test_a_fork_keeps_ids_and_labels_and_leaves_the_original_alone() -> None:
     log.label(one.id, None)
     log.label(three.id, "not there")
     before = log.lines()
-    fork = log.forked(new_header("fork", "/work", 0, "/parent.jsonl"), before=three.id)
+    fork = log.fork(new_header("fork", "/work", 0, "/parent.jsonl"), before=three.id)
     assert fork.header.parent_session == "/parent.jsonl"
     assert fork.labels == {two.id: Label("late", "1970-01-01T00:00:00.000Z")}
     assert [entry.id for entry in fork.entries() if isinstance(entry, MessageEntry)] == [one.id, two.id]
@@ -416,7 +416,7 @@ def test_a_fork_keeps_ids_and_labels_and_leaves_the_original_alone() -> None:
 
 def test_a_fork_at_the_first_entry_is_empty() -> None:
     log = Log(HEADER)
-    fork = log.forked(HEADER, before=log.message(user("one")).id)
+    fork = log.fork(HEADER, before=log.message(user("one")).id)
     assert (len(fork), fork.leaf) == (0, None)
 
 

@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 from tests.session.scene import Listener, a_kept_session, a_tool, file_of, full_disk, held, settled, talk
 
-from fairlead import Agent
-from fairlead.config.open_files import try_lock
+from fairlead import Agent, Storage
 from fairlead.core import events as e
 from fairlead.core.messages import ToolCall
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import SessionLost
+from fairlead.platform.open_files import try_lock
+from fairlead.session.behaviour import Behaviour
 from fairlead.session.session import Session
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 
@@ -55,11 +56,11 @@ def lose(path: Path, how: str) -> list[int]:
 
 @pytest.mark.parametrize("schedule", ["sequential", "together"])
 @pytest.mark.parametrize("how", ["deleted", "replaced by a folder", "taken by another process"])
-async def test_no_tool_runs_after_the_file_is_lost(tmp_path: Path, how: str, schedule: str) -> None:
+async def test_no_tool_runs_after_the_file_is_lost(tmp_path: Path, how: str, schedule: Any) -> None:
     handles: list[int] = []
     work = Work(lambda: handles.extend(lose(file_of(session), how)))
     script = Scripted([TWO_CALLS, DONE])
-    session = a_kept_session(script, tmp_path, tools=[work.tool], schedule=schedule, concurrent_tools=1)
+    session = a_kept_session(script, tmp_path, tools=[work.tool], behaviour=Behaviour(schedule=schedule), concurrent_tools=1)
     heard = Listener(session)
     await talk(session, "Go.")
     assert work.calls == ["c1"]
@@ -98,7 +99,7 @@ async def test_a_message_that_cannot_be_queued_any_more_ends_the_run(tmp_path: P
 
 async def test_a_clone_of_a_lost_session_continues_with_everything(tmp_path: Path) -> None:
     work = Work(lambda: lose(file_of(session), "deleted"))
-    session = a_kept_session(Scripted([TWO_CALLS, DONE]), tmp_path, tools=[work.tool], schedule="sequential")
+    session = a_kept_session(Scripted([TWO_CALLS, DONE]), tmp_path, tools=[work.tool], behaviour=Behaviour(schedule="sequential"))
     await talk(session, "Go.")
     await session.history.clone()
     await talk(session, "Again.")
@@ -109,7 +110,7 @@ async def test_a_clone_of_a_lost_session_continues_with_everything(tmp_path: Pat
 
 async def test_a_full_disk_does_not_stop_a_run(tmp_path: Path) -> None:
     work = Work(lambda: None)
-    session = a_kept_session(Scripted([TWO_CALLS, DONE]), tmp_path, tools=[work.tool], schedule="sequential")
+    session = a_kept_session(Scripted([TWO_CALLS, DONE]), tmp_path, tools=[work.tool], behaviour=Behaviour(schedule="sequential"))
     await session.prompt("Go.")
     with full_disk(session):
         await settled(session)
@@ -128,7 +129,7 @@ async def test_asking_an_agent_says_that_its_session_was_lost(tmp_path: Path) ->
         stream=script,
         cwd=tmp_path,
         isolated=True,
-        session_dir=tmp_path / "sessions",
+        store=Storage(tmp_path / "sessions"),
         tools=[work.tool],
     )
     with pytest.raises(SessionLost) as caught:

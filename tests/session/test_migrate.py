@@ -77,7 +77,7 @@ def test_two_readers_of_an_old_file_agree_and_leave_it_alone(tmp_path: Path) -> 
     assert path.read_bytes() == before
 
 
-def test_a_writer_rewrites_an_old_file_and_goes_on(tmp_path: Path) -> None:
+def test_a_writer_migrates_an_old_file_and_continues(tmp_path: Path) -> None:
     path = tmp_path / "old.jsonl"
     path.write_bytes(b"\n".join(V1) + b"\n" + b'{"torn":')
     link = tmp_path / "link.jsonl"

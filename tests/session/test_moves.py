@@ -101,9 +101,7 @@ async def test_a_switch_takes_over_what_the_other_conversation_chose(tmp_path: P
     await other.prompt("elsewhere")  # its answer would count as a choice of the model that gave it
     await other.close()
     path = file_of(other)
-    path.write_bytes(
-        b"\n".join(line for line in path.read_bytes().split(b"\n") if b'"assistant"' not in line and b"fairlead.run" not in line)
-    )
+    path.write_bytes(b"\n".join(line for line in path.read_bytes().split(b"\n") if b'"assistant"' not in line))
 
     session = a_kept_session(Scripted([Turn(text="x")]), tmp_path, models=models)
     await talk(session, "here")
@@ -120,7 +118,7 @@ async def test_a_switch_takes_over_what_the_other_conversation_chose(tmp_path: P
     await session.close()
 
 
-async def test_what_is_wrong_with_the_other_conversation_is_told(tmp_path: Path) -> None:
+async def test_problems_of_the_target_conversation_are_reported(tmp_path: Path) -> None:
     path = await another(tmp_path, "one")
     with path.open("ab") as file:
         file.write(b'{"type":')
@@ -217,7 +215,7 @@ async def test_a_switch_that_fails_leaves_everything_as_it_was_even_the_run(tmp_
     await user.close()
 
 
-async def test_the_home_of_nobody_is_no_crash(tmp_path: Path) -> None:
+async def test_an_unknown_users_home_does_not_crash(tmp_path: Path) -> None:
     session = a_kept_session(Scripted([Turn(text="x")]), tmp_path)
     assert await session.history.switch("~nobody-is-called-that/x.jsonl") is True
 
@@ -225,7 +223,7 @@ async def test_the_home_of_nobody_is_no_crash(tmp_path: Path) -> None:
 # To a fork
 
 
-async def test_a_fork_goes_on_before_a_message_of_the_users(tmp_path: Path) -> None:
+async def test_a_fork_continues_before_a_user_message(tmp_path: Path) -> None:
     model = Scripted([Turn(text="a"), Turn(text="b"), Turn(text="c")])
     session = a_kept_session(model, tmp_path)
     await talk(session, "one", "two")
@@ -243,7 +241,7 @@ async def test_a_fork_goes_on_before_a_message_of_the_users(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("where", ["nowhere", "an answer"])
-async def test_a_fork_elsewhere_is_refused_and_the_run_goes_on(tmp_path: Path, where: str) -> None:
+async def test_a_refused_fork_leaves_the_run_alone(tmp_path: Path, where: str) -> None:
     turn, go = held()
     session = a_kept_session(Scripted([Turn(text="a"), turn]), tmp_path)
     await talk(session, "one")

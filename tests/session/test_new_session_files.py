@@ -78,7 +78,7 @@ def test_an_existing_file_is_not_taken_for_a_new_session(tmp_path: Path) -> None
 def test_a_fork_is_written_at_once(tmp_path: Path) -> None:
     log = written(tmp_path / "one.jsonl", "one", "two")
     path = tmp_path / "fork.jsonl"
-    fork = log.forked(new_header("fork", "/work", 0, str(tmp_path / "one.jsonl")))
+    fork = log.fork(new_header("fork", "/work", 0, str(tmp_path / "one.jsonl")))
     file = SessionFile.create(path, fork)
     file.close()
     again, problems = read_session(path)
@@ -88,7 +88,7 @@ def test_a_fork_is_written_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("durability", ["flush", "fsync"])
-def test_a_session_goes_on_where_it_ended(tmp_path: Path, durability: Any) -> None:
+def test_a_session_continues_where_it_ended(tmp_path: Path, durability: Any) -> None:
     path = tmp_path / "one.jsonl"
     log = new_log()
     file = SessionFile.create(path, log, durability=durability)
@@ -172,7 +172,7 @@ from fairlead.session.history.store import SessionFile
 log, _ = read_session(Path(sys.argv[1]))
 print("copying", flush=True)
 for number in range(1000):
-    SessionFile.create(Path(sys.argv[2], f"{number}.jsonl"), log.forked(new_header(str(number), "/work", 0)))
+    SessionFile.create(Path(sys.argv[2], f"{number}.jsonl"), log.fork(new_header(str(number), "/work", 0)))
 """
 
 
@@ -182,8 +182,9 @@ def test_a_kill_leaves_whole_copies_and_a_temporary_file_that_the_next_listing_d
     written(source, *("x" * 100_000 for _ in range(100)))
     size = source.stat().st_size
     chance = random.Random(7)
-    left = 0
-    for _ in range(12):
+    kills = left = 0
+    while kills < 12 or (left == 0 and kills < 200):  # on a busy machine, few kills hit a copy
+        kills += 1
         with subprocess.Popen([sys.executable, "-c", COPY, str(source), str(folder)], stdout=subprocess.PIPE) as process:
             assert process.stdout and process.stdout.readline() == b"copying\n"
             with suppress(subprocess.TimeoutExpired):

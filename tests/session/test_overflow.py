@@ -218,5 +218,5 @@ def test_the_window_and_the_size_of_the_request_are_read_from_the_error(name: st
     assert (window_in_error(text), size_in_error(text)) == TOLD[name]
 
 
-def test_a_number_that_is_no_size_is_not_read() -> None:
+def test_numbers_that_are_not_sizes_are_ignored() -> None:
     assert window_in_error("maximum context length is " + "9" * 5_000) is None

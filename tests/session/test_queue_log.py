@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from tests.session.scene import (
     talk,
     texts,
 )
+from tests.support.session_file import copy_session
 
 from fairlead.core import events as e
 from fairlead.core.messages import BashExecutionMessage, ImageContent, ToolCall, UserMessage, user_message
@@ -29,8 +29,8 @@ from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import SessionError
 from fairlead.session.history.entries import QUEUE
 from fairlead.session.history.log import Log
-from fairlead.session.history.queue_log import CLEARED, QueuedMessage, QueueName, addition, undelivered
 from fairlead.session.history.reading import read_session
+from fairlead.session.history.run_log import CLEARED, QueuedMessage, QueueName, addition, find_undelivered
 from fairlead.session.session import Session
 from fairlead.stores.headers import new_header
 from fairlead.testing import Scripted, Turn
@@ -48,7 +48,7 @@ def queues(session: Session) -> tuple[list[str], list[str]]:
 
 def after_a_crash(session: Session, name: str = "crash.jsonl") -> Path:
     """What another process would find now, if this one were no more."""
-    return Path(shutil.copy(file_of(session), file_of(session).with_name(name)))
+    return copy_session(file_of(session), file_of(session).with_name(name))
 
 
 def reopened(tmp_path: Path, path: Path, *turns: Turn) -> Session:
@@ -111,8 +111,8 @@ def follow_up(text: str, timestamp: int = 1) -> tuple[QueueName, UserMessage]:
         "a command that has its place",
     ],
 )
-def test_what_is_undelivered(steps: list[Any], expected: list[tuple[QueueName, Any]]) -> None:
-    assert undelivered(a_log(*steps)) == [QueuedMessage(*each) for each in expected]
+def test_undelivered_messages_are_found_in_the_log(steps: list[Any], expected: list[tuple[QueueName, Any]]) -> None:
+    assert find_undelivered(a_log(*steps)) == [QueuedMessage(*each) for each in expected]
 
 
 @pytest.mark.parametrize(
@@ -128,8 +128,8 @@ def test_what_is_undelivered(steps: list[Any], expected: list[tuple[QueueName, A
     ],
     ids=repr,
 )
-def test_what_is_not_understood_does_not_wait(data: Any) -> None:
-    assert undelivered(a_log(data, {"op": "add", "queue": "steering", "message": {"role": "later"}}, steering("a"))) == [
+def test_unknown_queue_entries_are_ignored(data: Any) -> None:
+    assert find_undelivered(a_log(data, {"op": "add", "queue": "steering", "message": {"role": "later"}}, steering("a"))) == [
         QueuedMessage(*steering("a"))
     ]
 
@@ -138,15 +138,15 @@ def test_state_of_others_does_not_wait() -> None:
     log = a_log(steering("a"))
     log.custom("somebody.else", addition(*steering("b")))
     log.custom("somebody.else", CLEARED)
-    assert undelivered(log) == [QueuedMessage(*steering("a"))]
+    assert find_undelivered(log) == [QueuedMessage(*steering("a"))]
 
 
-def test_a_message_heard_on_another_branch_was_heard() -> None:
+def test_a_message_delivered_on_another_branch_counts_as_delivered() -> None:
     log = a_log(steering("a"))
     place = log.leaf
     log.message(user("a"))
     log.move(place)
-    assert undelivered(log) == []
+    assert find_undelivered(log) == []
 
 
 # Opened again
@@ -164,7 +164,7 @@ async def test_queued_messages_are_on_disk_when_the_call_returns(tmp_path: Path)
     await session.close()
 
 
-async def test_messages_queued_during_a_run_survive_its_crash_and_are_heard_once(tmp_path: Path) -> None:
+async def test_messages_queued_during_a_run_survive_its_crash_and_are_delivered_once(tmp_path: Path) -> None:
     turn, go = held()
     session = a_kept_session(Scripted([turn, Turn(text="x")]), tmp_path)
     heard = Listener(session)
@@ -303,7 +303,7 @@ async def test_a_queue_stays_with_its_conversation(tmp_path: Path) -> None:
     await session.close()
 
 
-async def test_without_anything_queued_a_change_of_conversation_tells_of_no_queue(tmp_path: Path) -> None:
+async def test_switching_conversations_with_empty_queues_emits_no_queue_update(tmp_path: Path) -> None:
     session = a_kept_session(Scripted([Turn(text="x")]), tmp_path)
     heard = Listener(session)
     await session.history.new()
@@ -311,7 +311,7 @@ async def test_without_anything_queued_a_change_of_conversation_tells_of_no_queu
 
 
 @pytest.mark.parametrize("how", ["clone", "fork", "file"])
-async def test_a_fork_does_not_hear_what_waits_in_its_source(tmp_path: Path, how: str) -> None:
+async def test_a_fork_does_not_deliver_messages_queued_in_its_source(tmp_path: Path, how: str) -> None:
     session = a_kept_session(Scripted([Turn(text="x")]), tmp_path)
     await talk(session, "one")
     await session.steer("waits")

@@ -8,10 +8,12 @@ from pathlib import Path
 from tests.session.hooked import TestHooks
 from tests.session.killed import DONE, Counted, as_killed, call, results, resumed
 from tests.session.scene import Listener, a_kept_session, file_of, held, said, settled, talk, texts
+from tests.support.session_file import notes_path
 
 from fairlead.core import events as e
-from fairlead.core.calls.interrupted import INTERRUPTED, RESULT_LOST
+from fairlead.core.calls.turn import INTERRUPTED, RESULT_LOST
 from fairlead.core.messages import Message, ToolResultMessage
+from fairlead.session.behaviour import Behaviour
 from fairlead.testing import Scripted, Turn
 
 
@@ -27,7 +29,7 @@ async def test_a_result_is_on_disk_when_its_call_has_ended_although_others_run(t
     heard = Listener(first)
     await first.prompt("Go.")
     await heard.until(e.ToolEnd)
-    assert "quick ran" in file_of(first).read_text()
+    assert "quick ran" in notes_path(file_of(first)).read_text() and "quick ran" not in file_of(first).read_text()
     assert heard.of(e.MessageEnd)[-1].message.role == "assistant", "hosts get results in call order, after the last tool"
     file = as_killed(first)
     slow.go.set()
@@ -86,13 +88,15 @@ async def test_idempotent_calls_are_made_again_and_others_are_not(tmp_path: Path
 async def test_calls_that_had_not_started_are_made(tmp_path: Path) -> None:
     writes = Counted("writes", waits=True)
     turn = Turn(tool_calls=[call("writes", "c1"), call("writes", "c2")])
-    first = a_kept_session(Scripted([turn]), tmp_path, tools=[writes.tool], schedule="sequential")
+    first = a_kept_session(Scripted([turn]), tmp_path, tools=[writes.tool], behaviour=Behaviour(schedule="sequential"))
     await first.prompt("Go.")
     await writes.called()
     file = as_killed(first)
     await first.abort()
     writes.go.set()
-    session = await resumed(a_kept_session(Scripted([DONE]), tmp_path, tools=[writes.tool], file=file, schedule="sequential"))
+    session = await resumed(
+        a_kept_session(Scripted([DONE]), tmp_path, tools=[writes.tool], file=file, behaviour=Behaviour(schedule="sequential"))
+    )
     assert results(session) == {"c1": INTERRUPTED, "c2": "writes ran"}
     assert writes.calls == ["c1", "c2"]
 
@@ -103,7 +107,7 @@ async def test_nothing_is_known_about_calls_that_another_program_made(tmp_path: 
     await first.prompt("Go.")
     await writes.called()
     file = as_killed(first)
-    file.write_text("".join(line for line in file.read_text().splitlines(True) if "fairlead.calls" not in line))
+    notes_path(file).unlink()
     await first.abort()
     session = await resumed(a_kept_session(Scripted([DONE]), tmp_path, tools=[writes.tool], file=file))
     assert results(session) == {"c1": INTERRUPTED}
@@ -118,7 +122,7 @@ async def test_a_result_that_an_extension_may_still_change_is_not_written(tmp_pa
     await first.prompt("Go.")
     await heard.until(e.ToolEnd)
     file = as_killed(first)
-    assert "quick ran" not in file.read_text()
+    assert "quick ran" not in file.read_text() + notes_path(file).read_text()
     await first.abort()
     session = await resumed(a_kept_session(Scripted([DONE]), tmp_path, tools=[slow.tool, quick.tool], file=file))
     assert results(session) == {"c1": INTERRUPTED, "c2": RESULT_LOST}
@@ -158,7 +162,7 @@ async def test_a_run_continues_after_the_last_result(tmp_path: Path) -> None:
     assert quick.calls == ["c1"]
 
 
-async def test_a_prompt_after_a_kill_tells_the_model_what_became_of_the_calls(tmp_path: Path) -> None:
+async def test_a_prompt_after_a_kill_reports_interrupted_calls_to_the_model(tmp_path: Path) -> None:
     slow, quick = Counted("slow", waits=True), Counted("quick")
     turn = Turn(tool_calls=[call("slow", "c1"), call("quick", "c2")])
     first = a_kept_session(Scripted([turn]), tmp_path, tools=[slow.tool, quick.tool])

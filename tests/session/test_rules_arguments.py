@@ -60,7 +60,7 @@ def test_every_string_is_read_however_the_json_is_cut(
 
 
 @given(st.text(alphabet='{}[]",:\\u0d8path', max_size=40), st.integers(1, 5))
-def test_what_is_no_json_does_no_harm(text: str, length: int) -> None:
+def test_invalid_json_in_arguments_is_harmless(text: str, length: int) -> None:
     read(cut(text, length))
 
 

@@ -96,7 +96,7 @@ def test_older_and_shorter_names_of_fields_count(tmp_path: Path) -> None:
     assert (rule.condition, rule.repeat_mode) == (["x"], "after-gap")
 
 
-def test_what_a_file_leaves_out_is_left_out(tmp_path: Path) -> None:
+def test_absent_rule_fields_get_defaults(tmp_path: Path) -> None:
     path = write(tmp_path / "plain.mdc", "description:", "globs:", "alwaysApply: false", "condition: []", "tags: [a]")
     rule, unknown = read_rule(path)
     assert as_json(rule).keys() == {"name", "path", "content", "alwaysApply", "_source"}
@@ -166,7 +166,7 @@ def test_one_bad_file_costs_no_other_rule(tmp_path: Path) -> None:
         ("condition: 'a", "line 2: while scanning a quoted scalar: found unexpected end of stream."),
     ],
 )
-def test_what_is_wrong_with_a_field_is_said(tmp_path: Path, line: str, said: str) -> None:
+def test_invalid_rule_fields_are_explained(tmp_path: Path, line: str, said: str) -> None:
     path = write(tmp_path / "bad.md", line)
     rules, (problem,) = load_rules([("user", tmp_path)])
     assert rules == []
@@ -188,7 +188,7 @@ def test_scopes() -> None:
     assert parse_scope("tool:tool") == Scope("tool", "tool")
 
 
-def test_the_model_is_told_the_rule_its_name_and_its_file(tmp_path: Path) -> None:
+def test_the_reminder_names_the_rule_and_its_file(tmp_path: Path) -> None:
     first = read_rule(write(tmp_path / 'a "b" <c>.md', body="Use <b> & co."))[0]
     second = read_rule(write(tmp_path / "other.md", body="And this."))[0]
     told = injection([first, second])

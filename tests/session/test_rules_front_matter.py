@@ -121,7 +121,7 @@ def test_a_file_without_front_matter_is_all_body() -> None:
         (["key: a\x07"], "the front matter is not text: unacceptable character #x0007"),
     ],
 )
-def test_what_is_not_understood_is_refused_with_its_line(lines: list[str], said: str) -> None:
+def test_unsupported_front_matter_is_refused_with_its_line(lines: list[str], said: str) -> None:
     with pytest.raises(FrontMatterError) as refused:
         split("\n".join(["---", *lines, "---", "body"]))
     assert str(refused.value).startswith(said)
@@ -154,7 +154,7 @@ def test_texts_of_some_keys_are_picked() -> None:
 @pytest.mark.parametrize(
     "other", ["[file] [line]", "{{name}}", "'a' b", "[a-z]+", "&a [b]\nhint: *a", "!!map {}", "\n  - a\n  b", "a\nother: b"]
 )
-def test_what_other_programs_wrote_under_other_keys_is_passed_over(other: str) -> None:
+def test_unknown_front_matter_keys_are_ignored(other: str) -> None:
     text = f"---\nname: n\nother: {other}\ndescription: Use when: d\n---\nbody"
     assert pick(text, ["name", "description"]) == ({"name": "n", "description": "Use when: d"}, "body")
     with pytest.raises(FrontMatterError, match="line "):
@@ -172,7 +172,7 @@ def test_an_indented_key_is_not_taken_for_text(lines: str) -> None:
         split(f"---\n{lines}\n---\n")
 
 
-def test_a_value_of_another_kind_is_named() -> None:
+def test_a_value_of_another_kind_is_reported() -> None:
     assert (as_text(" a\n"), as_texts("a"), as_texts(["a", "b\n"])) == ("a", ["a"], ["a", "b"])
     with pytest.raises(ValueError, match=r"expected a text, found an object\."):
         as_text({"a": "b"})

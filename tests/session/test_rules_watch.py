@@ -11,8 +11,8 @@ import pytest
 
 from fairlead.config.settings import RuleSettings
 from fairlead.session.rules.blocks import LOOKBACK
+from fairlead.session.rules.keeper import RuleWatch
 from fairlead.session.rules.rules import Rule, RuleSource, StreamKind
-from fairlead.session.rules.watch import RuleWatch
 
 
 def rule(name: str, *condition: str, **fields: Any) -> Rule:
@@ -223,7 +223,7 @@ def test_of_two_paths_the_last_counts() -> None:
         ("never", False, False, False),
     ],
 )
-def test_what_a_match_interrupts(mode: Any, text: bool, thinking: bool, tool: bool) -> None:
+def test_matches_interrupt_the_configured_streams(mode: Any, text: bool, thinking: bool, tool: bool) -> None:
     own, other = rule("own", "x", interrupt_mode=mode), rule("other", "x")
     for watch, asked in [(watching(own), own), (watching(other, settings=RuleSettings(interrupt_mode=mode)), other)]:
         assert [watch.interrupts(asked, "text"), watch.interrupts(asked, "thinking")] == [text, thinking]
@@ -241,7 +241,7 @@ def turns_with_a_match(watch: RuleWatch, turns: int) -> list[int]:
     return told
 
 
-def test_a_rule_is_told_once_or_again_after_a_gap() -> None:
+def test_a_rule_reminds_once_or_again_after_a_gap() -> None:
     assert turns_with_a_match(RuleWatch([rule("bad", "bad")]), 30) == [1]
     gaps = RuleSettings(repeat_mode="after-gap", repeat_gap=10)
     assert turns_with_a_match(RuleWatch([rule("bad", "bad")], gaps), 30) == [1, 12, 23]
@@ -249,14 +249,14 @@ def test_a_rule_is_told_once_or_again_after_a_gap() -> None:
     assert turns_with_a_match(RuleWatch([rule("bad", "bad", repeat_mode="after-gap", repeat_gap=0)]), 3) == [1, 2, 3]
 
 
-def test_a_rule_that_was_matched_and_not_told_matches_again() -> None:
+def test_a_rule_matched_without_a_reminder_matches_again() -> None:
     watch = watching(rule("bad", "bad"))
     assert stream(watch, "bad") == ["bad"]
     watch.begin()
     assert stream(watch, "bad") == ["bad"]
 
 
-def test_what_was_told_survives() -> None:
+def test_reminders_survive_a_reload() -> None:
     settings = RuleSettings(repeat_mode="after-gap", repeat_gap=3)
     rules = [rule("bad", "bad"), rule("once", "bad", repeat_mode="once")]
     first = RuleWatch(rules, settings)
@@ -273,7 +273,7 @@ def test_rules_can_be_turned_off() -> None:
     assert stream(watching(rule("a", "bad"), settings=RuleSettings(enabled=False)), "bad") == []
 
 
-def test_a_rule_that_takes_too_long_is_off_and_the_others_go_on() -> None:
+def test_a_rule_that_takes_too_long_is_switched_off_and_the_others_work() -> None:
     said: list[tuple[str, str]] = []
 
     def on_off(rule: Rule, why: str) -> None:

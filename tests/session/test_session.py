@@ -49,7 +49,7 @@ async def test_without_a_model_a_prompt_changes_nothing(tmp_path: Path) -> None:
     assert session.models.levels() == ["off"]
 
 
-async def test_a_second_prompt_during_a_run_is_refused_and_the_run_goes_on(tmp_path: Path) -> None:
+async def test_a_second_prompt_is_refused_and_the_run_continues(tmp_path: Path) -> None:
     turn, go = held()
     session = a_session(Scripted([turn]), tmp_path)
     await session.prompt("first")
@@ -116,7 +116,7 @@ async def test_a_cleared_queue_gives_its_texts_back(tmp_path: Path) -> None:
     assert len(session.queue) == 0
 
 
-async def test_a_thousand_queued_messages_are_all_heard_in_order(tmp_path: Path) -> None:
+async def test_a_thousand_queued_messages_are_delivered_in_order(tmp_path: Path) -> None:
     session = a_session(Scripted([Turn(text="x")]), tmp_path)
     session.queue.follow_up.mode = "all"
     texts = [f"message {number}" for number in range(1000)]
@@ -127,7 +127,7 @@ async def test_a_thousand_queued_messages_are_all_heard_in_order(tmp_path: Path)
     assert said(session) == ["go", *texts]
 
 
-async def test_a_listener_that_was_taken_back_hears_nothing(tmp_path: Path) -> None:
+async def test_a_removed_listener_receives_no_events(tmp_path: Path) -> None:
     session = a_session(Scripted([Turn(text="x")]), tmp_path)
     heard: list[e.Event] = []
     forget = session.subscribe(heard.append)
@@ -187,7 +187,7 @@ async def test_an_abort_frees_a_run_from_a_paused_gate(tmp_path: Path) -> None:
 # Models and thinking
 
 
-def test_a_level_is_fitted_to_the_model_and_told_when_it_changes(tmp_path: Path) -> None:
+def test_a_level_is_clamped_to_the_model_and_changes_are_announced(tmp_path: Path) -> None:
     session = a_session(Scripted([Turn(text="x")]), tmp_path, models=[SCRIPTED_MODEL, PLAIN])
     heard = Listener(session)
     session.models.set_thinking("high")
@@ -257,7 +257,7 @@ async def test_the_active_tools_are_those_of_the_next_request(tmp_path: Path) ->
     assert [tool.name for tool in model.requests[0].tools] == ["two"]
 
 
-async def test_updates_of_a_tool_are_heard_until_it_ends(tmp_path: Path) -> None:
+async def test_tool_updates_are_emitted_until_the_tool_ends(tmp_path: Path) -> None:
     kept: list[ToolContext] = []
 
     async def run(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
@@ -278,7 +278,7 @@ async def test_updates_of_a_tool_are_heard_until_it_ends(tmp_path: Path) -> None
 # The host's own commands
 
 
-async def test_a_command_is_told_to_the_model_with_the_next_prompt(tmp_path: Path) -> None:
+async def test_a_command_reaches_the_model_with_the_next_prompt(tmp_path: Path) -> None:
     model = Scripted([Turn(text="x")])
     session = a_session(model, tmp_path)
     done = await session.host.bash("echo out; exit 3")

@@ -84,7 +84,7 @@ def test_a_file_deleted_under_its_writer_is_noticed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("left", [0, 1, 100, -20, -1])
-def test_a_file_that_was_cut_short_is_written_anew(tmp_path: Path, left: int) -> None:
+def test_a_truncated_file_is_rewritten(tmp_path: Path, left: int) -> None:
     path = tmp_path / "one.jsonl"
     file, log, told = begun(path, "one", "two")
     os.truncate(path, left if left >= 0 else path.stat().st_size + left)
@@ -99,7 +99,7 @@ def test_a_file_that_was_cut_short_is_written_anew(tmp_path: Path, left: int) ->
     assert [each.name for each in tmp_path.iterdir()] == ["one.jsonl"]
 
 
-def test_what_was_held_back_is_in_a_file_that_is_written_anew(tmp_path: Path) -> None:
+def test_held_entries_are_in_a_rewritten_file(tmp_path: Path) -> None:
     path = tmp_path / "one.jsonl"
     file, log, _ = begun(path, "one")
     with file_size_limit(path.stat().st_size), pytest.raises(SessionError):
@@ -111,7 +111,7 @@ def test_what_was_held_back_is_in_a_file_that_is_written_anew(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("how", ["renamed over", "written over", "written over with more"])
-def test_a_file_with_other_contents_is_kept_beside_the_one_that_is_written_anew(tmp_path: Path, how: str) -> None:
+def test_a_replaced_file_is_kept_beside_the_rewritten_one(tmp_path: Path, how: str) -> None:
     path = tmp_path / "one.jsonl"
     file, log, told = begun(path, "one", "two")
     other = b"other things\n" * (1 if how == "written over" else 1000)
@@ -129,7 +129,7 @@ def test_a_file_with_other_contents_is_kept_beside_the_one_that_is_written_anew(
     assert len(list(tmp_path.iterdir())) == 2
 
 
-def test_what_another_program_adds_stays_and_is_told_of(tmp_path: Path) -> None:
+def test_lines_added_by_another_program_stay_and_are_reported(tmp_path: Path) -> None:
     path = tmp_path / "one.jsonl"
     file, log, told = begun(path, "one")
     with path.open("ab") as other:

@@ -16,7 +16,7 @@ async def others_had_their_turn() -> None:
         await asyncio.sleep(0)
 
 
-async def test_who_waits_gets_a_slot_in_the_order_of_asking() -> None:
+async def test_waiting_tasks_get_slots_in_order() -> None:
     slots, order = Slots(1), list[int]()
 
     async def work(number: int) -> None:
@@ -29,7 +29,7 @@ async def test_who_waits_gets_a_slot_in_the_order_of_asking() -> None:
     assert order == [0, 1, 2, 3, 4]
 
 
-async def test_who_is_told_to_stop_waits_no_longer_and_takes_nothing() -> None:
+async def test_a_cancelled_task_stops_waiting_and_takes_no_slot() -> None:
     slots, cancel = Slots(1), CancelToken()
     assert await slots.take(CancelToken())
     waiting = asyncio.create_task(slots.take(cancel))
@@ -41,7 +41,7 @@ async def test_who_is_told_to_stop_waits_no_longer_and_takes_nothing() -> None:
     assert await slots.take(CancelToken())
 
 
-async def test_a_slot_given_to_someone_who_was_just_cut_off_goes_on_to_the_next() -> None:
+async def test_a_slot_given_to_a_cancelled_task_passes_to_the_next() -> None:
     slots = Slots(1)
     assert await slots.take(CancelToken())
     first, second = (asyncio.create_task(slots.take(CancelToken())) for _ in range(2))

@@ -10,7 +10,8 @@ from tests.support.windows import an_agent
 
 from fairlead import Agent
 from fairlead.models.context_windows import SMALL_WINDOW, largest_reserve, longest_tool_output
-from fairlead.session.run.turns import shortened
+from fairlead.session.behaviour import Behaviour
+from fairlead.session.run.turns import shorten
 from fairlead.testing import ProviderServer
 
 CORE = ["read", "bash", "edit", "write"]
@@ -19,7 +20,7 @@ STOP = "answer in one or two sentences without a tool call."
 
 
 def asks(root: Path, server: ProviderServer, window: int, **options: Any) -> Agent:
-    given: dict[str, Any] = {"tools": None, "default_tools": NINE, **options}
+    given: dict[str, Any] = {"tools": None, "behaviour": Behaviour(default_tools=NINE), **options}
     return an_agent(root, server.url, model={"contextWindow": window}, **given)
 
 
@@ -33,7 +34,7 @@ def tools_of(body: Any) -> list[str]:
         (SMALL_WINDOW, {}, CORE),
         (SMALL_WINDOW + 1, {}, NINE),
         (SMALL_WINDOW, {"tools": ["read", "grep"]}, ["read", "grep"]),
-        (SMALL_WINDOW, {"small_model_tools": [*CORE, "grep"]}, [*CORE, "grep"]),
+        (SMALL_WINDOW, {"behaviour": Behaviour(default_tools=NINE, small_model_tools=[*CORE, "grep"])}, [*CORE, "grep"]),
     ],
 )
 async def test_a_small_model_gets_the_core_tools(tmp_path: Path, window: int, options: Any, expected: list[str]) -> None:
@@ -47,7 +48,10 @@ async def test_its_system_prompt_is_short_and_ends_with_when_to_stop(tmp_path: P
     for number, window in enumerate((SMALL_WINDOW, SMALL_WINDOW + 1)):
         root = tmp_path / str(number)
         root.mkdir()
-        async with ProviderServer([{"text": "ok"}]) as server, asks(root, server, window, default_tools=CORE) as agent:
+        async with (
+            ProviderServer([{"text": "ok"}]) as server,
+            asks(root, server, window, behaviour=Behaviour(default_tools=CORE)) as agent,
+        ):
             await agent.ask("hi")
             prompts.append(server.requests[-1].body["messages"][0]["content"])
     small, large = prompts
@@ -87,9 +91,9 @@ async def test_a_small_window_keeps_a_quarter_free(tmp_path: Path, window: int, 
     async with ProviderServer([]) as server, asks(tmp_path, server, window) as agent:
         model = agent.session.model
         assert model is not None
-        assert agent.session._parts.budget.reserve(model) == reserve  # pyright: ignore[reportPrivateUsage]
+        assert agent.session._budget.reserve(window) == reserve  # pyright: ignore[reportPrivateUsage]
 
 
 def test_the_beginning_and_the_end_are_kept() -> None:
-    text = shortened("a" * 500 + "b" * 500, 100)
+    text = shorten("a" * 500 + "b" * 500, 100)
     assert text.startswith("a" * 60 + "\n\n[900 characters left out") and text.endswith("]\n\n" + "b" * 40)

@@ -34,7 +34,7 @@ async def said(agent: Agent, *prompts: str) -> list[str]:
 
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("api", APIS)
-async def test_a_session_that_overflows_a_small_window_goes_on(tmp_path: Path, api: str, style: str) -> None:
+async def test_a_session_that_overflows_a_small_window_continues(tmp_path: Path, api: str, style: str) -> None:
     async with SmallServer(WINDOW, style) as server, an_agent(tmp_path, server.url, api) as agent:
         answers = await said(agent, "hello", HUGE, "and now?", "still there?")
         assert answers == ["understood"] * 4
@@ -54,7 +54,7 @@ async def test_a_prompt_that_alone_is_too_large_is_shortened(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("declared", [{}, {"contextWindow": 200_000, "maxTokens": 8_192}], ids=["undeclared", "declared"])
-async def test_a_window_that_nobody_tells_is_found_in_few_requests(tmp_path: Path, declared: Any) -> None:
+async def test_an_unknown_window_is_found_in_few_requests(tmp_path: Path, declared: Any) -> None:
     enormous = "begin " + "word " * 200_000
     async with SmallServer(WINDOW, "mute") as server, an_agent(tmp_path, server.url, model=declared) as agent:
         assert await said(agent, "hello", enormous, "and now?", "still there?") == ["understood"] * 4
@@ -133,7 +133,7 @@ async def test_a_model_that_writes_no_summaries_does_not_stop_a_session(tmp_path
         assert "bye" in conversation_of(server.answered[-1])
 
 
-async def test_a_session_that_overflowed_goes_on_when_it_is_opened_again(tmp_path: Path) -> None:
+async def test_a_session_that_overflowed_continues_when_reopened(tmp_path: Path) -> None:
     async with SmallServer(WINDOW) as server:
         async with an_agent(tmp_path, server.url) as agent:
             await said(agent, "hello", HUGE)

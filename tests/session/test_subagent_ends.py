@@ -44,7 +44,7 @@ async def test_one_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
     await session.close()
 
 
-async def test_a_bug_in_putting_one_together_is_told_to_the_parent(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_bug_in_building_a_sub_agent_is_reported_to_the_parent(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     cast = Cast(start=[task_call("look"), DONE], look=[DONE])
     session = a_parent(cast, tmp_path)
     subagents_of(session).family.spawner = lambda *_: 1 // 0  # type: ignore[assignment]
@@ -107,7 +107,7 @@ async def test_those_that_have_not_begun_when_the_run_is_aborted_never_do(tmp_pa
     assert len(cast.requests("work")) <= 1
 
 
-async def test_closing_a_session_leaves_nobody_at_work(tmp_path: Path) -> None:
+async def test_closing_a_session_stops_all_sub_agents(tmp_path: Path) -> None:
     turn, _ = held()
     cast = Cast(start=[task_call("work"), DONE], work=[turn])
     session = a_parent(cast, tmp_path, keep=True)
@@ -135,6 +135,6 @@ async def test_a_wait_that_is_cut_off_still_ends_those_who_work(tmp_path: Path) 
     with pytest.raises(asyncio.CancelledError):
         await waiting
     async with asyncio.timeout(PATIENCE):
-        await subagents.ended()
+        await subagents.wait_ended()
     assert statuses(session) == {"work": "aborted"}
     await session.close()

@@ -28,7 +28,7 @@ async def test_no_more_than_so_many_work_at_once(tmp_path: Path) -> None:
     await session.close()
 
 
-async def test_the_limit_holds_for_all_levels_together_and_nobody_waits_for_ever(tmp_path: Path) -> None:
+async def test_the_sub_agent_limit_covers_all_levels_without_deadlock(tmp_path: Path) -> None:
     cast = Cast(
         start=[task_call("outer one", "outer two"), DONE],
         outer=[task_call("inner one", "inner two"), Turn(text="both inner ones answered")],
@@ -86,7 +86,7 @@ async def test_two_calls_of_one_sub_agent_lend_its_slot_and_take_it_back(tmp_pat
     await session.close()
 
 
-async def test_sub_agents_at_the_greatest_depth_have_nobody_below_them(tmp_path: Path) -> None:
+async def test_sub_agents_at_the_depth_limit_cannot_start_others(tmp_path: Path) -> None:
     cast = Cast(start=[task_call("outer"), DONE], outer=[task_call("inner"), DONE], inner=[DONE])
     session = a_parent(cast, tmp_path, settings=TaskSettings(max_recursion_depth=2))
     await talk(session, "start")

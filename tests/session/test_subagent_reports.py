@@ -21,7 +21,7 @@ from fairlead.testing import Turn
 # What it costs
 
 
-async def test_what_sub_agents_spend_is_counted_once_on_every_level(tmp_path: Path) -> None:
+async def test_spending_of_sub_agents_is_counted_once_per_level(tmp_path: Path) -> None:
     spent = Usage(input=1000, output=100)
 
     def turn(text: str) -> Turn:
@@ -85,7 +85,7 @@ async def test_reports_are_few_however_much_happens(tmp_path: Path) -> None:
     await session.close()
 
 
-async def test_sub_agents_wait_while_whoever_listens_cannot_keep_up(tmp_path: Path) -> None:
+async def test_sub_agents_wait_for_slow_listeners(tmp_path: Path) -> None:
     class Closed:
         """A gate that lets nobody through until the test says so."""
 
@@ -119,7 +119,7 @@ async def test_sub_agents_wait_while_whoever_listens_cannot_keep_up(tmp_path: Pa
     await session.close()
 
 
-async def test_what_a_sub_agent_could_not_write_is_told_and_written_later(tmp_path: Path) -> None:
+async def test_unwritten_sub_agent_entries_are_reported_and_written_later(tmp_path: Path) -> None:
     turn, go = held("said")
     cast = Cast(start=[task_call("look"), DONE], look=[turn])
     session = a_parent(cast, tmp_path, keep=True)

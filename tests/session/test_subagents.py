@@ -41,7 +41,7 @@ async def test_a_sub_agent_knows_its_assignment_and_nothing_else(tmp_path: Path)
     assert "\n\nAppended.\n\n" in request.system_prompt
 
 
-async def test_without_a_context_the_assignment_is_all_that_is_said(tmp_path: Path) -> None:
+async def test_without_a_context_only_the_assignment_is_sent(tmp_path: Path) -> None:
     cast = Cast(start=[task_call("look"), DONE], look=[DONE])
     await talk(session := a_parent(cast, tmp_path), "start")
     await session.close()
@@ -132,7 +132,7 @@ async def test_the_model_is_that_of_the_settings_else_of_the_agent_else_of_the_p
     assert cast.requests("look")[0].thinking == expected[1]
 
 
-async def test_a_model_that_does_not_exist_fails_the_sub_agent_and_nobody_else(tmp_path: Path) -> None:
+async def test_an_unknown_model_fails_only_its_sub_agent(tmp_path: Path) -> None:
     agent = AgentDefinition(name="own", description="d", prompt="p", model="nothing")
     cast = Cast(start=[task_call("look", agent="own"), DONE], look=[DONE])
     session = a_parent(cast, tmp_path, agents=[agent], match=match)
@@ -145,7 +145,7 @@ async def test_a_model_that_does_not_exist_fails_the_sub_agent_and_nobody_else(t
     await session.close()
 
 
-async def test_what_the_host_switched_off_is_off_below_too(tmp_path: Path) -> None:
+async def test_tools_the_host_switched_off_are_off_in_sub_agents(tmp_path: Path) -> None:
     failing = Turn(error="overloaded", status=529, transient=True)
     cast = Cast(start=[task_call("look"), DONE], look=[failing])
     session = a_parent(cast, tmp_path)

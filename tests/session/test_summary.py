@@ -26,7 +26,7 @@ from fairlead.session.compaction.summary import (
     TURN_PREFIX_TASK,
     UPDATE_NOTE,
     file_lists,
-    joined,
+    join_summaries,
     request_text,
     take,
     transcript,
@@ -79,7 +79,7 @@ def test_other_messages_read_as_the_model_saw_them() -> None:
     assert shown[3] == "[User]: look\n[image]"
 
 
-def test_what_says_nothing_or_was_kept_from_the_model_leaves_no_paragraph() -> None:
+def test_empty_and_hidden_messages_are_left_out_of_the_summary() -> None:
     hidden = BashExecutionMessage("secret", "out", False, False, 1, exclude_from_context=True)
     assert transcript([hidden, answer(), answer(TextContent(" ")), UserMessage(" \n", 1), result("")]) == []
 
@@ -155,8 +155,8 @@ def test_the_history_is_asked_for_under_the_headings_that_hosts_know() -> None:
 
 
 def test_a_split_turn_follows_the_history() -> None:
-    assert joined("history", "") == "history"
-    assert joined("history", "prefix") == "history\n\n---\n\n**Turn Context (split turn):**\n\nprefix"
+    assert join_summaries("history", "") == "history"
+    assert join_summaries("history", "prefix") == "history\n\n---\n\n**Turn Context (split turn):**\n\nprefix"
 
 
 def test_file_lists_name_only_what_there_is() -> None:

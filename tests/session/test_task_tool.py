@@ -52,14 +52,14 @@ def test_a_call_that_makes_no_sense_is_refused_with_a_reason(arguments: dict[str
     assert is_error
 
 
-def test_an_answer_is_told_under_what_it_was_about(tmp_path: Path) -> None:
+def test_answers_are_headed_by_their_assignment(tmp_path: Path) -> None:
     task = {"id": "Door", "description": "look\n  around ", "assignment": "look"}
     text, is_error = called_with({"agent": "explore", "tasks": [task]}, tmp_path)
     assert text == "## look around (Door: completed)\n\nseen"
     assert not is_error
 
 
-async def test_the_model_is_told_which_agents_there_are(tmp_path: Path) -> None:
+async def test_the_task_tool_lists_the_agents(tmp_path: Path) -> None:
     session = a_parent(Cast(start=[DONE]), tmp_path)
     description = session.tools["task"].description
     assert "\n- task: " in description
@@ -67,7 +67,7 @@ async def test_the_model_is_told_which_agents_there_are(tmp_path: Path) -> None:
     await session.close()
 
 
-async def test_a_sub_agent_that_says_nothing_is_said_to_have_said_nothing(tmp_path: Path) -> None:
+async def test_an_empty_sub_agent_answer_is_reported_as_empty(tmp_path: Path) -> None:
     cast = Cast(start=[task_call("look"), DONE], look=[Turn()])
     session = a_parent(cast, tmp_path)
     await talk(session, "start")
@@ -82,7 +82,6 @@ async def test_the_call_fails_only_if_all_fail(tmp_path: Path) -> None:
     result = result_of(session)
     assert result.is_error
     assert told(session).count("Error: out of order\n\nI began") == 2
-    assert isinstance(result.details, dict)
     results = result.details["results"]
     assert [(each["exitCode"], each["stderr"], each["status"]) for each in results] == [(1, "out of order", "failed")] * 2
     await session.close()
@@ -108,7 +107,6 @@ async def test_long_answers_share_the_space_that_short_ones_leave(tmp_path: Path
     else:
         assert text.endswith("[The first 12799 of 100000 characters]")
     details = result_of(session).details
-    assert isinstance(details, dict)
     assert [each["truncated"] for each in details["results"]] == [False, True, True]
     assert [len(each["output"]) for each in details["results"]] == [5, 12798, 12799]
     await session.close()
@@ -119,7 +117,6 @@ async def test_details_say_who_did_what_at_which_price(tmp_path: Path) -> None:
     session = a_parent(cast, tmp_path, keep=True)
     await talk(session, "start")
     details = result_of(session).details
-    assert isinstance(details, dict)
     (result,) = details["results"]
     expected = {"index": 0, "id": "look", "agent": "explore", "agentSource": "bundled", "description": "about look"}
     expected |= {"assignment": "look", "status": "completed", "exitCode": 0, "output": "seen", "stderr": ""}

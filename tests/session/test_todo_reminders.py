@@ -46,7 +46,7 @@ def test_an_entry_that_says_nothing_is_an_empty_list(data: Any) -> None:
 # Cleared
 
 
-def test_what_is_done_goes_when_its_time_has_come() -> None:
+def test_finished_todos_are_removed_when_due() -> None:
     todos = a_list(phase("a", "b", "c"))
     clear = AutoClear(todos, 60)
     assert clear.next_due(1_000) is None
@@ -145,5 +145,5 @@ def test_questions_and_exclamations_need_no_plan(text: str) -> None:
     assert eager_prelude(text, TodoList()) is None
 
 
-def test_who_has_a_plan_is_not_asked_for_one() -> None:
+def test_no_plan_is_requested_while_one_exists() -> None:
     assert eager_prelude("Fix the test", a_list(phase("a"))) is None

@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
-from fairlead import Agent
+from fairlead import Agent, AgentOptions
 from fairlead.core.events import ToolEnd, ToolStart
 from fairlead.core.messages import TextContent, ToolCall, ToolResultMessage
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import SessionError, ToolError
+from fairlead.session.behaviour import Behaviour
+from fairlead.session.todos.keeper import todo_write_tool
 from fairlead.session.todos.todos import TodoList
-from fairlead.session.todos.tool import todo_write_tool
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 
 TWO_TASKS = {"op": "replace", "phases": [{"name": "One", "tasks": [{"content": "first task"}, {"content": "second task"}]}]}
@@ -28,7 +29,7 @@ def call(todos: TodoList, arguments: dict[str, Any], changes: list[int] | None =
     context = ToolContext("call", CancelToken(), lambda result: None)
 
     async def main() -> ToolResult:
-        return await tool.run(tool.checked(arguments), context)
+        return await tool.run(tool.check_arguments(arguments), context)
 
     return asyncio.run(main())
 
@@ -73,7 +74,7 @@ def test_the_result_shows_what_is_left_and_the_whole_list() -> None:
     )
 
 
-def test_the_phase_that_is_told_of_is_the_first_with_something_left() -> None:
+def test_the_reported_phase_is_the_first_unfinished_one() -> None:
     todos = TodoList()
     done = {"content": "a", "status": "completed"}
     phases = [
@@ -103,7 +104,7 @@ def test_an_empty_list_says_so() -> None:
     assert text_of(call(TodoList(), {"ops": []})) == "Remaining items (0): none"
 
 
-def test_a_change_is_told_once_and_no_change_is_not() -> None:
+def test_changes_are_announced_once_and_only_real_ones() -> None:
     todos, changes = TodoList(), list[int]()
     call(todos, {"ops": [TWO_TASKS, {"op": "add_task", "phase": "phase-1", "content": "third"}]}, changes)
     assert changes == [3]
@@ -148,7 +149,7 @@ def test_wrong_arguments_are_answered_with_what_is_wrong(arguments: dict[str, An
     [TWO_TASKS, '[{"op": "add_phase", "name": "One"}]', '{"op": "add_phase", "name": "One"}'],
     ids=["object", "text", "both"],
 )
-def test_what_models_also_send_is_understood(ops: Any) -> None:
+def test_common_malformed_question_arguments_are_accepted(ops: Any) -> None:
     todos = TodoList()
     call(todos, {"ops": ops})
     assert [phase.name for phase in todos.phases] == ["One"]
@@ -163,9 +164,11 @@ async def test_calls_of_one_turn_build_on_each_other(tmp_path: Path, schedule: A
     ]
     model = Scripted([Turn(tool_calls=calls), Turn(text="Done.")])
     tool = todo_write_tool(todos, lambda: changes.append(len(todos.tasks())))
-    async with Agent(
-        model=SCRIPTED_MODEL, stream=model, cwd=tmp_path, isolated=True, extra_tools=[tool], schedule=schedule
-    ) as agent:
+    behaviour = Behaviour(schedule=schedule)
+    options = AgentOptions(
+        model=SCRIPTED_MODEL, stream=model, cwd=tmp_path, isolated=True, extra_tools=[tool], behaviour=behaviour
+    )
+    async with Agent(options) as agent:
         heard = [event async for event in agent.run("plan it")]
         results = [m for m in agent.session.messages if isinstance(m, ToolResultMessage)]
     assert [result.is_error for result in results] == [False, False]

@@ -124,7 +124,7 @@ REFUSED_PHASES: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("phases", "complaint"), REFUSED_PHASES)
-def test_what_is_wrong_is_refused_by_name_and_changes_nothing(phases: Any, complaint: str) -> None:
+def test_invalid_todo_operations_are_refused_by_name_and_change_nothing(phases: Any, complaint: str) -> None:
     todos = a_list(phase("before"))
     before = as_json(todos.phases)
     with pytest.raises(BadCommand) as refused:
@@ -143,7 +143,7 @@ def test_text_that_no_json_can_hold_is_mended() -> None:
 # Changed by the model
 
 
-def test_replace_numbers_everything_anew_whatever_ids_it_comes_with() -> None:
+def test_replace_renumbers_all_items() -> None:
     todos = a_list(phase("old", "older", id="phase-8"))
     todos.apply([{"op": "replace", "phases": [phase("a", {"id": "task-9", "content": "b"}), {"name": "Two"}]}])
     assert as_json(todos.phases) == [
@@ -293,7 +293,7 @@ _op = st.one_of(
 
 @settings(max_examples=200, deadline=None)
 @given(phases=st.lists(_new_phase, max_size=3), calls=st.lists(st.lists(_op, max_size=3), max_size=4))
-def test_whatever_happens_the_list_is_in_order(phases: list[Any], calls: list[list[Any]]) -> None:
+def test_random_operations_keep_the_list_consistent(phases: list[Any], calls: list[list[Any]]) -> None:
     todos = TodoList()
     todos.set(phases)
     for ops in [[], *calls]:

@@ -23,7 +23,7 @@ from fairlead.core.messages import (
     UserMessage,
     add_usage,
 )
-from fairlead.session.context.tokens import context_tokens, estimate
+from fairlead.session.context.tokens import estimate, measure_context
 from fairlead.session.history.log import Log
 from fairlead.stores.headers import new_header
 
@@ -71,39 +71,39 @@ def test_a_message_is_estimated_at_a_quarter_of_its_characters_rounded_up(messag
 
 
 def test_the_last_answer_tells_the_size_and_what_follows_is_estimated() -> None:
-    assert context_tokens(said(UserMessage("hello", 1), answer(100), answer(150), UserMessage("abcde", 2))) == 152
+    assert measure_context(said(UserMessage("hello", 1), answer(100), answer(150), UserMessage("abcde", 2))).tokens == 152
 
 
 @pytest.mark.parametrize("stop", ["error", "aborted"])
 def test_a_failed_or_aborted_answer_tells_nothing_but_counts(stop: StopReason) -> None:
     failed = answer(7, stop=stop, content=[TextContent("abcd")])
-    assert context_tokens(said(answer(100), UserMessage("abcd", 1), failed)) == 102
+    assert measure_context(said(answer(100), UserMessage("abcd", 1), failed)).tokens == 102
 
 
 def test_before_the_first_answer_everything_is_estimated() -> None:
-    assert context_tokens(said()) == 0
-    assert context_tokens(said(UserMessage("abcde", 1))) == 2
+    assert measure_context(said()).tokens == 0
+    assert measure_context(said(UserMessage("abcde", 1))).tokens == 2
 
 
 def test_a_provider_that_reports_no_usage_leaves_the_estimate() -> None:
-    assert context_tokens(said(UserMessage("abcde", 1), answer(0, content=[TextContent("abcd")]))) == 3
+    assert measure_context(said(UserMessage("abcde", 1), answer(0, content=[TextContent("abcd")]))).tokens == 3
 
 
 def test_a_usage_without_a_total_is_summed_up() -> None:
     message = answer()
     message.usage = Usage(input=1, output=2, cache_read=4, cache_write=8)
-    assert context_tokens(said(message)) == 15
+    assert measure_context(said(message)).tokens == 15
 
 
 def test_right_after_a_compaction_the_size_is_unknown_until_the_next_answer() -> None:
     log = said(UserMessage("one", 1), answer(100), UserMessage("two", 2))
     log.compaction("notes", log.path()[1].id, 100)
-    assert context_tokens(log) is None
+    assert measure_context(log).tokens is None
     log.message(UserMessage("go on", 3))
     log.message(answer(30, stop="error"))
-    assert context_tokens(log) is None
+    assert measure_context(log).tokens is None
     log.message(answer(30))
-    assert context_tokens(log) == 30
+    assert measure_context(log).tokens == 30
 
 
 def test_only_the_latest_of_several_compactions_counts() -> None:
@@ -111,13 +111,13 @@ def test_only_the_latest_of_several_compactions_counts() -> None:
     log.compaction("notes", None, 100)
     log.message(answer(30))
     log.compaction("more notes", None, 30)
-    assert context_tokens(log) is None
+    assert measure_context(log).tokens is None
 
 
 def test_an_answer_that_the_model_no_longer_sees_does_not_count() -> None:
     log = said(UserMessage("abcd", 1), answer(100), answer(200))
     log.context_edit(log.path()[-1].id, None)
-    assert context_tokens(log) == 100
+    assert measure_context(log).tokens == 100
 
 
 def test_usages_add_up_with_their_costs() -> None:

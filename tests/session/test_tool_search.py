@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fairlead.core.tool import Tool, ToolContext, ToolResult
-from fairlead.session.tool_search import ranked, words
+from fairlead.session.tool_search import rank_tools, words
 from fairlead.session.toolbox import Toolbox
 
 
@@ -45,12 +45,12 @@ TOOLS = [
     ],
 )
 def test_the_best_match_comes_first(query: str, first: str) -> None:
-    assert ranked(query, TOOLS)[0] == first
+    assert rank_tools(query, TOOLS)[0] == first
 
 
 @pytest.mark.parametrize("query", ["", "the of with", "quantum", "!?"])
 def test_a_query_that_matches_nothing_finds_nothing(query: str) -> None:
-    assert ranked(query, TOOLS) == []
+    assert rank_tools(query, TOOLS) == []
 
 
 def test_words_are_split_at_capitals_and_are_singular() -> None:

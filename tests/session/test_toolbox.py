@@ -34,7 +34,7 @@ def test_only_tools_that_there_are_can_be_active() -> None:
     assert list(toolbox.active_tools()) == ["read", "bash"]
 
 
-def test_brought_tools_follow_the_others_and_are_active_unless_told_otherwise() -> None:
+def test_added_tools_follow_the_others_and_are_active_by_default() -> None:
     toolbox = a_toolbox()
     toolbox.replace("Host", [tool("a"), tool("b")], inactive={"b"})
     assert list(toolbox) == ["read", "bash", "a", "b"]
@@ -63,7 +63,7 @@ def test_a_name_that_stays_keeps_its_place_among_the_active_ones() -> None:
 
 
 @pytest.mark.parametrize("name", ["read", "b"])
-def test_a_name_of_somebody_elses_is_refused_and_changes_nothing(name: str) -> None:
+def test_a_tool_name_of_another_owner_is_refused_and_changes_nothing(name: str) -> None:
     toolbox = a_toolbox()
     toolbox.replace("Server", [tool("b")])
     toolbox.replace("Host", [tool("a")])
@@ -73,7 +73,7 @@ def test_a_name_of_somebody_elses_is_refused_and_changes_nothing(name: str) -> N
     assert (dict(toolbox), toolbox.active) == (tools, active)
 
 
-def test_tools_are_told_in_the_order_in_which_their_owners_came() -> None:
+def test_tools_are_listed_in_the_order_of_their_owners() -> None:
     toolbox = a_toolbox()
     for owner in ("first", "second"):
         toolbox.replace(owner, [])

@@ -114,7 +114,7 @@ async def test_going_to_the_beginning_forgets_everything(tmp_path: Path, target:
     await session.close()
 
 
-async def test_an_unknown_place_is_refused_and_the_run_goes_on(tmp_path: Path) -> None:
+async def test_an_unknown_target_is_refused_and_the_run_continues(tmp_path: Path) -> None:
     turn, go = held()
     session = a_kept_session(Scripted([turn]), tmp_path)
     await running(session)
@@ -171,7 +171,7 @@ async def test_a_summary_tells_the_model_of_the_branch_that_was_left(tmp_path: P
 
 
 @pytest.mark.parametrize("left", ["nothing", "a label", "a command that the model is not told of"])
-async def test_where_nothing_was_said_there_is_no_summary(tmp_path: Path, left: str) -> None:
+async def test_an_empty_branch_gets_no_summary(tmp_path: Path, left: str) -> None:
     session, model = await a_tree(tmp_path)
     log = session.history.log
     end = entry_of(log, "b")

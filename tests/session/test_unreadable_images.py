@@ -16,7 +16,8 @@ from tests.support.windows import APIS, an_agent
 from fairlead.core import events as e
 from fairlead.core.messages import ImageContent
 from fairlead.errors import ProviderError
-from fairlead.session.context.unreadable_images import ENTRY, UNREADABLE
+from fairlead.session.context.unreadable_images import UNREADABLE
+from fairlead.session.history.entries import IMAGES
 from fairlead.testing import ProviderServer
 
 IMAGE = ImageContent("aW1hZ2U=", "image/png")
@@ -112,7 +113,7 @@ async def test_each_of_two_models_gets_the_images_that_it_can_read(tmp_path: Pat
             log = session.history.conversation.lasting_log
             for provider, id, image in ((usual.provider, usual.id, IMAGE), ("eye", "eye", OTHER)):
                 digest = blake2b(image.data.encode(), digest_size=16).hexdigest()
-                log.custom(ENTRY, {"provider": provider, "model": id, "images": [digest]})
+                log.custom(IMAGES, {"provider": provider, "model": id, "images": [digest]})
             assert (await agent.ask("look", images=[IMAGE, OTHER])).text == "fine"
             session.models.set_model("eye", "eye")
             assert (await agent.ask("and you?")).text == "fine"
@@ -134,3 +135,20 @@ async def test_without_images_an_error_that_mentions_one_is_like_any_other(tmp_p
     turns = [{"status": 500, "error": "image input is not supported"}, {"text": "fine"}]
     async with ProviderServer(turns) as server, an_agent(tmp_path, server.url) as agent, asyncio.timeout(20):
         assert (await agent.ask("hello")).text == "fine", "a 500 is tried again"
+
+
+async def test_a_model_that_reads_only_text_is_announced_once_for_each_image(tmp_path: Path) -> None:
+    model = {"id": "blind", "input": ["text"]}
+    async with ProviderServer([{"text": "fine"}]) as server:
+        blind = {"blind": {"baseUrl": f"{server.url}/v1", "api": "openai-completions", "models": [model]}}
+        async with an_agent(tmp_path, server.url, providers=blind) as agent, asyncio.timeout(20):
+            said: list[str] = []
+            agent.session.subscribe(lambda event: said.append(event.error) if isinstance(event, e.ExtensionError) else None)
+            agent.session.models.set_model("blind", "blind")
+            await agent.ask("look", images=[IMAGE])
+            note = "blind reads only text, and gets a note instead. Choose a model that reads images."
+            assert said == [f"The image is not sent: {note}"]
+            await agent.ask("and now?")
+            await agent.ask("and these?", images=[IMAGE, OTHER])
+            assert said[1:] == [f"The image is not sent: {note}"], "the first one is known already"
+            assert IMAGE.data not in json.dumps(server.requests[-1].body)

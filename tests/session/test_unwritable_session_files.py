@@ -39,7 +39,7 @@ def test_an_entry_that_does_not_fit_leaves_nothing_behind(tmp_path: Path) -> Non
     assert texts(read_session(path)[0]) == ["one", "two"]
 
 
-def test_what_was_held_back_is_written_first_and_in_order(tmp_path: Path) -> None:
+def test_held_entries_are_written_first_and_in_order(tmp_path: Path) -> None:
     path = tmp_path / "one.jsonl"
     log = new_log()
     file = SessionFile.create(path, log)
@@ -145,7 +145,7 @@ while True:
 """
 
 
-def test_what_was_acknowledged_survives_a_kill_at_any_moment(tmp_path: Path) -> None:
+def test_acknowledged_entries_survive_a_kill_at_any_moment(tmp_path: Path) -> None:
     path = tmp_path / "one.jsonl"
     chance = random.Random(5)
     acknowledged: list[str] = []

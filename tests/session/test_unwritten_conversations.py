@@ -45,7 +45,7 @@ def left_file(session: Session) -> Path:
     return next(path for path in (file_of(session).parent).iterdir() if path != file_of(session))
 
 
-async def test_an_answer_that_cannot_be_written_is_told_of_once_and_stays_in_the_conversation(tmp_path: Path) -> None:
+async def test_an_unwritable_answer_is_reported_once_and_stays_in_the_conversation(tmp_path: Path) -> None:
     turn, go = held("unwritten")
     session = a_kept_session(Scripted([turn, Turn(text="x")]), tmp_path)
     heard = await running(session)

@@ -18,7 +18,7 @@ from fairlead.session.runtime import AsyncioRuntime
 from fairlead.sessions import catalogue as catalogues
 from fairlead.sessions.catalogue import Catalogue, opener
 from fairlead.stores import MemoryStore
-from fairlead.stores.paths import SessionFolders
+from fairlead.stores.folders import SessionFolders
 from fairlead.testing import Scripted, Turn
 
 KINDS = ["files", "store"]
@@ -90,7 +90,7 @@ async def test_a_session_is_found_opened_and_deleted_by_its_id(kind: str, tmp_pa
     with pytest.raises(SessionError, match="in use"):
         await catalogue.delete(session_id)
     conversation.close()
-    await conversation.closed()
+    await conversation.wait_closed()
     assert await catalogue.delete(session_id) and not await catalogue.delete(session_id)
 
 
@@ -100,12 +100,12 @@ async def test_an_empty_session_is_listed_only_where_others_find_it(kind: str, t
     conversation = conversations(archive, tmp_path / "work").begin()
     await conversation.open()
     conversation.keep_empty()
-    await conversation.written()
+    await conversation.wait_written()
     assert not (await Catalogue(archive, tmp_path).page()).sessions
     listed = (await Catalogue(archive, tmp_path, lists_empty=True).page()).sessions
     assert len(listed) == (1 if kind == "store" else 0)
     conversation.close()
-    await conversation.closed()
+    await conversation.wait_closed()
 
 
 def test_titles_leave_out_attached_files_and_controls_and_are_cut() -> None:

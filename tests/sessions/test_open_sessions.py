@@ -9,8 +9,7 @@ import pytest
 
 from fairlead.agent import Agent
 from fairlead.errors import SessionInUse
-from fairlead.sessions.open_sessions import OpenSessions
-from fairlead.sessions.opening import opening, when_free, with_more_tools
+from fairlead.sessions.open_sessions import OpenSessions, opening, retry_while_leased, with_more_tools
 from fairlead.stores import MemoryData, MemoryStore
 from fairlead.testing import scripted_agent
 
@@ -54,7 +53,7 @@ async def test_a_session_that_is_being_closed_is_gone_before_it_is_opened_again(
     ending = asyncio.create_task(sessions.end(opened))
     await asyncio.sleep(0)
     assert sessions.find("a") is None
-    settled = asyncio.create_task(sessions.settled("a"))
+    settled = asyncio.create_task(sessions.get_when_settled("a"))
     await asyncio.sleep(0)
     assert not settled.done()
     ending.cancel()  # it is closed nevertheless
@@ -67,13 +66,13 @@ async def test_a_session_is_found_under_its_new_key_and_the_least_used_comes_fir
     one, two = Opened(), Opened()
     sessions.add("a", one)
     sessions.add("b", two)
-    sessions.used(one)
+    sessions.mark_used(one)
     assert sessions.all() == [two, one]
     sessions.rename(two, "c")
     assert sessions.find("b") is None and sessions.find("c") is two
 
 
-async def test_what_cannot_be_opened_leaves_its_session_to_others() -> None:
+async def test_a_failed_open_releases_the_session() -> None:
     data = MemoryData()
 
     def agent() -> Agent:
@@ -98,10 +97,10 @@ async def test_a_session_in_use_is_waited_for_only_so_long() -> None:
             raise SessionInUse("in use", "another", None)
         return "taken"
 
-    assert await when_free(take, 60.0, 0.0) == "taken"
+    assert await retry_while_leased(take, 60.0, 0.0) == "taken"
     calls = -100
     with pytest.raises(SessionInUse):
-        await when_free(take, 0.0)
+        await retry_while_leased(take, 0.0)
     assert calls == -99
 
 

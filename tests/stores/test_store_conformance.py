@@ -12,7 +12,7 @@ import pytest
 from fairlead.errors import ConfigError, SessionNotFound
 from fairlead.stores import FileStore, MemoryData, MemoryStore, PostgresStore, SqliteStore
 from fairlead.testing import STORE_CHECKS, check_store
-from fairlead.testing.stores import Check
+from fairlead.testing.store_writes import Check
 
 
 @pytest.mark.parametrize("check", STORE_CHECKS, ids=lambda check: check.__name__)

@@ -15,7 +15,7 @@ from fairlead.testing import check_store
 
 class TakesABeginningForARepetition(MemoryStore):
     async def append(self, lease: Lease, lines: Sequence[bytes], *, after: int | None = None) -> int:
-        self._owned(lease)
+        self._find_owned(lease)
         if after is not None and lines:
             found = await self.read(lease.id, after)
             if [each.line for each in found.lines[: len(lines)]] == list(lines):
@@ -70,7 +70,7 @@ class DoesNotSayHowLongALeaseLasts(MemoryStore):
 
 class ChecksTheEpochBeforeItWrites(MemoryStore):
     async def append(self, lease: Lease, lines: Sequence[bytes], *, after: int | None = None) -> int:
-        session = self._owned(lease)
+        session = self._find_owned(lease)
         await asyncio.sleep(0.01)
         return await super().append(replace(lease, epoch=session.epoch), lines, after=after)
 
@@ -143,7 +143,7 @@ class ListsAsInADictionary(MemoryStore):
         (GivesEveryOwnerAnHour, "gives_an_expired_lease_to_the_next_owner"),
         (DoesNotSayWhenALeaseExpires, "gives_an_expired_lease_to_the_next_owner"),
         (DoesNotSayHowLongALeaseLasts, "gives_an_expired_lease_to_the_next_owner"),
-        (ChecksTheEpochBeforeItWrites, "writes_nothing_of_an_owner_after_the_next_one_has_the_lease"),
+        (ChecksTheEpochBeforeItWrites, "rejects_writes_of_a_former_owner"),
         (TakesTheEntryOfAnotherOwnerForARepetition, "gives_an_expired_lease_to_the_next_owner"),
         (ChecksNoLeaseIfThereIsNothingToWrite, "gives_an_expired_lease_to_the_next_owner"),
         (KnowsOwnersByTheirNames, "lets_one_owner_write"),
@@ -156,7 +156,7 @@ class ListsAsInADictionary(MemoryStore):
     ],
 )
 def test_a_wrong_store_fails(store: type[MemoryStore], check: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fairlead.testing.stores.support.PATIENCE", 0.5)
+    monkeypatch.setattr("fairlead.testing.store_writes.PATIENCE", 0.5)
     data = MemoryData()
     with pytest.raises((AssertionError, TimeoutError, SessionLost)) as raised:
         check_store(lambda: store(data))

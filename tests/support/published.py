@@ -23,15 +23,14 @@ import msgspec
 from tests.support import acp_schema
 from tests.support.json_values import is_object
 
-from fairlead.protocol.opal.events import EVENTS, NOTIFICATION
+from fairlead.protocol.opal.events import EVENTS, NOTIFICATION, SERVER_REQUESTS
 from fairlead.protocol.opal.methods import METHODS
 from fairlead.protocol.opal.objects import Method
-from fairlead.protocol.opal.server_requests import SERVER_REQUESTS
 from fairlead.protocol.pi.commands import Command
 from fairlead.protocol.pi.host_requests import REPLIES
 from fairlead.protocol.pi.protocol_2025 import COMMANDS_2025
 from fairlead.protocol.schema import opal
-from fairlead.protocol.schema.builder import mentioned
+from fairlead.protocol.schema.builder import list_mentioned
 from fairlead.protocol.schema.family import Lines, answer_name, command_name, event_name, response_name
 from fairlead.wire.dialects import DEFAULT_DIALECT, DIALECTS, dialect_named, dialect_of_program
 
@@ -110,7 +109,7 @@ def _frame_name(dialect: str, frame: Frame) -> str:
         assert command is not None, f"a response to {frame['command']!r}, which is no command of {dialect}: {_shown(frame)}"
         return response_name(command)
     event = _events(dialect).get(str(kind))
-    assert event is not None, f"{kind!r} is no event of {dialect}; see fairlead.wire.pi.schema.events: {_shown(frame)}"
+    assert event is not None, f"{kind!r} is no event of {dialect}; see fairlead.wire.pi.pi_schema.events: {_shown(frame)}"
     return event
 
 
@@ -218,7 +217,7 @@ def _definitions(dialect: str) -> dict[str, Any]:
 @cache
 def _validator(dialect: str, name: str) -> jsonschema_rs.Draft202012Validator:
     definitions = _definitions(dialect)
-    needed = {each: definitions[each] for each in (name, *mentioned([definitions[name]], definitions))}
+    needed = {each: definitions[each] for each in (name, *list_mentioned([definitions[name]], definitions))}
     return jsonschema_rs.Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": needed})
 
 
@@ -230,7 +229,7 @@ def _check(dialect: str, name: str, value: Any) -> None:
     what = "\n".join(f"  at /{'/'.join(map(str, error.instance_path))}: {error.message[:300]}" for error in errors)
     raise AssertionError(
         f"not as published for {dialect}: {name}\n{what}\n"
-        f"Declarations are in src/fairlead/protocol; what is in fields that are passed on unread, in fairlead.wire.pi.schema.\n"
+        f"Declarations are in src/fairlead/protocol; the content of fields that are passed on, in fairlead.wire.pi.pi_schema.\n"
         f"{_shown(value)}"
     )
 

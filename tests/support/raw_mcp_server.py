@@ -50,6 +50,11 @@ SLOPPY: dict[str, Any] = {
     "refused": '{"jsonrpc": "2.0", "id": %s, "error": {"code": -32000, "message": "not today"}}',
     "half": '{"jsonrpc": "2.0", "id": %s, "result": {"content": [{"type": "text", "text": "half \\ud83d"}]}}',
     "nan": '{"jsonrpc": "2.0", "id": %s, "result": {"content": [], "structuredContent": {"x": NaN}}}',
+    "infinite": '{"jsonrpc": "2.0", "id": %s, "result": {"content": [], "structuredContent": {"x": ' + "9" * 5000 + "}}}",
+    "deep": {"content": [], "structuredContent": {"x": json.loads("[" * 300 + "]" * 300)}},
+    "list": {"content": [], "structuredContent": [1, 2]},
+    "video": {"content": [{"type": "video", "data": "x"}, text("and text")]},
+    "string": {"content": "only text"},
     "null": '{"jsonrpc": "2.0", "id": %s, "result": null}',
     "chatty": {"content": [text("at last")]},
 }

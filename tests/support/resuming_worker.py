@@ -13,7 +13,7 @@ import sys
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
-from fairlead import Agent, CancelToken, ModelRequest
+from fairlead import Agent, CancelToken, ModelRequest, Storage
 from fairlead.errors import SessionError, SessionInUse
 from fairlead.messages import ToolCall, ToolResultMessage
 from fairlead.stores import open_store
@@ -43,9 +43,8 @@ async def work(url: str, session: str, lease_seconds: float, marks: Path) -> str
         stream=answer,  # pyright: ignore[reportArgumentType]
         isolated=True,
         tools=[mark],
-        store=store,
+        store=Storage(store=store, lease_seconds=lease_seconds),
         session_id=session,
-        lease_seconds=lease_seconds,
     )
     while True:
         try:

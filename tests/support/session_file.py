@@ -22,6 +22,8 @@ class SessionLines:
     entries: list[Entry]
     #: What follows the last line's end: a write that was cut short.
     torn: bytes
+    #: What fairlead notes in the file beside it.
+    notes: list[Entry]
 
     def of(self, kind: str) -> list[Entry]:
         return [entry for entry in self.entries if entry["type"] == kind]
@@ -40,18 +42,30 @@ class SessionLines:
 
     def queued(self) -> list[Message]:
         """Everything that was ever queued: messages of the user's, and commands that waited for the end of a run."""
-        notes = [entry["data"] for entry in self.of("custom") if entry["customType"] == "fairlead.queue"]
+        notes = [entry["data"] for entry in self.notes if entry["customType"] == "fairlead.queue"]
         return [note["message"] for note in notes if note["op"] == "add"]
+
+    def in_order(self) -> Iterator[Entry]:
+        """The entries and the notes, in the order in which they were written."""
+        following: dict[str | None, list[Entry]] = {}
+        for note in self.notes:
+            following.setdefault(note["after"], []).append(note)
+        yield from following.get(None, [])
+        for entry in self.entries:
+            yield entry
+            yield from following.get(entry["id"], [])
 
     def waiting(self) -> list[Message]:
         """What was queued and neither heard nor taken back, oldest first."""
         waiting: list[Message] = []
-        for entry in self.entries:
+        for entry in self.in_order():
             match entry:
                 case {"type": "message", "message": message} if message in waiting:
                     waiting.remove(message)
                 case {"customType": "fairlead.queue", "data": {"op": "add", "message": message}}:
                     waiting.append(message)
+                case {"customType": "fairlead.queue", "data": {"op": "remove", "message": message}} if message in waiting:
+                    waiting.remove(message)
                 case {"customType": "fairlead.queue", "data": {"op": "clear"} as data}:
                     spared = data.get("except", [])
                     waiting = [message for message in waiting if message["role"] == "bashExecution" or message in spared]
@@ -107,7 +121,31 @@ def read_strictly(path: Path) -> SessionLines:
         assert entry["id"] not in known, f"{path}: two entries with the id {entry['id']}"
         assert entry["parentId"] in known, f"{path}: {entry['id']} follows {entry['parentId']}, which does not come before it"
         known.add(entry["id"])
-    return SessionLines(header, entries, torn)
+    notes = read_notes(path)
+    assert all(note["type"] == "note" and {note["parentId"], note["after"]} <= known for note in notes), path
+    return SessionLines(header, entries, torn, notes)
+
+
+def notes_path(path: Path) -> Path:
+    """The file with the notes about a session file."""
+    return Path(f"{path}.notes")
+
+
+def read_notes(path: Path) -> list[Entry]:
+    """The notes beside a session file, in which nothing may be wrong but a last line without an end."""
+    if not notes_path(path).exists():
+        return []
+    header, *notes = [json.loads(line) for line in notes_path(path).read_bytes().split(b"\n")[:-1]]
+    assert header == {"type": "notes", "session": json.loads(path.read_bytes().split(b"\n")[0])["id"]}, path
+    return notes
+
+
+def copy_session(source: Path, target: Path) -> Path:
+    """Copy a session file with its notes. Returns the copy."""
+    target.write_bytes(source.read_bytes())
+    if notes_path(source).exists():
+        notes_path(target).write_bytes(notes_path(source).read_bytes())
+    return target
 
 
 def message_of(entry: Entry) -> Message | None:

@@ -19,7 +19,7 @@ class SlowSandbox:
         self.left = threading.Event()
         self.wrapped_commands = 0
 
-    def wrapped(self, command: Sequence[str], cwd: Path, calls: int) -> list[str]:
+    def wrap(self, command: Sequence[str], cwd: Path, calls: int) -> list[str]:
         return list(command)
 
     def part_of_installation(self, path: Path, found: os.stat_result | None) -> Path | None:
@@ -48,7 +48,7 @@ class SlowConfined:
     def disarm(self) -> None:
         return
 
-    def wrapped(self, command: Sequence[str], info: int, calls: int) -> list[str]:
+    def wrap(self, command: Sequence[str], info: int, calls: int) -> list[str]:
         self._sandbox.wrapped_commands += 1
         return list(command)
 

@@ -11,6 +11,7 @@ import asyncio
 import sys
 from pathlib import Path
 
+from fairlead import Storage
 from fairlead.errors import FairleadError
 from fairlead.messages import ToolCall
 from fairlead.stores import open_store
@@ -31,7 +32,9 @@ async def work(url: str, session: str, lease_seconds: float, marks: Path, turns:
         for n in range(turns)
     ]
     store = open_store(url)
-    agent = scripted_agent(*calls, "Done.", tools=[mark], store=store, session_id=session, lease_seconds=lease_seconds)
+    agent = scripted_agent(
+        *calls, "Done.", tools=[mark], store=Storage(store=store, lease_seconds=lease_seconds), session_id=session
+    )
     try:
         return (await agent.ask("Go")).text
     except FairleadError as error:

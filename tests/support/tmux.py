@@ -65,6 +65,14 @@ class Tmux:
         self._tmux("load-buffer", "-", input=text)
         self._tmux("paste-buffer", "-p", "-r")
 
+    def allow_copying(self) -> None:
+        """Let programs copy with an escape sequence, as terminals do."""
+        self._tmux("set", "-s", "set-clipboard", "on")
+
+    def copied(self) -> str:
+        """What a program has copied last; an empty text if that has not happened."""
+        return self._tmux("show-buffer")
+
     def resize(self, columns: int, rows: int) -> None:
         self._tmux("resize-window", "-x", str(columns), "-y", str(rows))
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.support.json_values import is_array, is_object
 
-from fairlead import Agent
+from fairlead import Agent, AgentOptions
 from fairlead.testing import ProviderServer
 from fairlead.testing.formats import last_user_text
 
@@ -117,4 +117,4 @@ def an_agent(root: Path, url: str, api: str = "openai-completions", *, settings:
     (home / "settings.json").write_text(json.dumps(settings or {"retry": {"baseDelayMs": 0}}))
     env = {"FAIRLEAD_HOME": str(home), "PATH": os.environ["PATH"]}
     defaults: dict[str, Any] = {"model": f"small/{model['id']}", "tools": (), "cwd": root, "env": env, "keep": True}
-    return Agent(**{**defaults, **options})
+    return Agent(AgentOptions(**{**defaults, **options}))

@@ -14,7 +14,7 @@ import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from fairlead import Agent
+from fairlead import Agent, Storage
 from fairlead.core.messages import AssistantMessage, ToolCall
 from fairlead.core.model import ModelRequest, StreamEvent
 from fairlead.core.runtime import CancelToken
@@ -55,7 +55,7 @@ async def work(folder: Path, seed: str) -> None:
         stream=Model(seed),
         cwd=folder,
         isolated=True,
-        session_dir=folder / "sessions",
+        store=Storage(folder / "sessions"),
         session_id="work",
         tools=["bash", "read"],
     )

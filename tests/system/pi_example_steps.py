@@ -128,7 +128,17 @@ STEPS: dict[str, Example] = {
     "structured-output": Example(
         turns=[tool("structured_output", headline="h", summary="s", actionItems=["a"]), *MANY], steps=["hello", "again"]
     ),
-    "subagent": Example(turns=after(tool("subagent"), tool("subagent", agent="none", task="x"))),
+    "subagent": Example(
+        ["hello", "again"],
+        [
+            *(tool("subagent"), tool("subagent", agent="none", task="x"), says("none")),
+            *(tool("subagent", agent="helper", task="look"), bash("echo of the agent"), says("Found it.")),
+            says("done"),
+        ],
+        files={
+            "../.pi/agent/agents/helper.md": "---\nname: helper\ndescription: Helps\ntools: bash\n---\nHelp with everything.\n"
+        },
+    ),
     "summarize": Example(["/summarize", "hello", "/summarize"], MANY),
     "tic-tac-toe": Example(
         ["/tic-tac-toe", "play"],

@@ -61,9 +61,10 @@ class Page:
         pytest.fail(f"{condition} did not become true. The page shows: {self.tab.run('document.body.innerText')}")
 
     def begin(self) -> None:
-        """Begin a session."""
-        self.until("document.readyState === 'complete' && !!document.getElementById('begin')")
-        self.tab.run("document.getElementById('begin').click()")
+        """Begin a session without a message, as another client would, and open it."""
+        self.until("document.readyState === 'complete' && document.body.dataset.view === 'start'")
+        request = "{method: 'POST', headers: {'content-type': 'application/json'}, body: '{}'}"
+        self.tab.run(f"fetch('/v1/sessions', {request}).then(r => r.json()).then(s => {{ location.hash = s.id }})")
         self.until("document.getElementById('connection').dataset.state === 'live'")
 
     def write(self, words: str) -> None:

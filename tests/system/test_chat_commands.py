@@ -264,7 +264,7 @@ def test_a_key_after_login_is_neither_kept_nor_shown_again(tmp_path: Path) -> No
         assert not history.exists() or "sk-secret" not in history.read_text()
 
 
-def test_what_fails_is_said_once_and_with_advice_for_the_chat(tmp_path: Path) -> None:
+def test_failures_are_shown_once_with_advice_for_the_chat(tmp_path: Path) -> None:
     with chat_in_tmux(tmp_path, [{"text": "One."}, {"text": "Two."}, {"text": ""}], columns=200) as chat:
         (chat.home / "extensions").mkdir()
         (chat.home / "extensions/bad.py").write_text("raise ValueError('quite broken')\n")

@@ -215,7 +215,7 @@ def test_escape_closes_the_menu_and_keeps_the_text(tmp_path: Path) -> None:
         chat.type("/co")
         chat.wait_for("▸ /compact")
         chat.press("Down")
-        chat.wait_for("▸ /cost")
+        chat.wait_for("▸ /copy")
         chat.press("Escape")
         chat.wait_for(lambda screen: "▸" not in screen and "> /co" in screen)
 

@@ -147,7 +147,7 @@ def test_the_chat_works_in_other_terminals(tmp_path: Path, term: str) -> None:
         chat.leave()
 
 
-def test_a_terminal_that_cannot_move_its_cursor_is_named(tmp_path: Path) -> None:
+def test_a_terminal_that_cannot_move_its_cursor_is_reported(tmp_path: Path) -> None:
     with chat_in_tmux(tmp_path, [DONE], env={"TERM": "dumb"}) as chat:
         chat.type("fairlead; echo code=$?")
         chat.press("Enter")

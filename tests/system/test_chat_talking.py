@@ -108,7 +108,7 @@ def test_prompts_of_the_command_line_are_sent_in_turn(tmp_path: Path) -> None:
         assert chat.prompts() == ["fix the bug", "and the other"]
 
 
-def test_the_latest_session_continues_with_what_was_said(tmp_path: Path) -> None:
+def test_the_latest_session_continues_with_its_messages(tmp_path: Path) -> None:
     with chat_in_tmux(tmp_path, [{"text": "I know it."}, DONE]) as chat:
         chat.start("remember the number 42")
         chat.wait_for("I know it.")
@@ -127,7 +127,7 @@ def test_a_failed_model_call_says_why(tmp_path: Path) -> None:
         chat.wait_for(lambda screen: "x-api-key" in screen and "Esc stops" not in screen)
 
 
-def test_an_empty_answer_is_named(tmp_path: Path) -> None:
+def test_an_empty_answer_is_reported(tmp_path: Path) -> None:
     with chat_in_tmux(tmp_path, [{"text": ""}, DONE]) as chat:
         chat.start()
         chat.send("hello")
@@ -214,7 +214,7 @@ def test_the_chat_counts_down_to_the_next_attempt(tmp_path: Path) -> None:
 
 
 def test_an_error_as_long_as_a_page_is_folded(tmp_path: Path) -> None:
-    page = "<html>" + " ".join(f"word{number}" for number in range(2000)) + "</html>"
+    page = " ".join(f"word{number}" for number in range(2000))
     with chat_in_tmux(tmp_path, [{"status": 500, "error": page}, DONE]) as chat:
         chat.start()
         chat.send("hello")
@@ -234,3 +234,17 @@ def test_escape_with_a_slash_right_behind_it_stops_the_agent_and_begins_a_comman
         chat.press("Enter")
         chat.wait_for("in this session")
         assert len(chat.server.requests) == 1
+
+
+def test_extensions_of_the_command_line_receive_session_start(tmp_path: Path) -> None:
+    with chat_in_tmux(tmp_path, [{"text": "Fine."}]) as chat:
+        (tmp_path / "one.ts").write_text(
+            "export default function (pi: any) {\n"
+            '  pi.on("session_start", (event: any, ctx: any) => ctx.ui.notify("one has started"));\n}\n'
+        )
+        (tmp_path / "two.py").write_text(
+            "def setup(fl):\n    fl.on('session_start', lambda event, context: context.ui.notify('two has started'))\n"
+        )
+        chat.start("-e", "../one.ts", "-e", "../two.py")
+        chat.wait_for("one has started")
+        chat.wait_for("two has started")

@@ -87,7 +87,7 @@ def test_ctrl_z_gives_the_terminal_back_until_the_user_continues(tmp_path: Path)
         assert chat.prompts() == ["half a thought"]
 
 
-def test_what_others_print_becomes_a_note(tmp_path: Path) -> None:
+def test_output_of_other_code_becomes_a_note(tmp_path: Path) -> None:
     noisy = (
         "import os, subprocess, sys\n"
         "def setup(fl):\n"

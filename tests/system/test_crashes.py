@@ -25,7 +25,7 @@ CONVERSATIONS = 26
 USUAL: Phases = {"starting", "accepting", "streaming", "tools", "command", "compacting", "stopping", "idle"}
 
 
-def test_everything_that_a_host_was_told_survives_many_kills() -> None:
+def test_everything_reported_to_a_host_survives_many_kills() -> None:
     seed = os.environ.get("CRASH_SEED")
     seeds = [int(seed)] if seed else random.sample(range(1_000_000), CONVERSATIONS)
     kills, problems = kill_conversations(seeds)
@@ -40,7 +40,7 @@ def test_everything_that_a_host_was_told_survives_many_kills() -> None:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_command_that_was_run_before_anything_was_said_is_kept(dialect: str, tmp_path: Path) -> None:
+def test_a_command_run_before_the_first_message_is_saved(dialect: str, tmp_path: Path) -> None:
     path = tmp_path / "session.jsonl"
     with stage(tmp_path / "killed", dialect, flags=["--session", str(path)]) as host:
         host.request("bash", command="echo first")

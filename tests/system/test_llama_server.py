@@ -46,7 +46,7 @@ def llama() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("api", ["openai-completions", "openai-responses", "anthropic-messages"])
-async def test_a_session_outgrows_the_window_and_goes_on(tmp_path: Path, llama: str, api: str) -> None:
+async def test_a_session_outgrows_the_window_and_continues(tmp_path: Path, llama: str, api: str) -> None:
     async with an_agent(tmp_path, llama, api, model=MODEL) as agent, asyncio.timeout(PATIENCE):
         model = agent.session.model
         assert model is not None

@@ -152,7 +152,7 @@ def test_a_host_waits_for_the_end_and_collects_what_leads_to_it(client: OmpClien
 
 
 @client_18
-def test_a_host_is_told_what_became_of_each_prompt(client: OmpClient, drive_omp: DriveOmp) -> None:
+def test_a_host_receives_the_outcome_of_each_prompt(client: OmpClient, drive_omp: DriveOmp) -> None:
     result = drive_omp(
         client,
         """
@@ -231,7 +231,7 @@ def test_a_prompt_takes_the_place_of_what_runs(client: OmpClient, drive_omp: Dri
 
 
 @clients
-def test_steering_and_follow_ups_are_heard(client: OmpClient, drive_omp: DriveOmp) -> None:
+def test_steering_and_follow_ups_are_delivered(client: OmpClient, drive_omp: DriveOmp) -> None:
     result = drive_omp(
         client,
         """
@@ -318,7 +318,7 @@ def test_a_host_can_do_without_retries(client: OmpClient, drive_omp: DriveOmp) -
 
 
 @client_18
-def test_a_host_hears_of_the_agent_or_of_all_that_happens(client: OmpClient, drive_omp: DriveOmp) -> None:
+def test_a_host_receives_agent_events_or_all_events(client: OmpClient, drive_omp: DriveOmp) -> None:
     result = drive_omp(
         client,
         """
@@ -344,7 +344,7 @@ def test_a_host_hears_of_the_agent_or_of_all_that_happens(client: OmpClient, dri
 
 
 @client_18
-def test_a_host_hears_only_of_what_it_wants_to(client: OmpClient, drive_omp: DriveOmp) -> None:
+def test_a_host_receives_only_the_events_it_selected(client: OmpClient, drive_omp: DriveOmp) -> None:
     result = drive_omp(
         client,
         """

@@ -29,7 +29,7 @@ def header(session_file: str) -> dict[str, Any]:
 
 
 @clients
-def test_a_new_session_is_empty_and_the_old_one_is_gone_on_with(client: OmpClient, drive_omp: DriveOmp) -> None:
+def test_a_new_session_is_empty_and_the_old_one_resumes(client: OmpClient, drive_omp: DriveOmp) -> None:
     result = drive_omp(
         client,
         """

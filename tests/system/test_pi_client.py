@@ -134,7 +134,7 @@ def test_events_come_in_the_order_of_pi_itself(drive: Drive) -> None:
     assert kinds(ours) == kinds(theirs)
 
 
-def test_a_host_learns_what_became_of_a_message(drive: Drive) -> None:
+def test_a_host_learns_the_outcome_of_a_message(drive: Drive) -> None:
     result = drive(
         PI_15,
         """
@@ -162,7 +162,7 @@ def test_a_host_learns_what_became_of_a_message(drive: Drive) -> None:
 
 
 @clients
-def test_steering_and_follow_ups_are_heard(client: Peer, drive: Drive) -> None:
+def test_steering_and_follow_ups_are_delivered(client: Peer, drive: Drive) -> None:
     result = drive(
         client,
         """
@@ -212,7 +212,7 @@ def test_a_turn_takes_one_queued_message_or_all_of_them(client: Peer, drive: Dri
     assert heard == ["user", "assistant", "user", "user", "assistant", "user", "user", "assistant"]
 
 
-def test_what_was_queued_can_be_taken_back(drive: Drive) -> None:
+def test_queued_messages_can_be_withdrawn(drive: Drive) -> None:
     result = drive(
         PI_087,
         """

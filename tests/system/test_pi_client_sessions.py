@@ -51,7 +51,7 @@ def test_a_new_session_is_empty_and_knows_its_parent(client: Peer, drive: Drive)
 
 
 @clients
-def test_a_session_is_left_and_gone_on_with(client: Peer, drive: Drive) -> None:
+def test_a_session_is_left_and_resumed(client: Peer, drive: Drive) -> None:
     result = drive(
         client,
         """

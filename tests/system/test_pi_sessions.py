@@ -93,7 +93,7 @@ def fill(log: Log) -> None:
     log.message(answer(TextContent("let me look"), ToolCall("call_1", "bash", {"command": "true"}), stop="toolUse"))
     log.message(ToolResultMessage("call_1", "bash", [TextContent("done")], False, 1767323045678))
     abandoned = log.message(answer(TextContent("an answer that leads nowhere")))
-    log.custom("fairlead.queue", {"texts": ["queued"]})
+    log.note("fairlead.queue", {"texts": ["queued"]})
     log.move(first.id)
     log.branch_summary(abandoned.id, "nothing came of it")
     log.message(answer(TextContent("Zwölf ☃ 🎉")))
@@ -109,7 +109,7 @@ def fill(log: Log) -> None:
     log.message(answer(TextContent("fine")))
 
 
-def test_pi_opens_what_is_written_here_and_goes_on_with_it(tmp_path: Path) -> None:
+def test_pi_resumes_sessions_written_by_fairlead(tmp_path: Path) -> None:
     path = tmp_path / "ours.jsonl"
     log = Log(new_header("0198a1b2-0000-7000-8000-000000000000", str(tmp_path), 1767323045678))
     file = SessionFile.create(path, log)
@@ -135,7 +135,7 @@ def test_pi_opens_what_is_written_here_and_goes_on_with_it(tmp_path: Path) -> No
         assert peer.messages() == json.loads(again.messages_json())
 
 
-def test_what_pi_writes_opens_here_and_pi_goes_on_with_it(tmp_path: Path) -> None:
+def test_fairlead_opens_sessions_of_pi_and_pi_resumes_them(tmp_path: Path) -> None:
     path = tmp_path / "theirs.jsonl"
     with pi(tmp_path, path, [BASH, {"text": "Done."}, {"text": "Second answer."}]) as peer:
         peer.prompt("use the shell")
@@ -180,7 +180,7 @@ def test_a_fork_made_here_opens_in_pi(tmp_path: Path) -> None:
     file = SessionFile.create(source, log)
     fill(log)
     file.close()
-    fork = log.forked(new_header("fork", str(tmp_path), 1767323045678, str(source)), before=log.user_messages()[-1][0])
+    fork = log.fork(new_header("fork", str(tmp_path), 1767323045678, str(source)), before=log.user_messages()[-1][0])
     path = tmp_path / "fork.jsonl"
     SessionFile.create(path, fork).close()
     with pi(tmp_path, path, []) as peer:

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from tests.system.killed_worker import TURNS
 
-from fairlead.core.calls.interrupted import INTERRUPTED
+from fairlead.core.calls.turn import INTERRUPTED
 from fairlead.session.history.reading import read_session
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]

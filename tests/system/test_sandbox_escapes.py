@@ -196,7 +196,7 @@ def test_no_trick_with_mounts_namespaces_and_links_helps(inside: Inside, trick: 
         "$FAIRLEAD_HOME/models.json",
     ],
 )
-def test_what_is_protected_is_hidden(inside: Inside, path: str) -> None:
+def test_protected_files_are_hidden(inside: Inside, path: str) -> None:
     inside.run('ln -sf "$HOME/.ssh/id" link-to-key')
     code, said = inside.run(f'cat "{path}" "$(realpath "{path}")"')
     assert code != 0 and SECRET not in said and "apiKey" not in said
@@ -213,7 +213,7 @@ def test_other_names_of_protected_files_are_hidden(inside: Inside) -> None:
         (inside.cwd / name).unlink()
 
 
-def test_what_is_hidden_stays_hidden_when_what_it_is_in_is_renamed(inside: Inside) -> None:
+def test_renaming_a_folder_does_not_reveal_hidden_files(inside: Inside) -> None:
     assert inside.run("mv keys/deep keys/other")[0] != 0
     assert inside.run("mv keys other")[0] != 0
     assert SECRET not in inside.run("grep -r sk- . 2>/dev/null; cp -r keys copy 2>/dev/null; grep -r sk- copy")[1]
@@ -307,7 +307,7 @@ def test_all_privileges_are_gone(inside: Inside) -> None:
 
 
 def sandboxed(root: Path, *turns: Any, **more: Any) -> Any:
-    env = {"HOME": str(root / "user")}
+    env = {"HOME": str(root / "user"), **more.pop("more", {})}
     (root / "user").mkdir()
     flags = ["--sandbox", "workspace", *more.pop("flags", ())]
     return stage(root, "pi", [*turns, says("ok")], flags=flags, env=env, **more)
@@ -344,7 +344,7 @@ def test_a_command_that_is_aborted_may_tidy_up_and_then_ends(root: Path) -> None
 
 
 @pytest.mark.parametrize("how", ["timeout", "stubborn", "killed"])
-def test_a_command_that_goes_on_is_killed_with_all_it_started(root: Path, how: str) -> None:
+def test_a_running_command_is_killed_with_its_children(root: Path, how: str) -> None:
     marker = f"6{os.getpid()}{len(how)}"
     command = f"{'trap : TERM;' if how == 'stubborn' else ''} sleep {marker} & echo > began; while :; do sleep {marker}; done"
     arguments = {"command": command, **({"timeout": 0.3} if how == "timeout" else {})}
@@ -382,7 +382,7 @@ def test_a_project_folder_cannot_be_made_and_none_is_left_behind(root: Path) -> 
         assert not (host.around.cwd / ".fairlead").exists()
 
 
-def test_what_takes_effect_outside_cannot_be_made_where_there_is_none(root: Path) -> None:
+def test_files_that_take_effect_outside_cannot_be_created(root: Path) -> None:
     files = {".git/HEAD": "ref: refs/heads/main\n", ".git/config": "[core]\n"}
     with sandboxed(root, files=files) as host:
         for command in ("echo {} > .mcp.json", "rm -r .mcp.json", "mkdir -p .git/hooks; echo x > .git/hooks/pre-commit"):
@@ -436,9 +436,29 @@ def test_a_bubblewrap_that_does_not_work_is_an_error_too(root: Path) -> None:
     assert done.returncode == 1 and "does not work here: bwrap: No permissions to create new namespace." in done.stderr
 
 
-def test_a_folder_that_holds_fairleads_own_files_is_no_sandbox(root: Path) -> None:
+def test_sandbox_refuses_a_folder_with_fairleads_own_files(root: Path) -> None:
     done = start(root, FAIRLEAD_HOME=str(root / "work" / "home"))
     assert done.returncode == 1 and "cannot be a sandbox: commands could change" in done.stderr
+
+
+@pytest.mark.parametrize("home", ["work", "work/of/user"])
+def test_sandbox_refuses_a_folder_with_the_users_home(root: Path, home: str) -> None:
+    done = start(root, FAIRLEAD_HOME=str(root / "home"), HOME=str(root / home))
+    assert done.returncode == 1 and f"cannot be a sandbox: commands could change {root / home}" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["FAIRLEAD_HOME", "HOME"])
+@pytest.mark.parametrize(("one", "other"), [("work", "elsewhere"), ("elsewhere/home", "work/a b"), ("elsewhere", "work/a b/c")])
+def test_sandbox_refuses_a_folder_that_is_mounted_where_the_home_is(root: Path, name: str, one: str, other: str) -> None:
+    for folder in ("work/home", "elsewhere/home", one, other):
+        (root / folder).mkdir(parents=True, exist_ok=True)
+    own = {"HOME": str(root / "user"), "FAIRLEAD_HOME": str(root / "home"), name: str(root / "elsewhere" / "home")}
+    unshare = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--mount"]
+    mount = f"mount --bind '{root / one}' '{root / other}' && exec {FAIRLEAD} --mode rpc --sandbox workspace </dev/null"
+    done = subprocess.run(
+        [*unshare, "sh", "-c", mount], cwd=root / "work", env={**os.environ, **own}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1 and f"is also mounted at {root / 'elsewhere'}" in done.stderr, done.stderr
 
 
 #: Prints what a search of its working directory finds.
@@ -467,6 +487,6 @@ def test_searches_work_where_the_program_is_installed_in_a_folder_that_the_sandb
         (packages,) = Path(below_tmp).glob("lib/python*/site-packages")
         (packages / "ours.pth").write_text("\n".join(path for path in sys.path if path))
         command = [str(Path(below_tmp, "bin", "python")), "-P", "-c", SEARCH]  # a folder of modules is no sandbox
-        env = {"PATH": os.environ["PATH"], "HOME": str(root)}
+        env = {"PATH": os.environ["PATH"], "HOME": str(root.parent)}
         done = subprocess.run(command, cwd=root, env=env, capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout == "text:1: a needle\n"

@@ -18,12 +18,12 @@ from tests.support.host_tools import ends
 from tests.support.stage import Stage, bash, calls
 from tests.system.test_sandbox_escapes import bubblewrap, folder, sandboxed, start
 
+from fairlead.agent.tool_sets.opal import machine_tools
 from fairlead.config.home import Home
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import ToolContext
 from fairlead.policy.protected import Masks, read_only_in_sandbox
 from fairlead.policy.sandbox import Bubblewrap
-from fairlead.tools.opal.machine import machine_tools
 from fairlead.tools.workspace import Workspace
 
 __all__ = ["bubblewrap"]
@@ -120,7 +120,7 @@ def test_no_repository_that_a_command_laid_out_runs_anything_outside(root: Path,
     assert not (host.around.cwd / ".git").exists()
 
 
-def test_what_a_background_process_lays_out_until_it_is_killed_is_found(root: Path) -> None:
+def test_traps_of_a_background_process_are_found(root: Path) -> None:
     with sandboxed(root) as host:
         loop = 'n=0; while :; do n=$((n+1)); mkdir -p "b$n" && lay "b$n/.git" "$PWD/b$n"; done'
         for _ in range(5):
@@ -130,7 +130,7 @@ def test_what_a_background_process_lays_out_until_it_is_killed_is_found(root: Pa
         assert not use_git(root, host.around.cwd / "b1")
 
 
-def test_what_an_aborted_command_laid_out_is_found(root: Path) -> None:
+def test_traps_of_an_aborted_command_are_found(root: Path) -> None:
     command = script(root, "mkdir sub && lay sub/.git $PWD/sub; echo > began; sleep 600")
     with sandboxed(root, calls(bash(command))) as host:
         os.mkfifo(host.around.cwd / "began")
@@ -327,7 +327,7 @@ def test_there_are_none_for_a_user_without_privileges_either(root: Path) -> None
     root.chmod(0o755)
     for command in NAMESPACES:
         calls = sandbox.open_filter()
-        words = sandbox.wrapped(["sh", "-c", f"echo began; {command}"], root / "work", calls)
+        words = sandbox.wrap(["sh", "-c", f"echo began; {command}"], root / "work", calls)
         somebody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
         done = subprocess.run([*somebody, *words], capture_output=True, text=True, check=False, timeout=30, pass_fds=(calls,))
         os.close(calls)
@@ -344,7 +344,7 @@ def test_a_bubblewrap_that_cannot_forbid_user_namespaces_is_refused(root: Path) 
     assert done.returncode == 1 and "bubblewrap may be older than version 0.8" in done.stderr
 
 
-def test_what_keeps_a_name_free_may_be_deleted_while_a_command_runs(root: Path) -> None:
+def test_placeholders_of_free_names_may_be_deleted_while_a_command_runs(root: Path) -> None:
     """As another session in the same folder does when it ends. The command can then make what it should not."""
     make = "mkdir -p .fairlead .git; echo {} > .fairlead/settings.json; rm -rf .mcp.json; echo {} > .mcp.json; lay .git"
     with sandboxed(root) as host:
@@ -362,7 +362,7 @@ def test_what_keeps_a_name_free_may_be_deleted_while_a_command_runs(root: Path) 
         assert not use_git(root, cwd)
 
 
-async def test_a_command_of_opal_that_goes_on_is_checked_when_its_call_returns(root: Path) -> None:
+async def test_a_background_command_of_opal_is_checked_when_its_call_returns(root: Path) -> None:
     (root / "work").mkdir()
     (root / "scratch").mkdir()
     workspace = Workspace(root / "work", env(root), log_dir=lambda: root / "scratch", keep_log=lambda _: None)
@@ -378,7 +378,7 @@ async def test_a_command_of_opal_that_goes_on_is_checked_when_its_call_returns(r
     assert shell.close is not None
     lay = "mkdir sub && lay sub/.git $PWD/sub; echo laid; sleep 600"
     arguments = {"command": script(root, lay), "timeout": 3000}
-    result = await shell.run(shell.checked(arguments), ToolContext("1", CancelToken(), lambda _: None))
+    result = await shell.run(shell.check_arguments(arguments), ToolContext("1", CancelToken(), lambda _: None))
     text = "".join(getattr(block, "text", "") for block in result.content)
     assert "laid" in text and "sub/.git is now sub/.git-from-sandbox" in text
     assert not use_git(root, root / "work")

@@ -126,7 +126,8 @@ def test_approvals_are_answered_with_buttons(tab: Browser, tmp_path: Path) -> No
         assert "asks" in page.until("document.getElementById('alerts').textContent")
         page.click("#questions .allow")
         page.until("document.querySelector('#questions .diff-added')?.textContent.includes('text 2')")
-        tab.run("document.querySelector('#questions input').focus()")
+        page.click("#questions summary")
+        tab.run("document.querySelector('#questions .reason').focus()")
         tab.type("not this one")
         page.click("#questions .deny")
         page.until("document.querySelector('#questions .diff-added')?.textContent.includes('text 3')")
@@ -136,7 +137,7 @@ def test_approvals_are_answered_with_buttons(tab: Browser, tmp_path: Path) -> No
         assert "not this one" in json.dumps(page.provider.requests[2].body)
         assert tab.run("document.getElementById('questions').hidden") is True
         states = tab.run("[...document.querySelectorAll('.tool-state')].map(e => e.dataset.state)")
-        assert states == ["done", "failed", "done"]
+        assert states == ["done", "denied", "done"]
 
 
 def test_a_command_hides_nothing_in_the_question_and_in_its_card(tab: Browser, tmp_path: Path) -> None:
@@ -153,13 +154,53 @@ def test_a_command_hides_nothing_in_the_question_and_in_its_card(tab: Browser, t
         page.until(f"{TEXT}.includes('All done') && {IDLE}")
 
 
+def test_a_phone_shows_the_whole_command_and_what_became_of_it(tab: Browser, tmp_path: Path) -> None:
+    command = "echo " + " ".join(f"word-{number}" for number in range(30)) + " && rm -rf build"
+    call = {"toolCalls": [{"name": "bash", "arguments": {"command": command}}]}
+    edit = {"toolCalls": [{"name": "write", "arguments": {"path": "long.txt", "content": "x" * 200 + "\n"}}]}
+    shown = "[...document.querySelectorAll('{}')].every(e => e.scrollWidth <= e.clientWidth)"
+    state = "document.querySelector('.tool-state').getBoundingClientRect().right < innerWidth"
+    tab.size(390, 844)
+    with served(tab, tmp_path, [call, edit, {"text": "All done"}], "--approval", "ask") as page:
+        page.begin()
+        page.say("go")
+        page.until("document.querySelector('#questions .deny') !== null")
+        assert tab.run(shown.format("#questions pre")), "the end of the command is out of sight"
+        assert tab.run(state)
+        page.click("#questions .deny")
+        page.until("document.querySelector('#questions .diff-added') !== null")
+        assert tab.run(shown.format("#questions pre"))
+        page.click("#questions .deny")
+        page.until(f"{TEXT}.includes('All done') && {IDLE}")
+        assert tab.run(state) and tab.run(shown.format(".tool-input pre:not(.diff)"))
+        assert tab.run("document.querySelector('.tool-name').scrollWidth <= document.querySelector('.tool-name').clientWidth")
+
+
+def test_calls_of_a_run_that_was_cut_off_are_not_shown_as_waiting(tab: Browser, tmp_path: Path) -> None:
+    calls = [{"name": "bash", "arguments": {"command": each}} for each in ("echo begun; sleep 600", "echo second")]
+    with served(tab, tmp_path, [{"toolCalls": calls}, {"text": "unused"}]) as page:
+        page.begin()
+        page.say("go")
+        page.until(f"{TEXT}.includes('begun')")
+        (session,) = tmp_path.rglob("*.jsonl")
+        saved = session.read_text()
+        page.click("#stop")
+        page.until(IDLE)
+        killed, own = "01a00000-0000-7000-8000-000000000001", json.loads(saved.splitlines()[0])["id"]
+        session.with_name(session.name.replace(own, killed)).write_text(saved.replace(own, killed))
+        tab.run(f"location.hash = '{killed}'")
+        page.until(f"document.documentElement.dataset.ready === '{killed}'")
+        states = "[...document.querySelectorAll('.tool-state')].map(e => e.textContent)"
+        assert tab.run(states) == ["not finished", "not finished"]
+
+
 def test_a_run_is_steered_queued_and_stopped(tab: Browser, tmp_path: Path) -> None:
     turns = [{"text": "word " * 400, "holdAfter": 20}, {"text": "unused"}]
     with served(tab, tmp_path, turns) as page:
         page.begin()
         page.say("go")
         page.until(f"{TEXT}.includes('word word')")
-        assert page.until("document.getElementById('send').textContent === 'Steer'")
+        assert page.until("document.getElementById('send').innerText.trim() === 'Steer'")
         page.say("steer this")
         page.write("queue this")
         page.click("#queue")
@@ -167,7 +208,7 @@ def test_a_run_is_steered_queued_and_stopped(tab: Browser, tmp_path: Path) -> No
         page.until(f"{waiting}.includes('Next turn: steer this') && {waiting}.includes('Queued: queue this')")
         page.click("#stop")
         page.until(f"{IDLE} && {TEXT}.includes('Stopped.')")
-        assert tab.run("document.getElementById('send').textContent") == "Send"
+        assert tab.run("document.getElementById('send').innerText.trim()") == "Send"
         assert tab.run("document.getElementById('stop').hidden") is True
 
 

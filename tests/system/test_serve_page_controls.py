@@ -118,6 +118,10 @@ def test_a_run_that_failed_is_resumed_by_keyboard(tab: Browser, tmp_path: Path) 
         page.begin()
         page.say("go")
         page.until("document.getElementById('resume').checkVisibility()")
+        assert (
+            tab.run("document.querySelector('.problem p').textContent") == "The provider refused the request (400): out of order."
+        )
+        assert "api_error" in tab.run("document.querySelector('.problem details').textContent")
         page.until("document.getElementById('announcements').textContent.includes('Resume')")
         check(page, tmp_path / "interrupted.png")
         tab_to(page, "#resume", back=True)
@@ -150,10 +154,14 @@ def test_a_session_is_deleted_after_a_question(tab: Browser, tmp_path: Path) -> 
         page.say("hi")
         page.until(f"{TEXT}.includes('gone soon') && {IDLE}")
         page.until("document.querySelectorAll('#sessions a').length === 1")
+        page.click("#danger summary")
+        check(page, tmp_path / "danger.png")
         page.click("#delete")
+        assert tab.run("document.getElementById('delete-title').textContent") == "hi"
         check(page, tmp_path / "delete.png")
         page.click("#delete-dialog button[value='']")
         assert len(list(tmp_path.rglob("*.jsonl"))) == 1
+        page.click("#danger summary")
         page.click("#delete")
         page.click("#delete-dialog button[value=ok]")
         page.until("location.hash === '' && document.querySelectorAll('#sessions a').length === 0")
@@ -198,8 +206,6 @@ def test_dialogs_of_extensions_are_answered(tab: Browser, tmp_path: Path, width:
     tab.size(width, 844)
     tab.media(scheme=scheme)
     with served(tab, tmp_path, [{"text": "ok"}], prepare=install) as page:
-        if width < 800:
-            page.click("#menu")
         page.begin()
         page.say("/quiz")
         asked = "document.querySelector('#questions h2')?.textContent"
@@ -255,7 +261,7 @@ def test_a_session_moves_within_its_tree(tab: Browser, tmp_path: Path, width: in
         assert tab.run(ANSWERS) == ["first answer", "second answer", "last answer"]
 
 
-def test_what_waits_is_taken_back(tab: Browser, tmp_path: Path) -> None:
+def test_queued_messages_are_withdrawn(tab: Browser, tmp_path: Path) -> None:
     with served(tab, tmp_path, [{"text": "word " * 400, "holdAfter": 20}, {"text": "unused"}]) as page:
         page.begin()
         page.say("go")
@@ -277,18 +283,16 @@ def test_what_waits_is_taken_back(tab: Browser, tmp_path: Path) -> None:
 def test_everything_works_with_the_keyboard_alone(tab: Browser, tmp_path: Path) -> None:
     call = {"toolCalls": [{"name": "write", "arguments": {"path": "made.txt", "content": "x\n"}}]}
     with served(tab, tmp_path, [call, {"text": "Done"}, {"text": "word " * 400, "holdAfter": 5}], "--approval", "ask") as page:
-        page.until("!!document.getElementById('begin')")
+        page.until("document.activeElement.id === 'message'")
+        tab.run("document.activeElement.blur()")
         tab_to(page, "#skip")
         assert tab.run("document.activeElement.getBoundingClientRect().top") >= 0, "it is visible when it has the focus"
         key(tab, "Enter")
-        assert tab.run(FOCUS) == "folder"
-        key(tab, "Enter")
-        page.until("document.getElementById('connection').dataset.state === 'live'")
-        page.until("document.activeElement.id === 'message'")
+        assert tab.run(FOCUS) == "message"
         tab.type("write it")
         key(tab, "Enter")
         page.until("!!document.querySelector('#questions .allow')")
-        tab_to(page, "#questions .allow", back=True)
+        tab_to(page, "#questions .allow")
         key(tab, "Enter")
         page.until(f"{TEXT}.includes('Done') && {IDLE}")
         assert (page.project / "made.txt").exists()
@@ -316,3 +320,246 @@ def test_everything_works_with_the_keyboard_alone(tab: Browser, tmp_path: Path) 
         tab_to(page, "summary", back=True)
         key(tab, "Enter")
         assert page.complaints() == []
+
+
+def test_the_first_message_begins_a_session_where_and_how_the_user_chose(tab: Browser, tmp_path: Path) -> None:
+    def fill_field(name: str, value: str) -> None:
+        tab.run(f"document.getElementById('{name}').value = {json.dumps(value)}")
+
+    with served(tab, tmp_path, [{"text": "Hello"}, {"text": "Again"}], prepare=add_model) as page:
+        (page.project / "inner").mkdir()
+        page.until("document.activeElement.id === 'message'")
+        page.until("document.querySelectorAll('#start-model option').length === 3")
+        check(page, tmp_path / "start.png")
+        fill_field("folder", str(tmp_path / "missing"))
+        page.write("first words")
+        tab.press("Enter")
+        page.until("document.getElementById('notices').textContent.includes('missing')")
+        assert tab.run("document.getElementById('message').value") == "first words", "nothing is lost"
+        page.reload()
+        page.until("document.body.dataset.view === 'start' && document.querySelectorAll('#start-model option').length === 3")
+        assert tab.run("document.getElementById('message').value") == "first words"
+        fill_field("folder", str(page.project / "inner"))
+        fill_field("start-model", "test/other-model")
+        fill_field("start-approval", "deny")
+        page.click("#send")
+        page.until(f"({ANSWERS}).includes('Hello') && {IDLE}")
+        assert tab.run(SAID) == ["first words"]
+        assert tab.run("document.getElementById('where').textContent") == str(page.project / "inner")
+        assert (
+            tab.run("document.getElementById('model').value + document.getElementById('approval').value")
+            == "test/other-modeldeny"
+        )
+        page.until("document.getElementById('title').textContent === 'first words'")
+        page.click("#new")
+        page.until("document.body.dataset.view === 'start' && document.activeElement.id === 'message'")
+        assert tab.run("document.getElementById('message').value") == ""
+        page.say("more words")
+        page.until(f"({ANSWERS}).includes('Again') && {IDLE}")
+        page.until("document.querySelectorAll('#sessions a').length === 2")
+        assert [each.body["model"] for each in page.provider.requests] == ["other-model", "other-model"], "the choice stays"
+
+
+SUGGESTED = "document.getElementById('suggestions').checkVisibility() && [...document.querySelectorAll('#suggestions .label')]"
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_files_and_commands_are_completed(tab: Browser, tmp_path: Path, width: int, scheme: str) -> None:
+    def install(home: Path) -> None:
+        (home / "prompts").mkdir()
+        (home / "prompts" / "review.md").write_text("---\ndescription: Review the last commit\n---\nReview $1.\n")
+
+    def suggested(*labels: str) -> None:
+        page.until(f"({SUGGESTED}.map(e => e.textContent).join(' ')) === {json.dumps(' '.join(labels))}")
+
+    value = "document.getElementById('message').value"
+    closed = "document.getElementById('suggestions').hidden"
+    tab.size(width, 844)
+    tab.media(scheme=scheme)
+    with served(tab, tmp_path, [{"text": "Hello"}, {"text": "Again"}], prepare=install) as page:
+        (page.project / "src").mkdir()
+        for name in ("src/main.py", "src/made.py", "my notes.md"):
+            (page.project / name).write_text("x\n")
+        page.until("document.activeElement.id === 'message'")
+        page.write("/rev")
+        suggested("/review")
+        check(page, tmp_path / "command.png")
+        key(tab, "Enter")
+        assert tab.run(value) == "/review " and tab.run(closed)
+        page.write("@sr")
+        suggested("src/", "src/made.py", "src/main.py")
+        assert tab.run("document.querySelectorAll('#sessions a').length") == 0, "only a message makes it a session of the list"
+        active = "document.getElementById(document.activeElement.getAttribute('aria-activedescendant')).textContent"
+        assert tab.run(active) == "src/"
+        key(tab, "ArrowDown")
+        assert tab.run(active) == "src/made.py"
+        check(page, tmp_path / "file.png")
+        key(tab, "Escape")
+        assert tab.run(closed) and tab.run(value) == "/review @sr"
+        page.write("c/")
+        suggested("src/", "src/made.py", "src/main.py")
+        page.click("#suggestions li:nth-child(2)")
+        assert tab.run(value) == "/review @src/made.py " and tab.run(FOCUS) == "message"
+        key(tab, "Enter")
+        page.until(f"({ANSWERS}).includes('Hello') && {IDLE}")
+        assert len(list(tmp_path.rglob("*.jsonl"))) == 1
+        page.until("document.querySelectorAll('#sessions a').length === 1")
+        page.write("look at @not")
+        suggested("my notes.md")
+        key(tab, "Tab")
+        assert tab.run(value) == 'look at @"my notes.md" ' and tab.run(FOCUS) == "message"
+        page.write("and @nothing-like-it")
+        page.until(closed)
+        key(tab, "Enter")
+        page.until(f"({ANSWERS}).includes('Again') && {IDLE}")
+        assert page.complaints() == []
+
+
+def test_a_first_message_survives_that_its_page_shows_something_else(tab: Browser, tmp_path: Path) -> None:
+    with served(tab, tmp_path, [{"text": "First"}, {"text": "Second"}]) as page:
+        page.begin()
+        page.say("hi")
+        page.until(f"({ANSWERS}).includes('First') && {IDLE}")
+        other = tab.run("location.hash")
+        page.click("#new")
+        page.until("document.body.dataset.view === 'start'")
+        tab.run(  # the message arrives, but its response is late
+            "{ const plain = fetch, late = new Promise(done => (window.letGo = done)); window.fetch = (path, ...rest) =>"
+            " plain(path, ...rest).then(each => (path.endsWith('/prompt') ? late : Promise.resolve()).then(() => each)) } 0"
+        )
+        page.write("hello @x")
+        tab.press("Enter")
+        page.until("document.getElementById('send').disabled")
+        tab.run(f"location.hash = {json.dumps(other)}")
+        page.until(f"document.documentElement.dataset.ready === {json.dumps(other[1:])}")
+        tab.run("letGo()")
+        page.until("!document.getElementById('send').disabled && document.querySelectorAll('#sessions a').length === 2")
+        assert tab.run("location.hash") == other and tab.run(SAID) == ["hi"]
+        page.click(f"#sessions a:not([href='{other}'])")
+        page.until(f"({ANSWERS}).includes('Second') && {IDLE}")
+        page.click("#new")
+        page.until("document.body.dataset.view === 'start'")
+        assert tab.run("document.getElementById('message').value") == ""
+
+
+def test_one_key_answers_an_approval_but_not_while_the_user_types(tab: Browser, tmp_path: Path) -> None:
+    def write(number: int) -> dict[str, Any]:
+        return {"toolCalls": [{"name": "write", "arguments": {"path": f"{number}.txt", "content": f"text {number}\n"}}]}
+
+    def asked(number: int) -> None:
+        page.until(f"document.querySelector('#questions .diff-added')?.textContent.includes('text {number}')")
+
+    armed = "document.getElementById('questions').dataset.armed === 'true'"
+    with served(tab, tmp_path, [*map(write, range(4)), {"text": "All done"}], "--approval", "ask") as page:
+        page.say("write files")
+        asked(0)
+        page.until(f"{armed} && document.activeElement.matches('#questions form')")
+        tab.press("y")
+        asked(1)
+        page.until(armed)
+        press = "document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {key, bubbles: true}))"
+        tab.run(f"['x', 'y'].forEach(key => {press})")  # the second key follows the first at once
+        assert tab.run("document.querySelector('#questions form').dataset.isAnswered") is None
+        page.until(armed)
+        tab.press("n")
+        asked(2)
+        page.click("#message")
+        tab.type("a draft")
+        page.until(armed)
+        tab.press("y")
+        assert tab.run("document.getElementById('message').value") == "a drafty"
+        tab.run("document.querySelector('#questions form').focus()")
+        page.until(armed)
+        tab.press("Y")
+        asked(3)
+        assert tab.run("document.activeElement.id") == "message", "a draft keeps the focus"
+        tab.run("document.querySelector('#questions form').focus()")
+        page.until(armed)
+        tab.press("a")
+        page.until(f"{TEXT}.includes('All done') && {IDLE}")
+        assert sorted(path.name for path in page.project.glob("*.txt")) == ["0.txt", "2.txt", "3.txt"]
+        assert page.complaints() == []
+
+
+def test_a_question_that_comes_before_the_message_field_is_empty_is_answered_with_one_key(tab: Browser, tmp_path: Path) -> None:
+    call = {"toolCalls": [{"name": "bash", "arguments": {"command": "echo done > out"}}]}
+    hold = "r => String(r.url).endsWith('/prompt') ? new Promise(done => window.release = () => done(r)) : r"
+    with served(tab, tmp_path, [call, {"text": "All done"}], "--approval", "ask") as page:
+        page.begin()
+        tab.run(f"(real => window.fetch = (...all) => real(...all).then({hold}))(window.fetch); 0")
+        page.write("go")
+        key(tab, "Enter")
+        page.until("window.release && document.querySelector('#questions form')")
+        assert tab.run(FOCUS) == "message" and tab.run("getComputedStyle(document.querySelector('kbd')).opacity") != "1"
+        tab.run("release()")
+        armed = "document.getElementById('questions').dataset.armed === 'true'"
+        page.until(f"{armed} && document.activeElement.matches('#questions form')")
+        assert tab.run("getComputedStyle(document.querySelector('kbd')).opacity") == "1"
+        tab.press("y")
+        page.until(f"{TEXT}.includes('All done') && {IDLE}")
+        assert (page.project / "out").exists()
+
+
+def test_commands_of_the_page_are_suggested_and_run(tab: Browser, tmp_path: Path) -> None:
+    with served(tab, tmp_path, [{"text": "Hello"}]) as page:
+        page.begin()
+        page.write("/")
+        labels = f"({SUGGESTED}.map(e => e.textContent).join(' '))"
+        page.until(f"{labels} === '/compact /new /rename /tree'")
+        page.write("ren")
+        page.until(f"{labels} === '/rename'")
+        key(tab, "Enter", "Enter")
+        page.until("document.getElementById('rename-dialog').open")
+        key(tab, "Escape")
+        assert tab.run("document.getElementById('message').value") == "" and page.provider.requests == []
+        page.write("/new")
+        key(tab, "Enter")
+        page.until("document.body.dataset.view === 'start'")
+
+
+def test_sessions_that_wait_have_a_badge_a_notice_and_a_notification(tab: Browser, tmp_path: Path) -> None:
+    call = {"toolCalls": [{"name": "bash", "arguments": {"command": "echo one"}}]}
+    with served(tab, tmp_path, [call, call, {"text": "Done"}, {"text": "Done"}], "--approval", "ask") as page:
+        tab.send("Browser.grantPermissions", origin=page.url, permissions=["notifications"])
+        tab.run(
+            "{ const Real = Notification; window.seen = [];"
+            "window.Notification = class extends Real { constructor(...all) { super(...all); seen.push(all); } };"
+            "window.post = (path, body) => fetch(path, {method: 'POST', headers: {'content-type': 'application/json'},"
+            " body: JSON.stringify(body)}).then(r => r.json()) } 0"
+        )
+        for number in (1, 2):
+            if number == 2:
+                page.click("#notify")
+                page.until("document.getElementById('notify').getAttribute('aria-pressed') === 'true'")
+                tab.run("document.hasFocus = () => false")
+            prompt = f"post('/v1/sessions/' + s.id + '/prompt', {{text: 'session {number}'}})"
+            tab.run(f"post('/v1/sessions', {{}}).then(s => {prompt})")
+            page.until(f"document.title === '({number}) fairlead'")
+            page.until(f"document.querySelectorAll('#sessions .waiting').length === {number}")
+        assert tab.run("document.getElementById('menu').ariaLabel") == "Sessions, 2 waiting for you"
+        assert "session 1 waits for your answer." in tab.run("document.getElementById('notices').textContent")
+        assert [(title, options["body"]) for title, options in tab.run("seen")] == [("session 2", "It waits for your answer.")]
+        check(page, tmp_path / "badges.png")
+        tab.run("localStorage.removeItem('notify')")
+        page.reload()
+        page.until("document.title === '(2) fairlead'")
+        assert tab.run("document.getElementById('notices').textContent") == "", "the list shows what waited before"
+        page.click("#sessions li:last-child a")
+        page.click("#questions .allow")
+        page.until(f"{TEXT}.includes('Done') && {IDLE} && document.title.startsWith('(1) session 1')")
+        tab.send("Browser.resetPermissions")
+
+
+def test_a_session_that_was_begun_for_suggestions_is_not_left_behind(tab: Browser, tmp_path: Path) -> None:
+    with served(tab, tmp_path, [{"text": "Hello"}]) as page:
+        page.begin()
+        page.say("hi")
+        page.until(f"({ANSWERS}).includes('Hello') && {IDLE}")
+        page.click("#new")
+        page.until("document.body.dataset.view === 'start'")
+        page.write("@x")
+        begun = "fetch('/v1/sessions').then(r => r.json()).then(l => l.sessions.length === {})"
+        page.until(begun.format(2))
+        page.click("#sessions a")
+        page.until("document.body.dataset.view === 'session'")
+        page.until(begun.format(1))

@@ -201,6 +201,20 @@ def test_an_installed_package_works(runtime: str, package: Path, tmp_path: Path)
 
 # The documentation and the examples
 
+
+def test_npm_installs_what_the_examples_need_and_node_runs_them_as_they_are(client: Path, tmp_path: Path) -> None:
+    examples = tmp_path / "examples" / "typescript"
+    examples.mkdir(parents=True)
+    for name in ("package.json", "host.ts"):
+        (examples / name).write_bytes((peers.ROOT / "examples" / "typescript" / name).read_bytes())
+    (tmp_path / "clients").mkdir()
+    (tmp_path / "clients" / "typescript").symlink_to(client)
+    peers.npm("install", "--prefix", str(examples))
+    with started([str(peers.node()), "host.ts"], [{"text": "Hello."}], examples) as process:
+        said, _ = process.communicate("Hi.\n", timeout=LIMIT)
+    assert (process.returncode, "Hello." in said) == (0, True), said
+
+
 #: What the snippets use without saying what it is.
 PRELUDE = """
 import { spawnAgent as spawnForAll, type AssistantMessage } from "fairlead-client";
@@ -263,17 +277,37 @@ TOUCH: Turn = {"toolCalls": [{"name": "bash", "arguments": {"command": "touch ma
 
 
 def test_the_chat_talks_asks_and_reports_failures(tmp_path: Path) -> None:
-    turns: list[Turn] = [TOUCH, {"text": "Made."}, {"status": 400, "error": "out of credit"}, {"text": "Hello again."}]
+    overloaded = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
+    busy: Turn = {"status": 529, "error": overloaded}
+    turns: list[Turn] = [TOUCH, {"text": "Made."}, {"status": 400, "error": "out of credit"}, busy, {"text": "Hello again."}]
     with started(example("chat", "--approval", "ask"), turns, tmp_path) as process:
         said, _ = process.communicate("Make it.\ny\n\nFail.\nHello?\n", timeout=LIMIT)
     assert process.returncode == 0, said
     assert (tmp_path / "made").exists()
-    for part in ("Allow? [y/N]", "[Tool: bash]", "Made.\n[completed, ", "out of credit", "Hello again.\n[completed, "):
+    for part in (
+        "Allow? [y/N]",
+        "[Tool: bash]",
+        "Made.\n[completed, ",
+        "out of credit",
+        "[Trying again: 529 Overloaded]\nHello again.\n[completed, ",
+    ):
         assert part in said, said
 
 
-def test_an_interrupt_stops_the_answer_and_the_chat_goes_on(tmp_path: Path) -> None:
-    with started(example("chat"), [{"text": "Endless ", "hangAfter": 1}, {"text": "Back."}], tmp_path) as process:
+@pytest.mark.parametrize("dialect", ["pi", "omp", "xcsh", "pi-2025"])
+def test_the_chat_works_with_every_dialect_of_the_family(tmp_path: Path, dialect: str) -> None:
+    turns: list[Turn] = [{"text": "Made."}, {"status": 400, "error": "out of credit"}, {"text": "Hello again."}]
+    with started(example("chat", "--dialect", dialect), turns, tmp_path) as process:
+        said, _ = process.communicate("Make it.\nFail.\nHello?\n", timeout=LIMIT)
+    assert process.returncode == 0, said
+    for part in ("Made.\n[completed, ", "out of credit", "Hello again.\n[completed, "):
+        assert part in said, said
+
+
+@pytest.mark.parametrize("dialect", ["pi", "omp", "xcsh", "pi-2025"])
+def test_an_interrupt_stops_the_answer_and_the_chat_continues(tmp_path: Path, dialect: str) -> None:
+    turns: list[Turn] = [{"text": "Endless ", "hangAfter": 1}, {"text": "Back."}]
+    with started(example("chat", f"--dialect={dialect}"), turns, tmp_path) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write("Talk.\n")

@@ -141,7 +141,7 @@ def test_requests_and_connections_are_counted() -> None:
     assert (first.connection, second.connection, server.connections) == (0, 1, 2)
 
 
-async def test_a_held_turn_goes_on_when_it_is_released() -> None:
+async def test_a_held_turn_continues_when_released() -> None:
     async with ProviderServer([{"text": "abcdef", "chunk": 3, "holdAfter": 1}]) as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(b"POST /messages HTTP/1.1\r\ncontent-length: 2\r\n\r\n{}")
@@ -171,12 +171,13 @@ async def test_a_port_that_is_taken_is_an_error_in_both_forms() -> None:
             await ProviderServer([], port=server.port).start()
 
 
-def test_the_command_plays_a_script_and_logs_requests(tmp_path: Path) -> None:
+@pytest.mark.parametrize("script", [{"turns": [{"text": "from the command"}]}, [{"text": "from the command"}]])
+def test_the_command_plays_a_script_and_logs_requests(script: Any, tmp_path: Path) -> None:
     log = tmp_path / "requests.jsonl"
     command = [sys.executable, "-m", "fairlead.testing.provider", "--script", "-", "--log", str(log)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None and process.stdout is not None
-        process.stdin.write(json.dumps({"turns": [{"text": "from the command"}]}))
+        process.stdin.write(json.dumps(script))
         process.stdin.close()
         try:
             word, port = process.stdout.readline().split()
@@ -188,6 +189,14 @@ def test_the_command_plays_a_script_and_logs_requests(tmp_path: Path) -> None:
     assert '"from the"' in said
     assert line["path"] == "/v1/chat/completions"
     assert line["body"] == {"model": "m"}
+
+
+@pytest.mark.parametrize("script", ["[", "7", '{"turn": []}', '["hello"]', '[{"txet": "hello"}]'])
+def test_the_command_explains_a_script_that_it_cannot_play(script: str) -> None:
+    command = [sys.executable, "-m", "fairlead.testing.provider", "--script", "-"]
+    done = subprocess.run(command, input=script, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr and "error: " in done.stderr
 
 
 def test_the_command_needs_nothing_of_the_rest() -> None:

@@ -59,7 +59,7 @@ def test_usage_and_reason_are_those_of_the_turn() -> None:
     assert message.usage.cost.total == pytest.approx(10 * 3e-6 + 5 * 0.3e-6)
 
 
-def test_an_error_comes_after_what_was_said() -> None:
+def test_an_error_follows_the_scripted_text() -> None:
     end = end_of(play(Scripted([Turn(text="half", error="529 overloaded", status=529, retry_after=2, transient=True)])))
     assert end.message.stop_reason == "error"
     assert end.message.error_message == "529 overloaded"

@@ -65,7 +65,7 @@ class Box:
 
         context = ToolContext("call", cancel or CancelToken(), update)
         try:
-            result = await tool.run(tool.checked(arguments), context)
+            result = await tool.run(tool.check_arguments(arguments), context)
         except ToolError as error:
             return Outcome([TextContent(str(error))], error.details, True, updates)
         return Outcome(result.content, result.details, False, updates)

@@ -66,9 +66,7 @@ async def happened(event: threading.Event) -> None:
     assert await asyncio.to_thread(event.wait, LIMIT)
 
 
-async def test_a_change_that_is_cut_off_before_it_commits_is_told_to_stop(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_change_cancelled_before_its_commit_is_asked_to_stop(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     work = Held(commits=False)
     call = asyncio.create_task(change_in_order(Target(tmp_path / "f", tmp_path / "f"), CancelToken(), work))
     await happened(work.begun)
@@ -132,7 +130,7 @@ async def test_a_change_in_the_queue_is_aborted_without_waiting_and_keeps_the_or
     assert ran == []
 
 
-async def test_reading_that_is_cut_off_is_told_to_stop() -> None:
+async def test_a_cancelled_read_is_asked_to_stop() -> None:
     work = Held(commits=False)
     call = asyncio.create_task(in_thread(CancelToken(), work))
     await happened(work.begun)

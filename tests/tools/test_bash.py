@@ -34,7 +34,7 @@ def test_a_command_that_begins_like_an_option_is_still_a_command(box: Box, tmp_p
     assert shell(box, "true").output == "ran with prefix\n"
 
 
-def test_nothing_written_is_said(box: Box) -> None:
+def test_empty_output_is_reported(box: Box) -> None:
     assert box.call("bash", command="true").text == "(no output)"
 
 
@@ -54,7 +54,7 @@ def test_a_time_limit_stops_the_command(box: Box) -> None:
     assert box.call("bash", command="echo hi; sleep 30", timeout=1).text == "hi\n\n\nCommand timed out after 1 seconds"
 
 
-def test_a_time_limit_of_zero_is_none(box: Box) -> None:
+def test_a_time_limit_of_zero_means_no_limit(box: Box) -> None:
     assert box.call("bash", command="echo hi", timeout=0).text == "hi\n"
 
 
@@ -96,7 +96,7 @@ def test_without_bash_on_path_sh_is_used(box: Box, tmp_path: Path) -> None:
     assert box.call("bash", command="echo $0").text == "/bin/sh\n"
 
 
-def test_a_missing_working_directory_is_named(box: Box) -> None:
+def test_a_missing_working_directory_is_reported(box: Box) -> None:
     box.cwd.rmdir()
     done = box.call("bash", command="true")
     assert done.text == f"The working directory {box.cwd} does not exist, so no command can run in it."

@@ -192,7 +192,7 @@ def test_a_complete_log_is_named_without_a_note(box: Box) -> None:
     assert shell(box, "true").log_incomplete is False
 
 
-def test_a_log_that_cannot_be_made_is_no_failure(box: Box) -> None:
+def test_an_output_log_that_cannot_be_created_does_not_fail_the_call(box: Box) -> None:
     box.logs.write_text("not a folder")
     done = box.call("bash", command="seq 1 5000")
     assert done.text.endswith("\n\n[Showing lines 3001-5000 of 5000. The full output could not be saved: File exists]")

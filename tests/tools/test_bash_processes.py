@@ -95,7 +95,7 @@ def aborted_within_the_grace(box: Box, command: str) -> str:
 
     async def main() -> str:
         with pytest.raises(ToolError) as error:
-            await AsyncioRuntime().bounded(tool.run({"command": command}, context), cancel, timeout=None, grace=tool.grace)
+            await AsyncioRuntime().run_bounded(tool.run({"command": command}, context), cancel, timeout=None, grace=tool.grace)
         return str(error.value)
 
     return asyncio.run(main())

@@ -51,7 +51,7 @@ either = pytest.mark.parametrize("how", ["write", "edit"])
 
 def ran(tool: Tool, arguments: dict[str, Any]) -> ToolResult:
     async def main() -> ToolResult:
-        return await tool.run(tool.checked(arguments), ToolContext("c", CancelToken(), lambda partial: None))
+        return await tool.run(tool.check_arguments(arguments), ToolContext("c", CancelToken(), lambda partial: None))
 
     return asyncio.run(main())
 
@@ -59,13 +59,13 @@ def ran(tool: Tool, arguments: dict[str, Any]) -> ToolResult:
 def previewed(tool: Tool, arguments: dict[str, Any]) -> list[FileChange]:
     async def main() -> list[FileChange]:
         assert tool.preview is not None
-        return await tool.preview(tool.checked(arguments), None, CancelToken())
+        return await tool.preview(tool.check_arguments(arguments), None, CancelToken())
 
     return asyncio.run(main())
 
 
 @either
-def test_a_change_is_told_before_and_after_it_is_made(place: Place, how: str) -> None:
+def test_file_changes_are_shown_before_and_after_the_call(place: Place, how: str) -> None:
     file = place.put("src/a", "one\ntwo\n")
     tool, arguments = place.change(how, "src/a", "one\n", "eins\n")
     whole = "eins\n" if how == "write" else "eins\ntwo\n"

@@ -122,7 +122,7 @@ def test_blanks_alone_match_nothing_nearly(box: Box) -> None:
     assert edit(box, "n.txt", ("   \n   ", "x")).text.startswith("Could not find")
 
 
-def test_what_is_not_text_is_left_alone(box: Box) -> None:
+def test_binary_files_are_not_edited(box: Box) -> None:
     latin = box.put("latin.txt", b"caf\xe9\n")
     binary = box.put("binary", b"abc\0def")
     assert "is not UTF-8 text" in edit(box, "latin.txt", ("caf", "x")).text
@@ -259,7 +259,7 @@ async def test_an_edit_that_is_cut_off_does_not_change_the_file_later(box: Box) 
     tool = builtin_tools(box.workspace)["edit"]
     context = ToolContext("call", CancelToken(), lambda _: None)
     with pytest.raises(TimedOut):
-        await AsyncioRuntime().bounded(tool.run(NEARLY, context), context.cancel, timeout=0.02, grace=0.4)
+        await AsyncioRuntime().run_bounded(tool.run(NEARLY, context), context.cancel, timeout=0.02, grace=0.4)
     # The next change of the file waits for the thread of the one before.
     assert not (
         await box.acall("edit", {"path": "big.txt", "edits": [{"oldText": "line 999999\n", "newText": "end\n"}]})

@@ -66,11 +66,11 @@ def test_the_most_similar_lines_are_shown_with_their_numbers(box: Box, line_end:
     ],
     ids=["tabs", "depth", "blanks", "case", "numbers", "escapes", "a line left out"],
 )
-def test_a_small_difference_is_named(box: Box, old: str, difference: str) -> None:
+def test_a_small_difference_is_reported(box: Box, old: str, difference: str) -> None:
     assert difference in missed(box, old)
 
 
-def test_quotes_and_entities_are_named(box: Box) -> None:
+def test_quotes_and_entities_are_reported(box: Box) -> None:
     assert "only in its quotation marks, first in line 1." in missed(box, 'print("a")', "print('a')\n")
     assert "has entities such as &lt;" in missed(box, "if a &lt; b &amp;&amp; c:", "x\nif a < b && c:\n")
 
@@ -103,7 +103,7 @@ def test_an_edit_that_builds_on_another_one_of_the_same_call_is_recognized(box: 
     assert "Other edits of the call would make this text, but each edit is made to the file as it was" in done.text
 
 
-def test_the_lines_of_duplicates_are_told(box: Box) -> None:
+def test_lines_of_duplicate_matches_are_listed(box: Box) -> None:
     box.put("f.py", SOURCE)
     unique = "The text must be unique. Please provide more context to make it unique.\n\n"
     found = "Found 2 occurrences of the text in f.py. "
@@ -115,7 +115,7 @@ def test_the_lines_of_duplicates_are_told(box: Box) -> None:
     assert many.endswith("They begin in the lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 490 more places.")
 
 
-def test_what_is_shown_of_a_file_is_bounded(box: Box) -> None:
+def test_excerpts_of_a_file_are_bounded(box: Box) -> None:
     long = "\n".join(f"value_{number} = {'x' * 2_000}" for number in range(200))
     text = missed(box, long.replace("x = ", "y = ").replace("value_7 ", "value_8 "), long)
     assert 0 < len(text) < 12_000

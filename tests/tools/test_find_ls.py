@@ -41,12 +41,12 @@ def test_paths_match_with_folders_between(box: Box) -> None:
     assert find(box, "src/**", path="pkg") == ["src/c.ts"]
 
 
-def test_nothing_found_is_said(box: Box) -> None:
+def test_no_matches_are_reported(box: Box) -> None:
     done = box.call("find", pattern="*.zig")
     assert (done.text, done.details, done.is_error) == ("No files found matching pattern", None, False)
 
 
-def test_a_wrong_place_is_named(box: Box) -> None:
+def test_a_wrong_place_is_reported(box: Box) -> None:
     box.put("file", "")
     assert box.call("find", pattern="*", path="nodir").text == f"Path not found: {box.cwd}/nodir"
     assert box.call("find", pattern="*", path="file").text == f"Not a directory: {box.cwd}/file"

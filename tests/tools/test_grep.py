@@ -24,7 +24,7 @@ def test_matches_come_with_file_and_line(box: Box) -> None:
     assert (done.details, done.is_error) == (None, False)
 
 
-def test_nothing_found_is_said(box: Box) -> None:
+def test_no_matches_are_reported(box: Box) -> None:
     box.put("a.txt", "x")
     done = box.call("grep", pattern="zzz")
     assert (done.text, done.details, done.is_error) == ("No matches found", None, False)
@@ -84,7 +84,7 @@ def test_ignored_and_binary_files_are_skipped_and_hidden_ones_are_not(box: Box) 
     assert box.call("grep", pattern="needle", path="build").text == "out.txt:1: needle"
 
 
-def test_a_gitignore_that_is_no_regular_file_is_not_read(box: Box) -> None:
+def test_a_gitignore_that_is_not_a_regular_file_is_not_read(box: Box) -> None:
     box.put("a.txt", "needle")
     pipe = box.cwd / ".gitignore"
     os.mkfifo(pipe)
@@ -148,7 +148,7 @@ def test_odd_contents_are_searched(box: Box) -> None:
     ]
 
 
-def test_what_follows_the_last_newline_is_not_a_line(box: Box) -> None:
+def test_the_end_after_the_last_newline_is_not_a_line(box: Box) -> None:
     box.put("a.txt", "needle\n")
     box.put("empty.txt", "")
     box.put("utf16.txt", "needle\n".encode("utf-16"))
@@ -222,7 +222,7 @@ async def test_abort_in_the_middle_of_a_report_of_ripgreps_is_an_abort(box: Box)
     assert (await running).text == "Operation aborted"
 
 
-def test_a_pattern_that_would_take_for_ever_is_stopped(box: Box, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_pattern_is_stopped(box: Box, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(searchers, "PYTHON_DEADLINE", 1.0)
     box.put("a.txt", "a" * 50)
     done = box.call("grep", pattern="(a|a)*b")

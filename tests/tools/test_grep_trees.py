@@ -205,7 +205,7 @@ class _Refusing:
 
 
 @pytest.mark.parametrize("rule", ["*.log", "[[:space:]]x\n*.log"], ids=["rules for ripgrep", "other rules"])
-def test_the_search_goes_on_after_files_that_may_not_be_read(box: Box, walks: None, rule: str) -> None:
+def test_the_search_continues_after_unreadable_files(box: Box, walks: None, rule: str) -> None:
     box.workspace.guard = _Refusing()
     for name in ("a-secret", "b/c-secret", "d", "e/f.log", "e/g", "h"):
         box.put(name, "needle\n")

@@ -121,12 +121,12 @@ def test_windows_far_inside_a_large_file_are_right(box: Box) -> None:
     assert box.call("read", path="large.txt", offset=600_001).text == "Offset 600001 is beyond end of file (600000 lines total)"
 
 
-def test_a_missing_file_is_named(box: Box) -> None:
+def test_a_missing_file_is_reported(box: Box) -> None:
     done = box.call("read", path="missing.txt")
     assert (done.text, done.is_error) == (f"ENOENT: no such file or directory, access '{box.cwd}/missing.txt'", True)
 
 
-def test_a_forbidden_file_is_named(box: Box) -> None:
+def test_a_forbidden_file_is_reported(box: Box) -> None:
     box.put("secret", "x").chmod(0)
     user = os.geteuid()
     if user == 0:  # root may read everything: be somebody else for a moment
@@ -137,7 +137,7 @@ def test_a_forbidden_file_is_named(box: Box) -> None:
         os.seteuid(user)
 
 
-def test_what_is_no_file_is_refused_at_once(box: Box) -> None:
+def test_paths_that_are_not_files_are_refused_at_once(box: Box) -> None:
     os.mkfifo(box.cwd / "fifo")
     (box.cwd / "loop").symlink_to("loop")
     assert "is a directory" in box.call("read", path=".").text

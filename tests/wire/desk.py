@@ -18,11 +18,11 @@ from fairlead.core.events import Event
 from fairlead.core.runtime import Ui
 from fairlead.session.session import Session
 from fairlead.testing import Scripted, Turn
-from fairlead.wire.connection import Connection
+from fairlead.wire.host_connection import Connection
+from fairlead.wire.pi.paced_updates import Pacing
+from fairlead.wire.pi.pi_server import PiServer
+from fairlead.wire.pi.pi_stdio import server_type
 from fairlead.wire.pi.profile import profile_named
-from fairlead.wire.pi.serve import server_type
-from fairlead.wire.pi.server import PiServer
-from fairlead.wire.pi.updates import Pacing
 from fairlead.wire.stdio import StdioTransport
 
 Frame = dict[str, Any]
@@ -111,7 +111,7 @@ async def desk(tmp_path: Path, dialect: str = "omp", *turns: Turn, **changes: An
         host.hang_up()
         async with asyncio.timeout(PATIENCE):
             await asyncio.wait([serving])
-            await connection.output.flushed(PATIENCE)
+            await connection.output.wait_flushed(PATIENCE)
         reading.close()
         os.close(stdin)
         os.close(stdout)

@@ -55,7 +55,7 @@ def assert_valid(frames: list[Frame]) -> None:
 
 
 @pytest.mark.parametrize("dialect", ["pi", "omp", "xcsh"])
-def test_a_line_that_is_no_command_gets_a_parse_error(dialect: str, tmp_path: Path) -> None:
+def test_a_line_that_is_not_a_command_gets_a_parse_error(dialect: str, tmp_path: Path) -> None:
     with stage(tmp_path, dialect) as host:
         host.request("get_state")
         for name, line in NOT_COMMANDS.items():
@@ -126,7 +126,7 @@ def test_deep_nesting_in_a_field_that_means_nothing_is_refused_or_ignored(tmp_pa
 # Framing
 
 
-def test_a_carriage_return_before_the_line_end_is_no_part_of_the_line(tmp_path: Path) -> None:
+def test_a_carriage_return_before_the_line_end_is_dropped(tmp_path: Path) -> None:
     with stage(tmp_path, "pi") as host:
         host.write(ASK % b"crlf" + b"\r\n")
         assert host.response("crlf")["success"] is True
@@ -206,7 +206,7 @@ def test_64_mib_are_allowed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("bad", [b"\\ud800", b"\\udc00 \\ud800", b"\xff", b"\xed\xa0\x80", b"\xc3"])
 @pytest.mark.parametrize("place", ["id", "message", "elsewhere", "a key", "the type"])
-def test_text_that_is_no_unicode_becomes_replacement_characters(bad: bytes, place: str, tmp_path: Path) -> None:
+def test_invalid_unicode_becomes_replacement_characters(bad: bytes, place: str, tmp_path: Path) -> None:
     lines = {
         "id": b'{"id":"<%b>","type":"get_last_assistant_text"}',
         "message": b'{"id":"p","type":"prompt","message":"<%b>"}',

@@ -59,7 +59,7 @@ def fill_input(host: Host) -> int:
 # The run
 
 
-def test_a_run_waits_for_a_host_that_does_not_read_and_goes_on_when_it_does(tmp_path: Path) -> None:
+def test_a_run_waits_for_a_host_that_does_not_read_and_then_continues(tmp_path: Path) -> None:
     turns = [*(calls(("read", {"path": f"long-{turn}.txt"})) for turn in range(TURNS)), says("done")]
     files = {f"long-{turn}.txt": f"{'y' * 79}\n" * 512 for turn in range(TURNS)}
     prompt: Frame = {"id": "p", "type": "prompt", "message": "go"}
@@ -147,7 +147,7 @@ def test_input_that_ends_while_it_is_not_read_is_noticed(tmp_path: Path) -> None
         assert host.exit_code(patience=SOON) == 0
 
 
-def test_what_is_left_in_the_pipe_when_the_host_leaves_is_answered(tmp_path: Path) -> None:
+def test_commands_left_in_the_pipe_when_the_host_leaves_are_answered(tmp_path: Path) -> None:
     with stage(tmp_path, "pi", flags=["--on-eof", "finish"], settings=SMALL_QUEUE, reading=False) as host:
         host.send({"id": "p", "type": "prompt", "message": LONG})
         sent = fill_input(host)

@@ -48,7 +48,7 @@ def test_a_working_directory_that_is_gone(tmp_path: Path) -> None:
             assert f"{SHOWN} does not exist" in answer["error"]
 
 
-def test_what_tools_find(tmp_path: Path) -> None:
+def test_tools_find_undecodable_names(tmp_path: Path) -> None:
     found = calls(("ls", {}), ("find", {"pattern": "*"}), ("grep", {"pattern": "needle"}))
     with ProviderServer([found, says("ok")]) as provider:
         around = surroundings(tmp_path, provider.url)

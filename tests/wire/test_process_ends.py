@@ -137,7 +137,7 @@ import asyncio
 from fairlead.agent import Agent
 from fairlead.core.tool import Tool, ToolResult
 from fairlead.wire.pi.profile import PI
-from fairlead.wire.pi.serve import RpcOptions, serve_agent
+from fairlead.wire.pi.pi_stdio import RpcOptions, serve_agent
 from fairlead.wire.stdio import take_over
 
 async def never_end(arguments, context):
@@ -154,7 +154,7 @@ raise SystemExit(asyncio.run(main()))
 
 
 @pytest.mark.parametrize("end", ["end of input", "SIGTERM"])
-def test_a_tool_that_does_not_end_is_cut_off_and_the_run_told_to_its_end(end: str, tmp_path: Path) -> None:
+def test_an_endless_tool_is_cut_off_and_the_run_emits_its_end(end: str, tmp_path: Path) -> None:
     with ProviderServer([calls(("deaf", {}))]) as provider:
         around = surroundings(tmp_path, provider.url)
         with Host([sys.executable, "-c", DEAF], around.cwd, around.env) as host:
@@ -191,7 +191,7 @@ def test_a_signal_to_end_ends_an_idle_process(number: signal.Signals, code: int,
         assert host.exit_code(patience=SOON) == code
 
 
-def test_a_signal_to_end_is_obeyed_when_nobody_reads(tmp_path: Path) -> None:
+def test_sigterm_ends_the_process_while_output_is_not_read(tmp_path: Path) -> None:
     turn = calls(bash(LASTING), text="abcdefg " * 20_000)
     with stage(tmp_path, "pi", [turn], reading=False) as host:
         run_lasting_tool(host)

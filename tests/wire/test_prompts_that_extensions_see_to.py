@@ -20,10 +20,10 @@ from fairlead.core.model import ModelStream
 from fairlead.session.hooks import Cancelled, Heard
 from fairlead.session.session import Session
 from fairlead.testing import Scripted, Turn
-from fairlead.wire.connection import Connection
+from fairlead.wire.host_connection import Connection
+from fairlead.wire.pi.paced_updates import Pacing
+from fairlead.wire.pi.pi_server import PiServer
 from fairlead.wire.pi.profile import PROFILES
-from fairlead.wire.pi.server import PiServer
-from fairlead.wire.pi.updates import Pacing
 from fairlead.wire.stdio import StdioTransport
 
 Frame = Mapping[str, Any]
@@ -105,7 +105,7 @@ def prompt(ident: str, message: str, **rest: Any) -> Frame:
 STATE: Frame = {"id": "s", "type": "get_state"}
 
 
-async def test_a_command_is_answered_at_its_end_and_the_host_goes_on_meanwhile(tmp_path: Path) -> None:
+async def test_a_command_is_answered_at_its_end_without_blocking_the_host(tmp_path: Path) -> None:
     command = Waits()
     hooks = TestHooks()
     hooks.on("/wait", command)

@@ -36,7 +36,7 @@ def test_a_burst_of_steers_costs_bytes_in_proportion_to_its_length(tmp_path: Pat
         assert host.request("get_state")["data"]["pendingMessageCount"] == MANY
 
 
-def test_each_change_of_a_short_queue_is_told_before_its_response(tmp_path: Path) -> None:
+def test_each_change_of_a_short_queue_is_announced_before_its_response(tmp_path: Path) -> None:
     with stage(tmp_path, "pi", [HELD]) as host:
         host.send({"id": "p", "type": "prompt", "message": "go"})
         host.update("text_delta")
@@ -66,7 +66,7 @@ def test_the_last_update_leaves_before_the_process_ends(tmp_path: Path) -> None:
         assert [frame["steering"] for frame in host.frames if frame["type"] == "queue_update"][-1] == texts
 
 
-def test_emptying_a_long_queue_is_told_at_once(tmp_path: Path) -> None:
+def test_emptying_a_long_queue_is_announced_at_once(tmp_path: Path) -> None:
     with stage(tmp_path, "pi", [HELD]) as host:
         host.send({"id": "p", "type": "prompt", "message": "go"})
         host.update("text_delta")

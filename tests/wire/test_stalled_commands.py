@@ -142,7 +142,7 @@ def test_an_abort_of_a_command_acts_although_what_came_with_it_waits_for_a_reade
         host.response("ab")
 
 
-def test_a_shutdown_acts_although_nobody_reads(tmp_path: Path) -> None:
+def test_a_shutdown_works_while_output_is_not_read(tmp_path: Path) -> None:
     with stage(tmp_path, "pi", [calls(bash(LASTING))], settings=SMALL_QUEUE, reading=False) as host:
         host.send(PROMPT)
         host.began.wait()

@@ -156,7 +156,7 @@ def test_everything_closed(around: Surroundings) -> None:
 
 
 @pytest.mark.parametrize("descriptor", [0, 1])
-def test_what_children_write_to_our_descriptors_cannot_reach_the_host(descriptor: int, tmp_path: Path) -> None:
+def test_output_of_children_cannot_reach_the_host(descriptor: int, tmp_path: Path) -> None:
     stray = f"echo stray >> /proc/$PPID/fd/{descriptor}; echo done"
     with stage(tmp_path, "pi", [calls(bash(stray)), says("fine")]) as host:
         assert host.request("bash", command=stray)["data"]["output"] == "done\n"

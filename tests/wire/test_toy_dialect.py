@@ -13,10 +13,10 @@ from msgspec import UNSET, Raw
 
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import BadCommand
-from fairlead.wire.connection import Connection
 from fairlead.wire.dispatcher import Dispatcher
-from fairlead.wire.messages import HostReply, Message, Problem, Request, RequestRoute, RouteTable
+from fairlead.wire.host_connection import Connection
 from fairlead.wire.questions import HostQuestion, Questions
+from fairlead.wire.routing import HostReply, Message, Problem, Request, RequestRoute, RouteTable
 from fairlead.wire.stdio import StdioTransport
 
 
@@ -51,7 +51,7 @@ class EchoServer:
         self.gate = asyncio.Event()
         self.dispatcher = Dispatcher(connection, self)
 
-    def when_written(self, action: Callable[[], object]) -> None:
+    def call_when_written(self, action: Callable[[], object]) -> None:
         action()
 
     def receive_reply(self, reply: HostReply) -> None:
@@ -140,7 +140,7 @@ class Echo:
         async with asyncio.timeout(20):
             await self._serving
             await self._server.dispatcher.late_answers()
-            await self._connection.output.flushed(20)
+            await self._connection.output.wait_flushed(20)
         os.close(self._stdout)
         with os.fdopen(self._output, "rb") as rest:
             found = rest.read().decode().splitlines()

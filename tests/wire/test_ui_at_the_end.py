@@ -15,8 +15,8 @@ from tests.session.scene import PATIENCE
 
 from fairlead.agent import Agent
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
+from fairlead.wire.pi.pi_stdio import RpcOptions, serve_agent
 from fairlead.wire.pi.profile import profile_named
-from fairlead.wire.pi.serve import RpcOptions, serve_agent
 
 
 @asynccontextmanager
@@ -45,7 +45,7 @@ ENDS: dict[str, Callable[[FileIO], object]] = {
 
 
 @pytest.mark.parametrize("end", ENDS)
-async def test_a_question_of_nobody_s_run_does_not_hold_up_the_end(tmp_path: Path, end: str) -> None:
+async def test_a_question_outside_a_run_does_not_delay_the_end(tmp_path: Path, end: str) -> None:
     async with served(tmp_path) as (agent, serving, host), asyncio.timeout(PATIENCE):
         await asyncio.sleep(0)  # the service begins
         asking = asyncio.ensure_future(agent.session.host.ui.input("Name"))

@@ -18,7 +18,7 @@ from fairlead.core.runtime import Ui
 
 @every_dialect
 @every_dialog
-def test_a_question_is_a_frame_and_its_answer_is_what_was_said(tmp_path: Path, dialog: str, dialect: str) -> None:
+def test_a_question_is_a_frame_and_its_answer_is_returned(tmp_path: Path, dialog: str, dialect: str) -> None:
     ask, frame, answer, said, _ = DIALOGS[dialog]
 
     async def scene(host: Desk) -> None:
@@ -130,7 +130,7 @@ MALFORMED: list[tuple[str, Frame, str]] = [
 
 
 @pytest.mark.parametrize(("dialog", "answer", "problem"), MALFORMED)
-def test_a_malformed_answer_counts_as_none_and_the_host_is_told(tmp_path: Path, dialog: str, answer: Frame, problem: str) -> None:
+def test_a_malformed_answer_counts_as_none_and_is_reported(tmp_path: Path, dialog: str, answer: Frame, problem: str) -> None:
     ask, frame, good, _, default = DIALOGS[dialog]
 
     async def scene(host: Desk) -> None:
@@ -251,7 +251,7 @@ SHOWN: list[tuple[Callable[[Ui], None], Frame]] = [
 
 
 @every_dialect
-def test_what_is_shown_is_a_frame_that_is_not_answered(tmp_path: Path, dialect: str) -> None:
+def test_notifications_are_frames_without_an_answer(tmp_path: Path, dialect: str) -> None:
     async def scene(host: Desk) -> None:
         for show, _ in SHOWN:
             show(host.ui)

@@ -20,7 +20,7 @@ from fairlead.core.runtime import CancelToken, Ui
 
 @every_dialect
 @pytest.mark.parametrize("dialog", ["select", "confirm", "input", "approve"])
-def test_what_is_not_answered_in_time_changes_nothing_and_is_not_told(tmp_path: Path, dialog: str, dialect: str) -> None:
+def test_a_question_without_an_answer_in_time_changes_nothing_silently(tmp_path: Path, dialog: str, dialect: str) -> None:
     asks: dict[str, Ask] = {
         "select": lambda ui: ui.select("Pick", ["a"], timeout=0.02),
         "confirm": lambda ui: ui.confirm("Sure?", timeout=0.02),
@@ -43,7 +43,7 @@ def test_what_is_not_answered_in_time_changes_nothing_and_is_not_told(tmp_path: 
 
 
 @pytest.mark.parametrize("timeout", [float("inf"), float("nan"), 2**31 / 1000, 1e300])
-def test_a_time_without_end_or_longer_than_a_timer_of_a_host_is_none(tmp_path: Path, timeout: float) -> None:
+def test_infinite_and_overlong_timeouts_are_omitted(tmp_path: Path, timeout: float) -> None:
     async def scene(host: Desk) -> None:
         asking = asyncio.ensure_future(host.ui.input("Name", timeout=timeout))
         asked = await host.asked("input")
@@ -97,7 +97,7 @@ def test_a_task_that_no_longer_waits_takes_its_question_back(tmp_path: Path) -> 
     play(tmp_path, scene)
 
 
-def test_what_was_aborted_before_is_not_asked(tmp_path: Path) -> None:
+def test_an_aborted_question_is_not_sent(tmp_path: Path) -> None:
     async def scene(host: Desk) -> None:
         cancel = CancelToken()
         cancel.fire()
@@ -148,7 +148,7 @@ def test_a_host_without_a_user_interface_is_asked_nothing(tmp_path: Path, dialog
 
 
 @every_dialog
-def test_listeners_hear_when_a_question_begins_and_when_it_is_over(tmp_path: Path, dialog: str) -> None:
+def test_listeners_receive_the_start_and_end_of_a_question(tmp_path: Path, dialog: str) -> None:
     ask, frame, answer, _, _ = DIALOGS[dialog]
 
     async def scene(host: Desk) -> None:

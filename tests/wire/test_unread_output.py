@@ -36,7 +36,7 @@ def memory_for_an_unread_answer(root: Path, pieces: int) -> int:
         return used
 
 
-def test_memory_stays_flat_and_the_process_ends_when_nobody_reads(tmp_path: Path) -> None:
+def test_memory_stays_flat_and_the_process_ends_while_output_is_not_read(tmp_path: Path) -> None:
     small = memory_for_an_unread_answer(tmp_path / "small", 20)
     large = memory_for_an_unread_answer(tmp_path / "large", 20_000)
     assert large - small < 32 * 1024

@@ -176,7 +176,7 @@ def test_a_frame_limit_that_makes_no_sense_is_refused(limit: str, tmp_path: Path
         assert "--max-frame-bytes" in host.stderr()
 
 
-def test_every_chunk_of_a_frame_is_told_apart_from_those_of_others(tmp_path: Path) -> None:
+def test_chunks_of_different_frames_are_distinguished(tmp_path: Path) -> None:
     with stage(tmp_path, "omp", flags=["--max-frame-bytes", "1024"]) as host:
         host.prompt("x" * 5_000)
         chunks: dict[str, list[Any]] = {}

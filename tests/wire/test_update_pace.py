@@ -10,7 +10,7 @@ from typing import Any
 from fairlead.core.messages import TextContent
 from fairlead.core.model import BlockDelta, BlockEnd, BlockStart, Model, Price
 from fairlead.core.partial_message import PartialMessage
-from fairlead.wire.pi.updates import Pacing, Updates
+from fairlead.wire.pi.paced_updates import Pacing, Updates
 
 MODEL = Model("one", "One", "anthropic-messages", "scripted", "http://127.0.0.1:9", False, ["text"], Price(), 1000, 100)
 
@@ -22,7 +22,7 @@ class Outlet:
     def __init__(self) -> None:
         self.frames: list[bytes] = []
 
-    def when_caught_up(self, callback: Callable[[], None]) -> None:
+    def call_when_caught_up(self, callback: Callable[[], None]) -> None:
         raise AssertionError("this host always keeps up")
 
     def send(self, frame: bytes) -> None:

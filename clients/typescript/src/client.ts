@@ -30,6 +30,8 @@ export interface ClientOptions extends ConnectionOptions {
      * An agent that cannot choose keeps its own form.
      */
     updates?: "delta" | "full";
+    /** False for an agent that sends no responses: pi of 2025, and `fairlead --dialect pi-2025`. Only prompts and aborts work then. */
+    responses?: boolean;
     /** Milliseconds to wait for the response to a command (30,000). Long commands such as `bash` and `compact` have no limit. */
     timeoutMs?: number;
     /** Milliseconds to wait for the first response of a new agent (30,000). */
@@ -97,6 +99,11 @@ export class Client extends CommandMethods {
     ): Promise<CommandData<N>> {
         const limit = timeoutMs ?? (LONG.has(name) ? Infinity : (this.#options.timeoutMs ?? 30_000));
         const frame = { ...params, id: this.#nextId(), type: name };
+        if (this.#options.responses === false) {
+            if (name !== "abort") throw new ClientError(`This agent sends no responses, so ${name} cannot be used.`);
+            await this.#connection.send(frame);
+            return undefined as CommandData<N>;
+        }
         const data = (await this.#connection.request(frame, name, limit, signal)) as CommandData<N>;
         if (name === "get_state") this.#remember(data as RpcSessionState);
         if (SWITCHING.has(name)) await this.request("get_state", {});
@@ -170,17 +177,23 @@ export class Client extends CommandMethods {
         const runs = this.#runs;
         runs.add(run);
         const frame = { ...params, id, type: name, message };
-        connection.request(frame, name, Infinity).catch((error: Error) => runs.respond(id, false, undefined, error));
+        const refuse = (error: Error): void => void runs.respond(id, false, undefined, error);
+        if (this.#options.responses === false) {
+            connection.send(frame).catch(refuse);
+            runs.respond(id, true, { disposition: "started" }, undefined);
+        } else connection.request(frame, name, Infinity).catch(refuse);
         if (signal) run.abortOn(signal);
         return run;
     }
 
     async #start(transport: Transport): Promise<void> {
-        const runs = new RunTracker(() => this.request("get_state", {}));
+        const responds = this.#options.responses !== false;
+        const runs = new RunTracker(responds ? () => this.request("get_state", {}) : undefined);
         const receiver = new FamilyReceiver(() => connection, runs, this.#tools, this.#ui);
         const connection: Connection<ClientEvent> = new Connection(transport, receiver, this.#options);
         this.#connection = connection;
         this.#runs = runs;
+        if (!responds) return;
         const timeoutMs = this.#options.startTimeoutMs ?? 30_000;
         try {
             await Promise.all([this.getState({}, { timeoutMs }), this.#chooseUpdates(timeoutMs), this.#register(timeoutMs)]);

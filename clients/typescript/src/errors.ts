@@ -77,3 +77,70 @@ export class ConnectionClosedError extends ClientError {
 
 /** The agent sent something that is not a frame. */
 export class ProtocolError extends ClientError {}
+
+/** Returns the error of a provider without the JSON or the HTML around its message: `529 Overloaded`. @internal */
+export function readableError(error: string): string {
+    const at = error.search(/[[{]|<(?:!doctype html|html)\b/i);
+    if (at < 0) return error;
+    const head = error.slice(0, at);
+    if (error.charAt(at) === "<") return head + pageTitle(error.slice(at), head);
+    let end = error.length;
+    for (let attempt = 0; attempt < 4; attempt++) {
+        end = error.lastIndexOf(error.charAt(at) === "{" ? "}" : "]", end - 1);
+        if (end < at) break;
+        let body: unknown;
+        try {
+            body = JSON.parse(error.slice(at, end + 1));
+        } catch {
+            continue;
+        }
+        let message = messageIn(body);
+        if (!message) break;
+        if (message.startsWith("<")) message = pageTitle(message, head) || message;
+        const more = error.slice(end + 1).trim();
+        const stop = /^\p{Lu}/u.test(more) && !/[.!?]$/.test(message) ? "." : "";
+        return `${head}${message}${stop} ${more}`.trimEnd();
+    }
+    const title = pageTitle(error.slice(at), head); // the JSON around a page may be cut off
+    return title ? head + title : error;
+}
+
+/** Returns the title of the page in HTML that a text contains, without the status; "" if it contains none. */
+function pageTitle(text: string, status: string): string {
+    const page = /<(?:!doctype html|html)\b(?:[^]*?<title>([^]*?)<\/title>)?/i.exec(text);
+    if (!page) return "";
+    const title = (page[1] ?? "").split(/\s+/).filter(Boolean).join(" ");
+    const rest = title.startsWith(status.trim()) ? title.slice(status.trim().length) : title;
+    return rest.trim() || "The server answered with a page for people.";
+}
+
+/** Finds the message in the JSON of an error. Brokers put the error of another provider into the message or beside it. */
+function messageIn(body: unknown, depth = 0): string {
+    if (depth === 12) return "";
+    if (typeof body === "string") return innerMessage(body, depth) || body.trim();
+    if (Array.isArray(body)) {
+        for (const each of body) {
+            const found = messageIn(each, depth + 1);
+            if (found) return found;
+        }
+    } else if (isObject(body)) {
+        const raw = isObject(body.metadata) && body.metadata.raw;
+        if (typeof raw === "string" && raw) return messageIn(raw, depth + 1);
+        return messageIn([body.error, body.message, body.detail, body.msg, body.errors], depth + 1);
+    }
+    return "";
+}
+
+/** Finds the message in a text that is JSON itself. */
+function innerMessage(text: string, depth: number): string {
+    if (!/^[[{]/.test(text)) return "";
+    try {
+        return messageIn(JSON.parse(text), depth + 1);
+    } catch {
+        return "";
+    }
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+    return typeof value === "object" && value !== null;
+}

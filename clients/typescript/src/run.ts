@@ -1,6 +1,6 @@
 // The run of a prompt, in the pi family.
 
-import { RunError } from "./errors.js";
+import { readableError, RunError } from "./errors.js";
 import type { EventStream } from "./events.js";
 import type { AssistantMessage, ImageContent, Message } from "./generated/family.js";
 import { textOf, type ClientEvent } from "./messages.js";
@@ -102,7 +102,8 @@ export class Run extends PromptRun<RunResult, ClientEvent> {
             durationMs: this.durationMs,
         };
         if (status === "failed") {
-            this.fail(new RunError(outcome.error ?? last?.errorMessage ?? "The run failed.", result, outcome.retryable));
+            const error = readableError(outcome.error ?? last?.errorMessage ?? "The run failed.");
+            this.fail(new RunError(error, result, outcome.retryable));
         } else {
             this.succeed(result);
         }

@@ -4,7 +4,9 @@
 //     pi since 0.80  `agent_settled`; `agent_end` comes before retries and compactions
 //     pi 0.73, xcsh  `agent_end`, after which a retry or a compaction may follow without notice
 //
-// For the last ones, and for a prompt that may never start a run, the client asks for the state of the session.
+//     pi of 2025     `agent_end`, and no response to anything
+//
+// For those of pi 0.73 and xcsh, and for a prompt that may never start a run, the client asks for the state of the session.
 
 import { CommandError } from "./errors.js";
 import type { Event, PromptResultEvent, RpcSessionState } from "./generated/family.js";
@@ -24,7 +26,8 @@ export class RunTracker {
     /** Grows with each sign of work, which makes an earlier look at the state worthless. */
     #activity = 0;
 
-    constructor(private readonly getState: () => Promise<State>) {}
+    /** Without `getState` the agent sends no responses. */
+    constructor(private readonly getState: (() => Promise<State>) | undefined) {}
 
     get isEmpty(): boolean {
         return this.#open.size === 0;
@@ -53,6 +56,7 @@ export class RunTracker {
 
     /** Takes note of an event, after it was given to the readers. */
     observe(event: ClientEvent | Event): void {
+        if (!this.getState) this.#observeAlone(event as { type: string; error?: unknown });
         switch (event.type) {
             case "agent_start":
                 this.#activity += 1;
@@ -86,6 +90,13 @@ export class RunTracker {
         }
     }
 
+    /** Ends prompts by the events of an agent that sends no responses. An error belongs to the newest prompt that has no run. */
+    #observeAlone(event: { type: string; error?: unknown }): void {
+        if (event.type === "agent_end") this.#settled(false);
+        const refused = event.type === "error" ? this.#accepted().findLast((run) => !run.isStarted) : undefined;
+        if (refused) this.respond(refused.id, false, undefined, new CommandError("prompt", String(event.error)));
+    }
+
     /** Ends all prompts with an error. */
     fail(error: Error): void {
         this.#activity += 1;
@@ -116,6 +127,7 @@ export class RunTracker {
 
     /** Settles the prompts that are accepted now, if the state says twice that nothing happens, and nothing happens in between. */
     async #look(grace: number): Promise<void> {
+        if (!this.getState) return;
         const activity = ++this.#activity;
         const runs = this.#accepted();
         const isCurrent = (): boolean => activity === this.#activity && runs.some((run) => !run.isSettled);
@@ -132,7 +144,7 @@ export class RunTracker {
         for (let pause = 20; isCurrent(); pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
             let state: State;
             try {
-                state = await this.getState();
+                state = (await this.getState?.()) ?? {};
             } catch {
                 return false; // the end of the connection ends the prompts
             }

@@ -29,6 +29,8 @@ export interface ApprovalRequest {
     diff?: string;
     /** The sub-agent that makes the call; absent if the session itself does. */
     subagentId?: string;
+    /** The patterns of the rules that an answer may write to the user's settings, the narrowest first. */
+    rules?: string[];
     /** The request itself. */
     request: SelectUiRequest;
 }
@@ -38,8 +40,11 @@ export type ApprovalDecision =
     | "allow"
     | "allow_for_session"
     | "deny"
-    /** `arguments` are used instead of those of the call. The agent checks them. An agent other than fairlead runs nothing then. */
-    | { allow: true; forSession?: boolean; arguments?: Record<string, unknown> }
+    /**
+     * `arguments` are used instead of those of the call. The agent checks them. `rule` is the pattern of a rule that allows calls
+     * like this one from now on, in this project or with `everywhere` in all. An agent other than fairlead runs nothing then.
+     */
+    | { allow: true; forSession?: boolean; arguments?: Record<string, unknown>; rule?: string; everywhere?: boolean }
     /** The model sees the reason. */
     | { allow: false; forSession?: boolean; reason?: string };
 
@@ -59,7 +64,7 @@ export interface UiHandlers {
     show?(request: DisplayUiRequest): void;
 }
 
-/** What fairlead offers when it asks for an approval. Only the exact text of one of the first two is consent. */
+/** What fairlead offers when it asks for an approval. Only the exact text of one of the first two is consent; rules follow. */
 const OPTIONS = {
     allow: "Approve",
     allow_for_session: "Approve for session",
@@ -122,8 +127,8 @@ export class UserInterface {
     }
 
     async #approve(request: SelectUiRequest, context: UiContext): Promise<object> {
-        const { title, toolName, toolCallId, arguments: args, diff, subagentId } = request;
-        const approval = { title, toolName, toolCallId, arguments: args, diff, subagentId, request };
+        const { title, toolName, toolCallId, arguments: args, diff, rules, subagentId } = request;
+        const approval = { title, toolName, toolCallId, arguments: args, diff, rules, subagentId, request };
         const decision = (await this.handlers.approve?.(approval, context)) ?? "deny";
         if (typeof decision === "string") return { value: OPTIONS[decision] ?? OPTIONS.deny };
         const known = request.approval === true;
@@ -131,10 +136,11 @@ export class UserInterface {
             const { reason, forSession } = decision;
             return { value: OPTIONS.deny, ...(known && reason && { reason }), ...(known && forSession && { forSession }) };
         }
-        // Another agent would ignore the arguments, and run the tool with its own.
-        if (decision.arguments && !known) return { value: OPTIONS.deny };
+        // Another agent would ignore the rule and the arguments, and run the tool with its own.
+        const { arguments: changed, rule, everywhere } = decision;
+        if ((changed || rule !== undefined) && !known) return { value: OPTIONS.deny };
         const value = decision.forSession ? OPTIONS.allow_for_session : OPTIONS.allow;
-        return { value, ...(decision.arguments && { arguments: decision.arguments }) };
+        return { value, ...(changed && { arguments: changed }), ...(rule !== undefined && { rule, ...(everywhere && { everywhere }) }) };
     }
 
     #withdraw(id: string): void {

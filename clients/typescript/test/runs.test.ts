@@ -44,11 +44,27 @@ test("events behind the response to a prompt in one chunk belong to its run", as
     assert.equal((await run).text, "At once.");
 });
 
+test("the JSON around the message of a provider is left out", async () => {
+    const shown = {
+        '401 {"detail":"Unauthorized"}': "401 Unauthorized",
+        '422 {"detail":[{"loc":["body"],"msg":"field required"}]}': "422 field required",
+        '400 {"message":"{\\"error\\":{\\"message\\":\\"inner\\"}}"}': "400 inner",
+        '429 {"error":{"message":"Provider returned error","metadata":{"raw":"Slow down"}}}': "429 Slow down",
+        '400 {"error":{"message":""}}': '400 {"error":{"message":""}}',
+    };
+    for (const [errorMessage, sentence] of Object.entries(shown)) {
+        const { agent, run } = await started();
+        await run.accepted;
+        agent.send(...oneTurn("", { stopReason: "error", errorMessage }), { type: "agent_settled" });
+        await assert.rejects(Promise.resolve(run), (error: RunError) => error.message === sentence);
+    }
+});
+
 test("a failed run rejects, and so do its events", async () => {
     const { agent, run } = await started();
     const events = run[Symbol.asyncIterator]();
     await run.accepted;
-    agent.send(...oneTurn("", { stopReason: "error", errorMessage: "529 overloaded" }), { type: "agent_settled" });
+    agent.send(...oneTurn("", { stopReason: "error", errorMessage: '529 {"error":{"message":"overloaded"}}' }), { type: "agent_settled" });
     await assert.rejects(async () => {
         for await (const _ of events);
     }, /529 overloaded/);
@@ -56,6 +72,24 @@ test("a failed run rejects, and so do its events", async () => {
         Promise.resolve(run),
         (error: RunError) => error.result.status === "failed" && error.message === "529 overloaded",
     );
+});
+
+test("without responses, the events decide (pi of 2025)", async () => {
+    const agent = new FakeAgent();
+    const client = await agent.connect({ responses: false });
+    const run = client.prompt("go");
+    await run.accepted;
+    agent.send(...oneTurn("Hello."));
+    assert.equal((await run).text, "Hello.");
+    const refused = client.prompt("more");
+    const events = refused[Symbol.asyncIterator]();
+    agent.send({ type: "error", error: "No model selected." });
+    await assert.rejects(async () => {
+        for await (const _ of events);
+    }, /No model selected/);
+    await assert.rejects(Promise.resolve(refused), CommandError);
+    await run.abort();
+    await assert.rejects(client.getState(), /sends no responses, so get_state cannot be used/);
 });
 
 test("a run that failed at first and then succeeded is a success", async () => {

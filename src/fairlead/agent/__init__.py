@@ -11,8 +11,8 @@ Private: see `fairlead` for the public modules.
 
 from __future__ import annotations
 
-from fairlead.agent.agent import Agent, clear_leftovers, shared_by_agents
+from fairlead.agent.agent import Agent, clear_leftovers, load_shared
 from fairlead.agent.assembly import Shared
 from fairlead.agent.options import AgentOptions
 
-__all__ = ["Agent", "AgentOptions", "Shared", "clear_leftovers", "shared_by_agents"]
+__all__ = ["Agent", "AgentOptions", "Shared", "clear_leftovers", "load_shared"]

@@ -10,6 +10,7 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -19,18 +20,20 @@ from fairlead.agent.asking import Asking
 from fairlead.agent.assembly import Assembly, Shared
 from fairlead.agent.options import AgentOptions
 from fairlead.config.home import Home, expand_user
-from fairlead.config.process import start_thread
-from fairlead.config.scratch import Scratch
 from fairlead.config.settings import Settings
 from fairlead.config.settings_files import load_settings, persist_setting
 from fairlead.core.model import Model
 from fairlead.errors import ConfigError, ModelNotFound
+from fairlead.models import adapters, logins
 from fairlead.models.http.client import Http
+from fairlead.models.model_patterns import ModelChoice, choose_model
 from fairlead.models.registry import Registry
+from fairlead.platform.process import start_thread
+from fairlead.platform.scratch import Scratch, remove_leftovers
+from fairlead.stores.deleting import remove_leftovers_in
 
 if TYPE_CHECKING:
-    from fairlead.models.choosing import ModelChoice
-    from fairlead.models.logins import Logins
+    from fairlead.models.model_patterns import ModelChoice
 
 #: How many warnings are passed on at a time, and how many characters of each: a project's files can cause any number.
 MOST_WARNINGS = 20
@@ -72,23 +75,23 @@ class Agent(Asking):
             raise ConfigError("A stream of your own needs a Model that describes it: Agent(model=Model(...), stream=...).")
         self._env = env = os.environ if options.env is None else options.env
         self._base_url = options.base_url
-        self._names_model = bool(options.model or options.provider or options.models)
-        is_shared = options.confinement is not None and options.confinement.shares_home
-        self.home = Home.find(env, isolated=options.isolated, peer=options.peer_home, is_shared=is_shared)
+        self._names_model = bool(options.model or options.provider or options.behaviour.models)
+        behaviour = options.behaviour
+        self.home = Home.find(env, isolated=options.isolated, peer=behaviour.peer_home, is_shared=behaviour.shares_home)
         self.warnings: list[str] = []
-        self._warn = options.warn
-        self._alert = options.alert or options.warn
+        self._warn = behaviour.warn
+        self._alert = behaviour.alert or behaviour.warn
         # A copy would take memory in each session of a server.
         cwd = (options.cwd if isinstance(options.cwd, Path) else Path(options.cwd)).absolute()
-        settings, unusable = load_settings(self.home, cwd, approve=options.approve)
-        reset = {group: getattr(Settings(), group) for group in options.reset_settings}
+        settings, unusable = load_settings(self.home, cwd, approve=options.trust)
+        reset = {group: getattr(Settings(), group) for group in behaviour.reset_settings}
         self.settings = replace(settings, **reset) if reset else settings
         self._warn_of([each for each in unusable if not _protects(each)])
         self._alert_about([each for each in unusable if _protects(each)])
         self._scratch = Scratch()
         self._owns_connections = shared is None
         if shared is None:
-            shared = shared_by_agents(options, self.home, self.settings)
+            shared = load_shared(options, self.home, self.settings)
         self._http, self.registry = shared.http, shared.registry
         max_turns = self.settings.max_turns if options.max_turns is None else options.max_turns
         self._limits: dict[str, Any] = {"max_turns": max_turns, "max_cost": options.max_cost, "timeout": options.timeout}
@@ -113,7 +116,7 @@ class Agent(Asking):
 
     async def idle(self) -> None:
         """Wait until no run is active and no extension has asked for another one."""
-        await self.extensions.sent()
+        await self.extensions.flush_outbox()
         await self.session.activity.idle()
 
     async def reload_extensions(self) -> list[str]:
@@ -131,8 +134,6 @@ class Agent(Asking):
         Raises:
             ConfigError: `FAIRLEAD_LOCAL_SERVERS` cannot be used.
         """
-        from fairlead.models.choosing import ModelChoice, choose_model
-
         if self._base_url is not None:
             await self._learn_from_server()
         model = self.session.model
@@ -164,11 +165,9 @@ class Agent(Asking):
         return self.extensions.shutdown_requested
 
     @cached_property
-    def logins(self) -> Logins:
+    def logins(self) -> logins.Logins:
         """Logs the user in to providers that support it."""
-        from fairlead.models.logins import Logins
-
-        return Logins(self.registry, self._http)
+        return logins.Logins(self.registry, self._http)
 
     def persist(self, key: str, value: object) -> None:
         """Save a setting of the user for later sessions. Raises ConfigError if the file cannot be written."""
@@ -196,9 +195,9 @@ class Agent(Asking):
         if self._owns_connections:
             self.registry.unlisted.close()
             await self._http.close()
-        if self._sandbox is not None:  # this searches the working directory again
+        if self._sandbox is not None and self._sandbox.is_started:  # this searches the working directory again
             await asyncio.to_thread(self._sandbox.remove)
-        self.leave_nothing_behind()
+        self.kill_children()
 
     def close_sync(self) -> None:
         """Close the agent and wait for it: `close` for programs without an event loop. See `ask_sync`.
@@ -209,7 +208,7 @@ class Agent(Asking):
         self._loop.run(self.close)
         self._loop.close()
 
-    def leave_nothing_behind(self) -> None:
+    def kill_children(self) -> None:
         """Kill the servers and remove temporary files immediately, because the process is about to exit."""
         if self.extensions.mcp is not None:
             self.extensions.mcp.kill()
@@ -246,15 +245,11 @@ class Agent(Asking):
                     warn(warning)
 
     def _load(self) -> None:
-        from importlib import import_module
-
-        from fairlead.models.adapters import ADAPTERS, load_adapter
-
         for name in _OF_A_PROMPT:
             import_module(f"fairlead.{name}")
         model = self.session.model
-        if model is not None and model.api in ADAPTERS:
-            load_adapter(model.api)
+        if model is not None and model.api in adapters.ADAPTERS:
+            adapters.load_adapter(model.api)
             self._http.load(model.base_url)
 
 
@@ -264,10 +259,11 @@ def _protects(warning: str) -> bool:
     return not is_about_a_key or any(f" {name}" in warning for name in PROTECTING_SETTINGS)
 
 
-def shared_by_agents(options: AgentOptions, home: Home, settings: Settings) -> Shared:
+def load_shared(options: AgentOptions, home: Home, settings: Settings) -> Shared:
     """Return what all agents with these options can share."""
     env = os.environ if options.env is None else options.env
     registry = Registry.load(home, env, api_key=options.api_key, api_key_provider=options.provider)
+    registry.levels, registry.sorts_models = options.behaviour.levels, options.behaviour.lists_models_by_name
     if options.base_url is not None:
         model_id = options.model if isinstance(options.model, str) else None
         registry.unlisted.use_server(options.base_url, options.provider, model_id)
@@ -276,9 +272,9 @@ def shared_by_agents(options: AgentOptions, home: Home, settings: Settings) -> S
     return Shared(
         Http(
             idle_timeout=settings.http_idle_timeout_ms / 1000 or math.inf,
-            read_interval=options.read_interval,
+            read_interval=options.behaviour.read_interval,
             env=env,
-            tap=options.http_tap,
+            tap=options.behaviour.http_tap,
         ),
         registry,
     )
@@ -286,9 +282,6 @@ def shared_by_agents(options: AgentOptions, home: Home, settings: Settings) -> S
 
 def clear_leftovers(sessions: Path | None) -> None:
     """Remove temporary files of processes that were killed, including those in the directory `sessions`."""
-    from fairlead.config.scratch import remove_leftovers
-    from fairlead.stores.leftovers import remove_leftovers_in
-
     remove_leftovers()
     if sessions is not None:
         remove_leftovers_in(sessions)

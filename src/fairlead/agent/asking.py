@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 
 from msgspec.structs import astuple
 
+from fairlead.agent import background, prompting, result
 from fairlead.agent.keywords import AgentKeywords
+from fairlead.core import positions
 from fairlead.core.events import Event
 from fairlead.core.messages import ImageContent
 from fairlead.errors import AgentClosed, SessionError
 
 if TYPE_CHECKING:
-    from fairlead.agent.background import AgentLoop
-    from fairlead.agent.prompting import Prompting
     from fairlead.agent.result import Result
     from fairlead.core.limits import RunLimits
     from fairlead.core.positions import NumberedEvent
@@ -230,24 +230,25 @@ class Asking(AgentKeywords):
         timeout: float | None,
         *,
         resumes: bool = False,
-    ) -> Prompting:
-        from fairlead.agent.prompting import Prompting
-
+    ) -> prompting.Prompting:
         given = {"max_turns": max_turns, "max_cost": max_cost, "timeout": timeout}
         limits = {name: self._limits[name] if value is None else value for name, value in given.items()}
-        model = self.session.model
-        if limits["max_cost"] is not None and model is not None and not any(astuple(model.cost)):
-            self._warn_of([f"max_cost has no effect: the price of {model.provider}/{model.id} is not known, or it is free."])
+        self._check_price(limits["max_cost"])
         use_loop = self._use_loop
-        return Prompting(self.session, prompt, images, expand=expand, limits=limits, use_loop=use_loop, resumes=resumes)
+        return prompting.Prompting(self.session, prompt, images, expand=expand, limits=limits, use_loop=use_loop, resumes=resumes)
 
     def _watch_run(self) -> RunLimits | None:
         """Stop a run at the limits of the agent. The session calls this for runs that neither `ask` nor `run` starts."""
         if self._limits["max_cost"] is None and self._limits["timeout"] is None:
             return None
-        from fairlead.agent.result import RunRecord
+        self._check_price(self._limits["max_cost"])
+        return result.RunRecord(self.session, **self._limits).watch()
 
-        return RunRecord(self.session, **self._limits).watch()
+    def _check_price(self, max_cost: float | None) -> None:
+        """Warn if the cost of a run cannot be limited."""
+        model = self.session.model
+        if max_cost is not None and model is not None and not any(astuple(model.cost)):
+            self._warn_of([f"max_cost has no effect: the price of {model.provider}/{model.id} is not known, or it is free."])
 
     async def open(self) -> None:
         """Open the session in the agent's store: take its lease, and read it.
@@ -283,10 +284,8 @@ class Asking(AgentKeywords):
             SessionError: The session cannot be opened in the agent's store.
             AgentClosed: The agent was closed.
         """
-        from fairlead.core.positions import Position
-
         await self.open()
-        async with aclosing(self.session.history.follow(None if after is None else Position(*after))) as events:
+        async with aclosing(self.session.history.follow(None if after is None else positions.Position(*after))) as events:
             async for event in events:
                 yield event
 
@@ -296,10 +295,8 @@ class Asking(AgentKeywords):
         return "" if answer is None else answer.text()
 
     @cached_property
-    def _loop(self) -> AgentLoop:
-        from fairlead.agent.background import AgentLoop
-
-        return AgentLoop()
+    def _loop(self) -> background.AgentLoop:
+        return background.AgentLoop()
 
     def _use_loop(self) -> None:
         """Work on the running event loop from now on. Raises AgentClosed, and WrongEventLoop if the loop before it still runs."""

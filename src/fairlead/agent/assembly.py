@@ -12,24 +12,29 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from fairlead.agent import hooks
 from fairlead.agent.extensions import AgentExtensions
-from fairlead.agent.options import ASK, TASK, TODO_WRITE, AgentOptions, Telemetry, is_pattern
+from fairlead.agent.options import ASK, TASK, TODO_WRITE, AgentOptions, Storage, Telemetry, is_pattern
 from fairlead.agent.tool_sets import ToolServices
 from fairlead.agent.workspace import make_workspace
 from fairlead.config.files import is_absent
 from fairlead.config.home import Home
-from fairlead.config.scratch import Scratch
 from fairlead.config.settings import ApprovalMode, CompactionSettings, Settings
 from fairlead.core.model import Model, ThinkingLevel
 from fairlead.core.secrets import learn, learn_variables
 from fairlead.core.tool import Tool
 from fairlead.errors import BadOption, ConfigError, ModelNotFound
+from fairlead.models import model_streams
 from fairlead.models.context_windows import is_small
 from fairlead.models.http.client import Http
-from fairlead.models.model_patterns import qualified
+from fairlead.models.model_patterns import qualify
 from fairlead.models.registry import DEFAULT_LEVEL, Registry
-from fairlead.session.approval_mode import SessionApprovals
+from fairlead.platform.scratch import Scratch
+from fairlead.session import ask_tool
+from fairlead.session.approval_mode import MODES, SessionApprovals
 from fairlead.session.context.tokens import DEFAULT_RESERVE_TOKENS
+from fairlead.session.history import store_archive, stored
+from fairlead.session.history.claude_files import ClaudeArchive
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.file_archive import FileArchive
 from fairlead.session.history.sessions import ConversationStore
@@ -38,14 +43,14 @@ from fairlead.session.runtime import AsyncioRuntime
 from fairlead.session.selection import Models, OneModel
 from fairlead.session.session import Session
 from fairlead.session.system_prompt import SystemPrompt
-from fairlead.stores.paths import SessionFolders
+from fairlead.stores.folders import SessionFolders
 from fairlead.tools import BUILTIN_NAMES, builtin
 from fairlead.tools.workspace import Workspace
 
 if TYPE_CHECKING:
+    from fairlead.agent.session_sandbox import SessionSandbox
     from fairlead.agent.telemetry import Recorder
     from fairlead.core.limits import RunLimits
-    from fairlead.policy.sandbox import Bubblewrap
     from fairlead.session.approvals import Approvals
     from fairlead.session.history.archive import Archive
     from fairlead.session.host import Host
@@ -84,7 +89,7 @@ class Assembly:
     ) -> None:
         self.extensions = AgentExtensions(options, home, settings, shared.registry, warn)
         self._recorder: Recorder | None = None
-        self.sandbox: Bubblewrap | None = None
+        self.sandbox: SessionSandbox | None = None
         self._options = options
         self._env = env
         self._cwd = cwd
@@ -125,40 +130,36 @@ class Assembly:
             active_tools=self._active_tools(names),
             workspace=workspace,
             system_prompt=SystemPrompt(
-                workspace, options.system_prompt, options.append_system_prompt, additions, advice=options.advice
+                workspace, options.system_prompt, options.append_system_prompt, additions, advice=options.behaviour.advice
             ),
             additions=additions,
             servers=servers,
             model=model,
             # The level that was asked for, even if the first model lacks it: another model may support it.
             thinking=level or settings.default_thinking_level or DEFAULT_LEVEL,
-            keeps_level=options.keeps_level,
-            keeps_model=options.keeps_model,
+            behaviour=options.behaviour,
             scoped=scoped,
-            schedule=options.schedule,
             concurrent_tools=settings.tools.concurrent,
             max_turns=settings.max_turns if options.max_turns is None else options.max_turns,
             watch_run=self._watch_run,
             max_repeated_calls=settings.max_repeated_calls,
-            retry=settings.retry,
+            max_repeated_text=settings.max_repeated_text,
+            retry=options.behaviour.retry or settings.retry,
             cache_warming=settings.cache_warming,
-            rules=self._rules() if options.rules else (),
+            rules=self._rules() if options.discovery.rules else (),
             rule_settings=settings.stream_rules,
             todo=settings.todo,
             todo_clear_delay=settings.tasks.todo_clear_delay,
-            eager_todos=options.eager_todos,
-            drops_queue=options.drops_queue,
             compaction=self._compaction(),
             sessions=sessions,
             conversation=conversation,
-            model_is_explicit=bool(options.model or options.provider or options.models or options.base_url or options.model_file),
+            model_is_explicit=self._names_model(),
             thinking_is_explicit=level is not None,
             runtime=runtime,
             subagents=subagents,
             approver=approver,
             hooks=self.extensions.late,
-            waits_for_key=options.waits_for_key,
-            provider_session_id=options.provider_session_id,
+            provider_session_id=options.behaviour.provider_session_id,
         )
         if spawner is not None:
             spawner.like = session_options
@@ -167,7 +168,8 @@ class Assembly:
         self.extensions.attach(session)
         if self._recorder is not None:
             self._recorder.attach(session)
-        approver.attach(session.host, session.subscribe)
+        self.sandbox.attach(session)
+        approver.attach(session.host, session.subscribe, lambda: session.history.conversation)
         if servers is not None:
             servers.attach(session.host, session.tools, session.extensions)
         if services is not None:
@@ -175,21 +177,26 @@ class Assembly:
         self._configure(session, names)
         return session
 
+    def _names_model(self) -> bool:
+        """Whether the options say something about the model, so that a session that is resumed does not bring back its own."""
+        options = self._options
+        return bool(options.model or options.provider or options.behaviour.models or options.base_url or options.model_file)
+
     def _configure(self, session: Session, names: Sequence[str]) -> None:
         """Give a new session the tools that are made late, its name and the modes of its queues.
 
         `names` are the tools that the session starts with.
         """
         options, settings = self._options, self._settings
-        if TODO_WRITE in options.wanted_tools() and TODO_WRITE not in names and settings.todo.enabled:
+        if TODO_WRITE in options.list_wanted_tools() and TODO_WRITE not in names and settings.todo.enabled:
             session.tools.bring_later("todo", session.todos.tools)
-        if ASK in options.wanted_tools() and ASK not in names:
+        if ASK in options.list_wanted_tools() and ASK not in names:
             session.tools.bring_later("ask", partial(_ask_tools, session.host, settings.ask.timeout or None))
-        if options.session_name is not None:
-            session.history.set_name(options.session_name, lasting=False)
+        if options.behaviour.session_name is not None:
+            session.history.set_name(options.behaviour.session_name, lasting=False)
         session.queue.steering.mode = settings.steering_mode
         session.queue.follow_up.mode = settings.follow_up_mode
-        session.queue.interrupt = settings.interrupt_mode or options.interrupt
+        session.queue.interrupt = settings.interrupt_mode or options.behaviour.interrupt
 
     def _make_recorder(self) -> Recorder | None:
         """Return what records with OpenTelemetry, if that is wanted. Raises ConfigError if it is not installed."""
@@ -197,7 +204,7 @@ class Assembly:
         if wanted is False or (wanted is None and "opentelemetry.trace" not in sys.modules):
             return None
         try:
-            from fairlead.agent.telemetry import Recorder
+            from fairlead.agent.telemetry import Recorder  # noqa: PLC0415  an extra
         except ImportError as error:
             if wanted is None:  # a part of it is missing or too old, and the program has not asked for it
                 return None
@@ -207,29 +214,39 @@ class Assembly:
         learn_variables(self._env.items())
         return Recorder(wanted if isinstance(wanted, Telemetry) else Telemetry())
 
-    def _recorded(self, models: Models) -> Models:
+    def _record_models(self, models: Models) -> Models:
         return models if self._recorder is None else self._recorder.models(models)
 
     def _approvals(self) -> SessionApprovals:
         """Return what approves tool calls."""
         mode, settings, function = self._options.approval, self._settings.approvals, self._options.on_approval
+        if self._options.behaviour.approval_rules:
+            settings = replace(settings, rules=[*settings.rules, *self._options.behaviour.approval_rules])
+        merged = replace(self._settings, approvals=settings)
         if mode is None and function is not None and settings.mode != "deny":
             mode = "ask"
+        if mode is None:
+            modes: tuple[ApprovalMode, ...] = settings.mode, self._options.behaviour.least_approval
+            mode = max(modes, key=MODES.index)
 
         def make(mode: ApprovalMode) -> Approvals:
-            from fairlead.session.protection import approvals
+            from fairlead.session.protection import approvals  # noqa: PLC0415  compiles many patterns
 
             if function is None:
-                return approvals(self._settings, mode)
-            from fairlead.agent.hooks import ProgramApprover
+                return approvals(merged, mode, self._home)
+            return approvals(merged, mode, self._home, hooks.ProgramApprover(function))
 
-            return approvals(self._settings, mode, ProgramApprover(function))
-
-        return SessionApprovals(mode or settings.mode, make, has_rules=bool(settings.rules))
+        return SessionApprovals(
+            mode,
+            make,
+            has_rules=bool(settings.rules),
+            default=settings.mode,
+            is_explicit=self._options.approval is not None,
+        )
 
     def _compaction(self) -> CompactionSettings:
         """Return the settings of compaction. Without a reserve the session takes the default, and less for a small window."""
-        settings, reserve = self._settings.compaction, self._options.compaction_reserve
+        settings, reserve = self._settings.compaction, self._options.behaviour.compaction_reserve
         if settings.reserve_tokens is not None or reserve == DEFAULT_RESERVE_TOKENS:
             return settings
         return replace(settings, reserve_tokens=reserve)
@@ -239,8 +256,8 @@ class Assembly:
         options = self._options
         archive = archive_of(options, self._home, self._cwd, self._env, self._settings)
         sessions = ConversationStore(workspace=workspace, now_ms=runtime.now_ms, archive=archive)
-        if options.conversation is not None:
-            return sessions, options.conversation(sessions)
+        if options.behaviour.conversation is not None:
+            return sessions, options.behaviour.conversation(sessions)
         return sessions, sessions.begin_with(
             session=None if options.session is None else str(options.session),
             resume=options.resume,
@@ -253,33 +270,32 @@ class Assembly:
         options = self._options
         if isinstance(options.model, Model):
             if options.stream is not None:
-                return options.model, options.thinking, self._recorded(OneModel(options.model, options.stream))
+                return options.model, options.thinking, self._record_models(OneModel(options.model, options.stream))
             model, level = options.model, None
         else:
-            model, level = self._requested_model()
+            model, level = self._find_requested_model()
         return model, options.thinking or level, self._model_access(runtime)
 
     def _model_access(self, runtime: AsyncioRuntime) -> Models:
         """Return the access to all models for one conversation."""
-        from fairlead.models.model_streams import ModelStreams
-
         budgets = {str(name): tokens for name, tokens in self._settings.thinking_budgets.items()}
-        models = ModelStreams(
+        rates = self._options.rates
+        models = model_streams.ModelStreams(
             self._registry,
             self._http,
             runtime.now_ms,
             budgets,
             block_images=self._settings.images.block_images,
-            rate_limits=self._settings.rate_limits if self._options.rate_limits is None else self._options.rate_limits,
-            priority=self._options.priority,
+            rate_limits=self._settings.rate_limits if rates.limits is None else rates.limits,
+            priority=rates.priority,
             after=lambda: self._warn(self._registry.warnings),
         )
-        return self._recorded(models)
+        return self._record_models(models)
 
-    def _requested_model(self) -> tuple[Model | None, ThinkingLevel | None]:
+    def _find_requested_model(self) -> tuple[Model | None, ThinkingLevel | None]:
         options = self._options
         if isinstance(options.model, str) and options.model:
-            return self.extensions.match_model(qualified(options.provider or self._registry.unlisted.server_name, options.model))
+            return self.extensions.match_model(qualify(options.provider or self._registry.unlisted.server_name, options.model))
         if options.model_file is not None:
             return self._registry.match(f"local/{Path(options.model_file).stem}")
         if options.base_url is not None:  # which models it has is not known yet: see `Agent.choose_model`
@@ -289,14 +305,15 @@ class Assembly:
             if model is None:
                 raise self._registry.unknown_provider(options.provider)
             return model, None
-        if options.models and (chosen := self._matching("--models", options.models)):
+        if options.behaviour.models and (chosen := self._matching("--models", options.behaviour.models)):
             return chosen[0]
         return self._registry.default(self._settings), None
 
     def _models_to_cycle(self) -> list[tuple[Model, ThinkingLevel | None]]:
         """Return the models to cycle through. A list that matches nothing is only worth a warning, as in pi."""
-        if self._options.models:
-            return self._matching("--models", self._options.models)
+        patterns = self._options.behaviour.models
+        if patterns:
+            return self._matching("--models", patterns)
         return self._matching("enabledModels", self._settings.enabled_models or [])
 
     def _matching(self, source: str, patterns: Sequence[str]) -> list[tuple[Model, ThinkingLevel | None]]:
@@ -311,16 +328,16 @@ class Assembly:
         folders = self._home.rules_folders(self._cwd)
         if not self._settings.stream_rules.enabled or not any(os.path.isdir(folder) for _, folder in folders):
             return ()
-        from fairlead.session.rules.rules import load_rules
+        from fairlead.session.rules.rules import load_rules  # noqa: PLC0415  loads yaml, in 12 ms
 
-        trusted = self.extensions.trust.known(self._cwd)
+        trusted = self.extensions.trust.is_trusted(self._cwd)
         rules, problems = load_rules(folders, self._home.boundary(self._cwd), trusted=trusted)
         self._alert(problems)
         return rules
 
     def _spawner(self, models: Models, runtime: AsyncioRuntime) -> SessionSpawner:
         """Return the factory for the sessions of sub-agents."""
-        from fairlead.session.subagents.spawner import SessionSpawner
+        from fairlead.session.subagents.spawner import SessionSpawner  # noqa: PLC0415  loads yaml, in 12 ms
 
         overrides, appended = self._settings.task.agent_model_overrides, self._options.append_system_prompt
         if self._options.stream is not None:
@@ -345,13 +362,13 @@ class Assembly:
 
     def _subagents(self, spawner: SessionSpawner) -> SessionSubagents:
         """Return the sub-agents of the session."""
-        from fairlead.session.subagents.agents import load_agents
-        from fairlead.session.subagents.subagents import Family, SessionSubagents
+        from fairlead.session.subagents.agents import load_agents  # noqa: PLC0415  loads yaml, in 12 ms
+        from fairlead.session.subagents.subagents import Family, SessionSubagents  # noqa: PLC0415  loads yaml, in 12 ms
 
         task = self._settings.task
         folders = self._home.agents_folders(self._cwd)
         of_project = [folder for level, folder in folders if level == "project" and not is_absent(folder)]
-        trusted = not of_project or self.extensions.trust.known(self._cwd)
+        trusted = not of_project or self.extensions.trust.is_trusted(self._cwd)
         agents, problems = load_agents(folders, task.disabled_agents, self._home.boundary(self._cwd), trusted=trusted)
         self._warn(problems)
         tool_set = self._options.tool_set
@@ -366,7 +383,7 @@ class Assembly:
         if self.extensions.mcp is not None:  # their tools are not known yet
             unknown = [name for name in unknown if not name.startswith("mcp_")]
         self.extensions.check_tools(unknown, known)
-        wanted = tools if options.tools is None and options.tool_set is not None else options.wanted_tools()
+        wanted = tools if options.tool_names() is None and options.tool_set is not None else options.list_wanted_tools()
         return [name for name in wanted if name in tools and not options.excludes_tool(name)]
 
 
@@ -377,7 +394,7 @@ def _make_tools(
     tools = _builtin_tools(workspace) if of_set is None else dict(of_set)
     tools |= {tool.name: tool for tool in options.own_tools()}
     if tasks is not None:
-        from fairlead.session.subagents.tool import task_tool
+        from fairlead.session.subagents.spawner import task_tool  # noqa: PLC0415  loads yaml, in 12 ms
 
         tools[TASK] = task_tool(tasks)
     return tools
@@ -389,56 +406,57 @@ def _builtin_tools(workspace: Workspace) -> dict[str, Tool]:
 
 def _ask_tools(host: Host, timeout: float | None) -> list[Tool]:
     """Make the tool that asks the user, and waits `timeout` seconds for each answer; None: without a limit."""
-    from fairlead.session.ask_tool import ask_tool
-
-    return [ask_tool(lambda: host.ui, timeout)]
+    return [ask_tool.ask_tool(lambda: host.ui, timeout)]
 
 
 def _for_model(options: AgentOptions, window: int | None) -> AgentOptions:
     """Return the options for a model with this context window. A small model gets fewer tools by default."""
     if not is_small(window):
         return options
-    return replace(options, default_tools=[name for name in options.default_tools if name in options.small_model_tools])
+    behaviour = options.behaviour
+    names = [name for name in behaviour.default_tools if name in behaviour.small_model_tools]
+    return replace(options, behaviour=replace(behaviour, default_tools=names))
 
 
 def _wants_task(options: AgentOptions) -> bool:
     """Whether the model may use the built-in `task` tool."""
-    return TASK in options.wanted_tools() and all(tool.name != TASK for tool in options.own_tools())
+    return TASK in options.list_wanted_tools() and all(tool.name != TASK for tool in options.own_tools())
 
 
 def archive_of(options: AgentOptions, home: Home, cwd: Path, env: Mapping[str, str], settings: Settings) -> Archive:
     """Return the archive of an agent that works in `cwd`. Raises BadOption if the options contradict each other."""
-    match options.store:
+    storage = options.storage
+    match storage.store:
         case None:
             return _files(options, home, cwd, env, settings)
         case store:
-            return _stored(options, store)
+            return _make_store_archive(options, storage, store)
 
 
 def _files(options: AgentOptions, home: Home, cwd: Path, env: Mapping[str, str], settings: Settings) -> FileArchive:
-    is_wanted = options.session_dir is not None or (bool(options.keep) and not options.isolated)
+    storage, confinement = options.storage, options.behaviour.confinement
+    if storage.layout == "claude" and storage.folder is not None:
+        return ClaudeArchive(projects=Path(storage.folder), cwd=cwd, durability=storage.durability, copies=options.keep is False)
+    is_wanted = storage.folder is not None or (bool(options.keep) and not options.isolated)
     folders = SessionFolders.of(
         home,
         cwd,
         env,
-        options.session_dir,
+        storage.folder,
         settings.session_dir,
         isolated=options.isolated,
         keeps=options.keep is not False and is_wanted,
     )
     return FileArchive(
         folders=folders,
-        durability=options.durability,
-        bound=None if options.confinement is None else options.confinement.sessions,
+        durability=storage.durability,
+        bound=None if confinement is None else confinement.sessions,
         root=None if options.isolated else home.sessions_dir,
         copies=options.keep is False,
     )
 
 
-def _stored(options: AgentOptions, store: SessionStore) -> Archive:
-    if options.keep or options.session_dir is not None:
-        raise BadOption("store: the store keeps the sessions, so `keep` and `session_dir` cannot be used beside it.")
-    from fairlead.session.history.store_archive import StoreArchive
-    from fairlead.session.history.stored import new_owner
-
-    return StoreArchive(store, options.lease_owner or new_owner(), options.lease_seconds)
+def _make_store_archive(options: AgentOptions, storage: Storage, store: SessionStore) -> Archive:
+    if options.keep or storage.folder is not None:
+        raise BadOption("store: the store keeps the sessions, so `keep` and the `folder` of `Storage` cannot be used beside it.")
+    return store_archive.StoreArchive(store, storage.lease_owner or stored.new_owner(), storage.lease_seconds)

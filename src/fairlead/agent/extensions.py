@@ -9,26 +9,29 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairlead.agent import hooks
+from fairlead.agent import hooks as agent_hooks
 from fairlead.agent.mcp_server import server_configs
 from fairlead.agent.options import AgentOptions
+from fairlead.config import packages
+from fairlead.config import trust as project_trust
 from fairlead.config.files import is_absent
 from fairlead.config.home import Home, Level, user_folder
 from fairlead.config.settings import Settings
 from fairlead.core.model import Model, ThinkingLevel
 from fairlead.errors import ExtensionNotLoaded, ModelNotFound
+from fairlead.extend import search_paths
 from fairlead.extend.additions import UserAdditions
+from fairlead.extend.extensions.late import ExtensionHost, LateExtensions
 from fairlead.models.registry import Registry
 from fairlead.session.session import Session
 from fairlead.tools.workspace import Workspace, readable
 
 if TYPE_CHECKING:
     from fairlead.agent.hooks import EventFeed
-    from fairlead.config.trust import TrustDecider
-    from fairlead.extend.extensions.late import LateExtensions
     from fairlead.extend.extensions.registrations import ExtensionFlag
     from fairlead.extend.mcp.config import ServerConfig
     from fairlead.extend.mcp.servers import McpServers
-    from fairlead.extend.search_paths import SearchPaths
 
 
 class AgentExtensions:
@@ -60,18 +63,16 @@ class AgentExtensions:
     def additions(self, workspace: Workspace, env: Mapping[str, str]) -> UserAdditions:
         """Return the user's instructions, skills and templates. Their files are read when they are first needed."""
         options, settings = self._options, self._settings
-        skills = [workspace.resolve(str(path)) for path in options.skills]
-        templates = [workspace.resolve(str(path)) for path in options.prompt_templates]
+        skills = [workspace.resolve(str(path)) for path in options.discovery.skills]
+        templates = [workspace.resolve(str(path)) for path in options.discovery.prompt_templates]
 
-        def find_search_paths() -> SearchPaths:
-            from fairlead.extend.search_paths import SearchPaths
-
-            return SearchPaths(
+        def find_search_paths() -> search_paths.SearchPaths:
+            return search_paths.SearchPaths(
                 home=None if options.isolated else self._home,
                 user=user_folder(env),
-                context_files=options.context_files,
-                find_skills=options.find_skills,
-                find_templates=options.find_prompt_templates,
+                context_files=options.discovery.context_files,
+                find_skills=options.discovery.find_skills,
+                find_templates=options.discovery.find_prompt_templates,
                 skills=skills,
                 templates=templates,
                 settings_skills=settings.skills,
@@ -90,21 +91,21 @@ class AgentExtensions:
     def servers(self, workspace: Workspace) -> McpServers | None:
         """Return the MCP servers, or None if there are none. The files are read when the servers are first needed."""
         options = self._options
-        usual = self._home.mcp_files(workspace.cwd) if options.find_mcp else ()
+        usual = self._home.mcp_files(workspace.cwd) if options.discovery.find_mcp else ()
         # A directory in place of the project's file may be one that a sandbox put there.
         found = [each for each in usual if not is_absent(each[1]) and (each[0] == "user" or not os.path.isdir(each[1]))]
         given = server_configs(options.mcp_servers)
-        if found or options.mcp_config or given:
+        if found or options.discovery.mcp_config or given:
             self.mcp = self._make_servers(workspace, found, given)
         return self.mcp
 
     def _make_servers(
         self, workspace: Workspace, found: Sequence[tuple[Level, Path]] = (), given: Sequence[ServerConfig] = ()
     ) -> McpServers:
-        from fairlead.extend.mcp.servers import McpOptions, McpServers, config_files
+        from fairlead.extend.mcp.servers import McpOptions, McpServers, config_files  # noqa: PLC0415  an extra
 
         options = self._options
-        named = [workspace.resolve(str(path)) for path in options.mcp_config]
+        named = [workspace.resolve(str(path)) for path in options.discovery.mcp_config]
         cwd = workspace.cwd
         return McpServers(
             McpOptions(
@@ -130,17 +131,17 @@ class AgentExtensions:
     def prepare(self, workspace: Workspace, env: Mapping[str, str], additions: UserAdditions) -> None:
         """Set up the search for extensions, if the options allow any."""
         options = self._options
-        find = options.find_extensions and not options.isolated
+        find = options.discovery.find_extensions and not options.isolated
         if not find and not options.extensions and options.hooks is None:
             return
-        from fairlead.extend.extensions.late import ExtensionHost, LateExtensions
 
         named, sources = list[Path](), list[str]()
         if options.extensions:  # usually there are none, and the start need not load what recognises packages
-            from fairlead.config.packages import is_package
-
-            named = [workspace.resolve(str(path)) for path in options.extensions if not is_package(path)]
-            sources = [str(path) for path in options.extensions if is_package(path)]
+            sources = [str(path) for path in options.extensions if packages.is_package(path)]
+            for path in (str(path) for path in options.extensions if not packages.is_package(path)):
+                named.append(workspace.resolve(path))
+                if path.startswith(("npm:", "git:")) and not os.path.lexists(named[-1]):
+                    raise packages.make_no_package_error(path)
         host = ExtensionHost(
             home=self._home,
             user=user_folder(env),
@@ -150,26 +151,26 @@ class AgentExtensions:
             listed=self._settings.extensions,
             find=find,
             timeout=self._settings.extension_timeout_seconds,
-            flags=options.extension_flags,
-            mode=options.mode,
-            on_error=options.extension_errors,
+            flags=options.behaviour.extension_flags,
+            mode=options.behaviour.mode,
+            on_error=options.discovery.extension_errors,
             find_trust=lambda: self.trust,
             registry=self._registry,
             additions=additions,
             is_wanted=options.wants_tool,
             warn=self._warn,
             program_handlers=self._handlers(),
+            shutdown=self._shut_down,
+            loaded=self._on_load,
+            servers=self._servers_for_more,
         )
-        host.shutdown, host.loaded, host.servers = self._shut_down, self._loaded, self._servers_for_more
         self.late = LateExtensions(host)
 
     def _handlers(self) -> Mapping[str, Callable[[Any], Awaitable[Any]]]:
         """Return the program's own handlers, by event."""
         if self._options.hooks is None:
             return {}
-        from fairlead.agent.hooks import handlers
-
-        return handlers(self._options.hooks)
+        return hooks.handlers(self._options.hooks)
 
     def attach(self, session: Session) -> None:
         self._session = session
@@ -177,9 +178,7 @@ class AgentExtensions:
             self.late.host.attach(session)
         hooks = self._options.hooks
         if hooks is not None and hooks.on_event is not None:
-            from fairlead.agent.hooks import EventFeed
-
-            self._feed = EventFeed(hooks.on_event, self._settings.extension_timeout_seconds)
+            self._feed = agent_hooks.EventFeed(hooks.on_event, self._settings.extension_timeout_seconds)
             self._feed.attach(session)
 
     async def close(self) -> None:
@@ -202,7 +201,7 @@ class AgentExtensions:
 
     async def load_required(self) -> None:
         """Load the extensions that were named explicitly, unless their errors are only reported. Raises ExtensionNotLoaded."""
-        if self.late is not None and self._options.extension_errors == "exit":
+        if self.late is not None and self._options.discovery.extension_errors == "exit":
             await self.late.load_required()
 
     async def load(self) -> None:
@@ -220,10 +219,10 @@ class AgentExtensions:
         await self.late.reload()
         return self.names()
 
-    async def sent(self) -> None:
+    async def flush_outbox(self) -> None:
         """Wait until the session has received everything that extensions have sent."""
         if self.late is not None:
-            await self.late.sent()
+            await self.late.flush_outbox()
 
     def exist(self) -> bool:
         """Whether there may be any extension."""
@@ -279,7 +278,7 @@ class AgentExtensions:
         if unknown:
             self._warn([f"Unknown tools, left out: {', '.join(unknown)}. The tools are: {', '.join(known)}"])
 
-    def _loaded(self) -> None:
+    def _on_load(self) -> None:
         """Select the model and check the tools that had to wait for the extensions."""
         session = self._session
         assert session is not None, "extensions are loaded for a session"
@@ -302,12 +301,10 @@ class AgentExtensions:
     # Trust
 
     @cached_property
-    def trust(self) -> TrustDecider:
+    def trust(self) -> project_trust.TrustDecider:
         """Decides whether projects may run their own code."""
-        from fairlead.config.trust import TrustDecider
-
-        approve, default = self._options.approve, self._settings.default_project_trust
-        trust = TrustDecider(self._home, approve=approve, default=default, warn=self._warn)
+        approve, default = self._options.trust, self._settings.default_project_trust
+        trust = project_trust.TrustDecider(self._home, approve=approve, default=default, warn=self._warn)
         trust.ask = self._ask_user
         return trust
 
@@ -317,7 +314,7 @@ class AgentExtensions:
         return await self.trust.decide(project)
 
     async def _ask_user(self, project: Path) -> bool | None:
-        from fairlead.extend.extensions.discovery import ask_user_for_trust
+        from fairlead.extend.extensions.discovery import ask_user_for_trust  # noqa: PLC0415  few programs have extensions
 
         if self._session is None:
             return None

@@ -10,10 +10,10 @@ from typing import Any, Literal, overload
 
 from msgspec.structs import replace
 
-from fairlead.config.process import run_in_thread
 from fairlead.core.functions import FunctionTool, as_tool_result
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import BadOption, ToolError
+from fairlead.platform.process import run_in_thread
 
 
 @overload
@@ -28,6 +28,7 @@ def tool(
     label: str = "",
     timeout: float | None = None,
     harmless: bool = False,
+    asks: bool = False,
     exclusive: bool = False,
     idempotent: bool = False,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
@@ -40,6 +41,7 @@ def tool(
     label: str = "",
     timeout: float | None = None,
     harmless: bool = False,
+    asks: bool = False,
     exclusive: bool = False,
     idempotent: bool = False,
 ) -> Any:
@@ -59,6 +61,8 @@ def tool(
         label: a short name for people.
         timeout: the seconds that a call may take; None sets no limit.
         harmless: whether the function only reads, so that no approval is needed unless a rule says so.
+        asks: whether its calls need approval where the approval mode asks about changes. By default they do not, since the
+            program itself gave the function; the mode `deny` and rules still hold for it.
         exclusive: whether calls must not run beside others that are exclusive, under the schedules that respect this.
         idempotent: whether a call may be made again when its result was lost because the agent was killed.
 
@@ -79,6 +83,7 @@ def tool(
             label=label,
             timeout=timeout,
             harmless=harmless,
+            asks=asks,
             exclusive=exclusive,
             idempotent=idempotent,
         )
@@ -115,7 +120,7 @@ def _for_thread(context: ToolContext) -> ToolContext:
     return replace(context, update=update)
 
 
-def made_tools(
+def make_tools(
     option: Literal["tools", "extra_tools"], given: Sequence[str | Tool | Callable[..., Any]], taken: Sequence[str]
 ) -> list[str | Tool]:
     """Return the entries of an option, with a tool for each function.

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections import deque
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any
 
 from fairlead.core.approval import Allow, ApprovalAnswer, ApprovalRequest, Deny
 from fairlead.core.events import Event
 from fairlead.core.runtime import CancelToken
+from fairlead.platform.process import run_in_thread
 from fairlead.session.events import report
 
 if TYPE_CHECKING:
@@ -26,49 +29,55 @@ LAST_EVENTS = 1.0
 def handlers(hooks: Hooks) -> dict[str, Callable[[Any], Awaitable[Any]]]:
     """Return the hooks that are handlers of the extension events with these names."""
     named = {"tool_call": hooks.before_tool, "tool_result": hooks.after_tool, "input": hooks.before_prompt}
-    return {name: _isolated(function) for name, function in named.items() if function is not None}
+    return {name: _isolate(function) for name, function in named.items() if function is not None}
 
 
-def _isolated(function: Callable[[Any], Any]) -> Callable[[Any], Awaitable[Any]]:
+def _isolate(function: Callable[[Any], Any]) -> Callable[[Any], Awaitable[Any]]:
     """Return a coroutine function that calls a hook in its own task or thread.
 
     Code of extensions is watched step by step, and what it prints goes to stderr. The program's own code is left alone.
     """
 
     async def call(event: Any) -> Any:
-        return await asyncio.ensure_future(called(function, event))
+        return await asyncio.ensure_future(call_function(function, event))
 
     return call
 
 
-async def called(function: Callable[[Any], Any], given: Any) -> Any:
+async def call_function(function: Callable[[Any], Any], given: Any) -> Any:
     """Call a function of the program with one value: a coroutine function on the event loop, a plain one on a thread."""
     if iscoroutinefunction(function):
         return await function(given)
-    from inspect import isawaitable
-
-    from fairlead.config.process import run_in_thread
 
     value = await run_in_thread(lambda: function(given), "fairlead-hook")
-    return await value if isawaitable(value) else value
+    return await value if inspect.isawaitable(value) else value
 
 
 class ProgramApprover:
-    """Asks `on_approval` instead of the user. Implements `fairlead.session.approvals.Asker`."""
+    """Asks `on_approval` instead of the user, a plain function about one call at a time. Implements
+    `fairlead.session.approvals.Asker`."""
 
     available = True
 
     def __init__(self, function: OnApproval) -> None:
         self._function: Callable[[ApprovalRequest], Any] = function
+        #: Held while a plain function runs, also by a call that was aborted meanwhile.
+        self._turn = asyncio.Lock()
 
     async def approve(
         self, request: ApprovalRequest, *, timeout: float | None = None, cancel: CancelToken | None = None
     ) -> ApprovalAnswer | None:
         """Return the answer of the program; None if it has none, or none in time. Raises what it raises, and TypeError."""
+        try:
+            if not iscoroutinefunction(self._function):
+                async with asyncio.timeout(timeout):
+                    await self._turn.acquire()
+        except TimeoutError:
+            return None
         limit = asyncio.timeout(timeout)
         try:
             async with limit:
-                answer = await called(self._function, request)
+                answer = await self._call(request)
         except TimeoutError:
             if limit.expired():
                 return None
@@ -80,6 +89,21 @@ class ProgramApprover:
         if answer is None or isinstance(answer, Allow | Deny):
             return answer
         raise TypeError(f"on_approval must return Allow, Deny, True, False or None, not {type(answer).__name__}.")
+
+    async def _call(self, request: ApprovalRequest) -> Any:
+        """Call the function. A plain one has its turn until it returns, even if no caller waits for it any more."""
+        if iscoroutinefunction(self._function):
+            return await self._function(request)
+        loop = asyncio.get_running_loop()
+
+        def decide(request: ApprovalRequest) -> Any:
+            try:
+                return self._function(request)
+            finally:
+                with suppress(RuntimeError):  # the loop is closed
+                    loop.call_soon_threadsafe(self._turn.release)
+
+        return await call_function(decide, request)
 
 
 class EventFeed:

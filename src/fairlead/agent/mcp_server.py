@@ -2,11 +2,14 @@
 
 # Annotations are evaluated here, not kept as strings, as in `fairlead.agent.options`.
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta, Struct
 
 from fairlead.errors import BadOption
+from fairlead.extend.mcp import config
+from fairlead.session.slash_commands import Origin
 
 if TYPE_CHECKING:
     from fairlead.extend.mcp.config import ServerConfig
@@ -36,12 +39,8 @@ def server_configs(servers: Mapping[str, McpServer]) -> "list[ServerConfig]":
     """Return the servers in the form of those from files. Raises BadOption if one has neither a program nor a URL."""
     if not servers:
         return []
-    from pathlib import Path
 
-    from fairlead.extend.mcp.config import ServerConfig
-    from fairlead.session.slash_commands import Origin
-
-    configs: list[ServerConfig] = []
+    configs: list[config.ServerConfig] = []
     for name, server in servers.items():
         kind = server.type or ("stdio" if server.command else "http")
         origin = Origin(Path(f"mcp:{name}"), "cli", "temporary")
@@ -50,13 +49,15 @@ def server_configs(servers: Mapping[str, McpServer]) -> "list[ServerConfig]":
                 raise BadOption(f"mcp_servers: {name}: expected either the command to start or a url.")
             command = (server.command, *server.args)
             configs.append(
-                ServerConfig(name=name, origin=origin, command=command, env=server.env, cwd=server.cwd, timeout=server.timeout)
+                config.ServerConfig(
+                    name=name, origin=origin, command=command, env=server.env, cwd=server.cwd, timeout=server.timeout
+                )
             )
         else:
             if server.command or not server.url or not server.url.lower().startswith(("http://", "https://")):
                 raise BadOption(f"mcp_servers: {name}: expected a url that begins with http:// or https://, and no command.")
             configs.append(
-                ServerConfig(
+                config.ServerConfig(
                     name=name,
                     origin=origin,
                     url=server.url,

@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterator, Mapping
 from json import JSONDecoder
 from typing import Any, cast, get_args
 
+import jsonschema_rs
 import msgspec
 
+from fairlead.core.calls.arguments import fit_arguments, problems
 from fairlead.errors import BadOption
 
 #: How many characters of a problem the model is told.
@@ -51,14 +53,14 @@ class OutputType:
         """Return what the model is told after the prompt."""
         return (
             "Use your tools first if you need them. When you are done, reply with one JSON value and nothing else: no other"
-            f" text before or after it, and no code fence. It must match this JSON Schema:\n\n{self._shown_schema()}"
+            f" text before or after it, and no code fence. It must match this JSON Schema:\n\n{self._format_schema()}"
         )
 
     def correction(self, problem: str) -> str:
         """Return what the model is told after an answer that cannot be used."""
         return (
             f"That answer cannot be used. {problem}\n\nReply with the corrected JSON value and nothing else."
-            f" It must match this JSON Schema:\n\n{self._shown_schema()}"
+            f" It must match this JSON Schema:\n\n{self._format_schema()}"
         )
 
     def read(self, text: str) -> Any:
@@ -69,10 +71,10 @@ class OutputType:
                 return self._decode(candidate)
             except Exception as error:  # each library has its own errors, and the caller's types can raise any
                 if not number:
-                    problem = f"Its JSON does not match the schema: {_explained(error)}"
+                    problem = f"Its JSON does not match the schema: {_explain(error)}"
         raise NotReadable(problem)
 
-    def _shown_schema(self) -> str:
+    def _format_schema(self) -> str:
         return msgspec.json.encode(self.schema).decode()
 
     def _candidates(self, text: str) -> Iterator[str]:
@@ -95,10 +97,6 @@ class OutputType:
 
 
 def _from_schema(schema: Mapping[str, Any]) -> tuple[dict[str, Any], Callable[[str], Any]]:
-    import jsonschema_rs
-
-    from fairlead.core.calls.arguments import fitted, problems
-
     def refuse(uri: str) -> Any:
         raise ValueError(f"references outside the schema are not followed: {uri}")
 
@@ -112,7 +110,7 @@ def _from_schema(schema: Mapping[str, Any]) -> tuple[dict[str, Any], Callable[[s
         value: Any = msgspec.json.decode(text)
         if validator.is_valid(value):
             return value
-        if isinstance(value, dict) and validator.is_valid(fitting := fitted(copy, cast("dict[str, Any]", value))):
+        if isinstance(value, dict) and validator.is_valid(fitting := fit_arguments(copy, cast("dict[str, Any]", value))):
             return fitting
         raise ValueError("; ".join(problems(validator, copy, cast("Any", value))))
 
@@ -149,7 +147,7 @@ def _from_type(wanted: Any) -> tuple[dict[str, Any], Callable[[str], Any]]:
     return schema, decode
 
 
-def _explained(error: Exception) -> str:
+def _explain(error: Exception) -> str:
     errors = getattr(error, "errors", None)
     if callable(errors):  # Pydantic's: its text has addresses and repeats the input
         found = cast("list[dict[str, Any]]", errors())

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
+from fairlead.agent import output as output_types
 from fairlead.agent.options import AgentOptions, check_value
 from fairlead.agent.result import Result, RunRecord
 from fairlead.core.events import AgentSettled, Event
@@ -49,7 +50,7 @@ class Prompting:
             check_value(name, value, AgentOptions.__annotations__[name])
         self._session = session
         self._prompt = prompt
-        self._images = _checked_images(images)
+        self._images = _check_images(images)
         self._expand = expand
         self._use_loop = use_loop
         self._record = RunRecord(session, **limits)
@@ -68,10 +69,8 @@ class Prompting:
         if output_type is None or output_type is str:
             await self._settles(self._prompt, self._images, expand=self._expand)
             return record.result(record.text)
-        from fairlead.agent.output import NotReadable, OutputType
-
-        output = OutputType(output_type)
-        prompt, expand = await self._expanded()
+        output = output_types.OutputType(output_type)
+        prompt, expand = await self._expand_prompt()
         prompt = None if prompt is None else f"{prompt}\n\n{output.instructions()}"
         if not await self._settles(prompt, self._images, expand=expand):
             raise OutputError("An extension handled the prompt, so that there is no output.", record.result())
@@ -79,7 +78,7 @@ class Prompting:
             answer = record.result()
             try:
                 return record.result(output.read(answer.text))
-            except NotReadable as error:
+            except output_types.NotReadable as error:
                 problem = f"It was cut off because it is too long. {error}" if answer.stop_reason == "length" else str(error)
             if not left:
                 raise OutputError(_complaint(repairs, problem), answer)
@@ -134,7 +133,7 @@ class Prompting:
                 if not is_settled or not session.activity.is_streaming:
                     await session.abort()
 
-    async def _expanded(self) -> tuple[str | None, bool]:
+    async def _expand_prompt(self) -> tuple[str | None, bool]:
         """The prompt with a template or skill expanded, before anything is added to it. And whether it may be a command."""
         if self._prompt is None or not self._expand or not self._prompt.startswith("/"):
             return self._prompt, False
@@ -144,7 +143,7 @@ class Prompting:
         return prompt, prompt == self._prompt
 
 
-def _checked_images(images: Sequence[ImageContent] | None) -> list[ImageContent] | None:
+def _check_images(images: Sequence[ImageContent] | None) -> list[ImageContent] | None:
     if images is None:
         return None
     if isinstance(images, str | bytes | ImageContent) or not isinstance(images, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]

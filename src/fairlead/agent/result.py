@@ -13,7 +13,7 @@ from msgspec import Struct
 from fairlead.core.events import AgentSettled, CompactionEnd, Event, MessageEnd, SubagentEvent
 from fairlead.core.limits import RunLimits
 from fairlead.core.message_updates import MessageUpdate
-from fairlead.core.messages import AssistantMessage, Message, StopReason, Usage, add_usage
+from fairlead.core.messages import AssistantMessage, Message, StopReason, Usage, add_usage, readable_error
 from fairlead.errors import FairleadError, LimitReached, ProviderError, RunAborted, RunTimeout, SessionLost
 from fairlead.session.session import Session
 
@@ -220,7 +220,7 @@ class RunRecord:
         if end.is_final:
             raise LimitReached(message.error_message or "The run reached a limit.", result=self.result())
         raise ProviderError(
-            message.error_message or "The model failed without saying why.",
+            readable_error(message.error_message or "The model failed without saying why."),
             status=end.status,
             retry_after=end.retry_after,
             transient=end.transient,

@@ -104,7 +104,7 @@ class Recorder:
 
     def models(self, models: Models) -> Models:
         """Return the models, with each call of one recorded."""
-        return _RecordedModels(models, self._recorded)
+        return _RecordedModels(models, self._record_stream)
 
     # Runs and tool calls
 
@@ -213,8 +213,8 @@ class Recorder:
 
     # Model calls
 
-    def _recorded(self, model: Model, stream: ModelStream) -> ModelStream:
-        async def recorded(request: ModelRequest, cancel: CancelToken) -> AsyncGenerator[list[StreamEvent]]:
+    def _record_stream(self, model: Model, stream: ModelStream) -> ModelStream:
+        async def stream_and_record(request: ModelRequest, cancel: CancelToken) -> AsyncGenerator[list[StreamEvent]]:
             common = _model_attributes(model)
             span, began, end = self._chat_span(common, request), time.perf_counter(), None
             try:
@@ -227,7 +227,7 @@ class Recorder:
             finally:
                 self._chat_ended(span, common, time.perf_counter() - began, end if isinstance(end, StreamEnd) else None)
 
-        return recorded
+        return stream_and_record
 
     def _chat_span(self, common: Attributes, request: ModelRequest) -> Span:
         attributes: Attributes = {**common, "gen_ai.request.stream": True}
@@ -305,8 +305,8 @@ class _RecordedModels:
     def providers(self) -> list[tuple[str, bool]]:
         return self._models.providers()
 
-    def known(self, model: Model) -> ModelStream | None:
-        stream = self._models.known(model)
+    def find_open_stream(self, model: Model) -> ModelStream | None:
+        stream = self._models.find_open_stream(model)
         return None if stream is None else self._recorded(model, stream)
 
     async def stream(self, model: Model, api_key: str | None = None) -> ModelStream:
@@ -316,8 +316,8 @@ class _RecordedModels:
     def windows(self) -> ContextWindows:
         return self._models.windows
 
-    async def served_window(self, model: Model) -> int | None:
-        return await self._models.served_window(model)
+    async def ask_window(self, model: Model) -> int | None:
+        return await self._models.ask_window(model)
 
 
 def _closable(batches: Any) -> AsyncGenerator[list[StreamEvent]]:

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairlead.agent.options import AgentOptions
+from fairlead.agent.session_sandbox import SessionSandbox
 from fairlead.config.home import Home, expand_user
-from fairlead.config.scratch import Scratch
 from fairlead.config.settings import Settings
 from fairlead.errors import BadOption
-from fairlead.tools.workspace import Guard, LateGuard, Workspace
+from fairlead.platform.scratch import Scratch
+from fairlead.tools.files.targets import Guard
+from fairlead.tools.workspace import LateGuard, Workspace
 
 if TYPE_CHECKING:
     from fairlead.policy.sandbox import Bubblewrap
@@ -33,8 +35,8 @@ def make_workspace(
     settings: Settings,
     scratch: Scratch,
     key_variables: Callable[[], Iterable[str]],
-) -> tuple[Workspace, Bubblewrap | None]:
-    """Make the workspace of an agent, and the sandbox of its commands if one is wanted.
+) -> tuple[Workspace, SessionSandbox]:
+    """Make the workspace of an agent, and the sandbox of its commands.
 
     Args:
         options: The options of the agent.
@@ -49,6 +51,7 @@ def make_workspace(
         BadOption: A directory is outside those that sessions may work in.
         ConfigError: The sandbox is not possible on this machine.
     """
+    confinement = options.behaviour.confinement
     workspace = Workspace(
         cwd,
         # Under the name of a peer, tools get all variables, as the users of the peer expect.
@@ -60,29 +63,36 @@ def make_workspace(
         command_prefix=settings.shell_command_prefix or "",
         resize_images=settings.images.auto_resize,
         default_timeout=settings.tools.timeout_seconds,
-        counts_written_bytes=options.counts_written_bytes,
+        counts_written_bytes=options.behaviour.counts_written_bytes,
         more=[Path(folder).absolute() for folder in options.add_dirs],
-        root=None if options.confinement is None else options.confinement.root,
+        root=None if confinement is None else confinement.root,
     )
     for folder in (workspace.cwd, *workspace.more):
         if not workspace.may_work_in(folder):
             raise BadOption(f"cwd: {folder} is outside {workspace.root}, and sessions may not work there.")
-    made: Bubblewrap | None = None
-    servers = [workspace.resolve(str(path)) for path in options.mcp_config]
-    if (options.sandbox or settings.sandbox) == "workspace":
-        from fairlead.session.protection import sandbox
+    servers = [workspace.resolve(str(path)) for path in options.discovery.mcp_config]
+
+    def make_sandbox() -> Bubblewrap:
+        from fairlead.session.protection import sandbox  # noqa: PLC0415  compiles many patterns
 
         # Those that are packages (npm:NAME) are kept elsewhere.
         named = [path for path in (cwd / expand_user(each) for each in options.extensions) if os.path.lexists(path)]
-        workspace.sandbox = made = sandbox(home, settings, workspace, scratch.path, servers, named)
+        return sandbox(home, settings, workspace, scratch.path, servers, named)
+
+    confined = SessionSandbox(
+        workspace,
+        make_sandbox,
+        wanted=(options.sandbox or settings.sandbox) == "workspace",
+        is_explicit=options.sandbox is not None,
+    )
 
     def guard() -> Guard:
-        from fairlead.session.protection import protection
+        from fairlead.session.protection import protection  # noqa: PLC0415  compiles many patterns
 
         return protection(home, settings, workspace, servers)
 
     workspace.guard = LateGuard(guard)
-    return workspace, made
+    return workspace, confined
 
 
 class ToolEnvironment(Mapping[str, str]):
@@ -100,7 +110,7 @@ class ToolEnvironment(Mapping[str, str]):
         self._kept = frozenset(kept) or _NONE
 
     def __getitem__(self, name: str) -> str:
-        if name not in _HARMLESS and name in self._hidden(dict(self._env)):
+        if name not in _HARMLESS and name in self._list_hidden(dict(self._env)):
             raise KeyError(name)
         return self._env[name]
 
@@ -116,10 +126,10 @@ class ToolEnvironment(Mapping[str, str]):
 
     def _visible(self) -> dict[str, str]:
         env = dict(self._env)  # `os.environ` decodes a variable each time it is read
-        hidden = self._hidden(env)
+        hidden = self._list_hidden(env)
         return {name: value for name, value in env.items() if name not in hidden}
 
-    def _hidden(self, env: dict[str, str]) -> set[str]:
+    def _list_hidden(self, env: dict[str, str]) -> set[str]:
         """Return the names of the variables that are left out. Extensions can add providers, so this may change."""
         if "*" in self._kept:
             return set()

@@ -13,9 +13,7 @@ from typing import Any, TypeVar
 
 from fairlead import Agent, ApprovalRequest, FairleadError, events
 from fairlead.chat.commands import Commands
-from fairlead.chat.dialogs import Dialog
-from fairlead.chat.editor_dialog import EditorDialog
-from fairlead.chat.input.completion import FileIndex
+from fairlead.chat.dialogs import Dialog, EditorDialog
 from fairlead.chat.input.editor import Editor
 from fairlead.chat.input.editor_keys import EditorKeys
 from fairlead.chat.input.history import PromptHistory
@@ -25,15 +23,15 @@ from fairlead.chat.outside import edit_text, suspend
 from fairlead.chat.sending import Sender
 from fairlead.chat.status import Status
 from fairlead.chat.ui import ChatUi
-from fairlead.chat.view.drawing import Drawing
-from fairlead.chat.view.frame import Frame
-from fairlead.chat.view.proposals import Proposal
+from fairlead.chat.view.frame import Drawing, Frame
+from fairlead.chat.view.panels import Proposal
 from fairlead.chat.view.screen import Screen
 from fairlead.chat.view.text import plain
 from fairlead.chat.view.theme import Theme
 from fairlead.chat.view.transcript import Transcript
 from fairlead.errors import CompactionCancelled, ExtensionNotLoaded, RunAborted
 from fairlead.messages import ImageContent
+from fairlead.sessions.completion import FileIndex
 
 T = TypeVar("T")
 
@@ -82,7 +80,9 @@ class Chat:
         self.theme = theme
         self.terminal = terminal
         self.options = options
-        self.editor = Editor(self._edited)
+        self.editor = Editor(self._on_edit)
+        #: The images that marks in the text stand for, by their numbers.
+        self.pasted_images: dict[int, ImageContent] = {}
         self.history = PromptHistory(None if agent.home.isolated else agent.home.root / "chat-history.jsonl")
         self.transcript = Transcript(theme, options.explain)
         self.ui = ChatUi(self, self.session.host.notify)
@@ -131,7 +131,7 @@ class Chat:
         """Run something beside the chat. What it raises on purpose is shown; anything else ends the chat."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._on_task_end)
         return task
 
     def leave(self, code: int = 0) -> None:
@@ -139,7 +139,7 @@ class Chat:
         if not self._done.done():
             self._done.set_result(code)
 
-    def _ended(self, task: asyncio.Task[Any]) -> None:
+    def _on_task_end(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if task.cancelled() or (error := task.exception()) is None:
             return
@@ -202,17 +202,17 @@ class Chat:
             (signal.SIGTERM, lambda: self.leave(143)),
             (signal.SIGHUP, lambda: self.leave(129)),
             (signal.SIGINT, self.interrupt),
-            (signal.SIGWINCH, self._drawing.resized),
-            (signal.SIGCONT, self._continued),
+            (signal.SIGWINCH, self._drawing.on_resize),
+            (signal.SIGCONT, self._on_continue),
         ):
             loop.add_signal_handler(name, action)
 
-    def _continued(self) -> None:
+    def _on_continue(self) -> None:
         """Take the terminal back after another process has stopped this one: the shell has used it meanwhile."""
         if self._drawing.is_paused:
             return
         if self.terminal.enter_again():
-            self._drawing.begin_anew()
+            self._drawing.redraw_all()
         else:
             self._drawing.redraw()
 
@@ -325,8 +325,8 @@ class Chat:
 
     # What the user does
 
-    def _edited(self) -> None:
-        self._keys.edited()
+    def _on_edit(self) -> None:
+        self._keys.on_edit()
         self.touch()
 
     def stop(self) -> None:
@@ -375,20 +375,20 @@ class Chat:
 
     async def edit_outside(self, editor: Editor) -> None:
         """Edit the text in the user's own editor."""
-        await self._outside(lambda: edit_text(self, editor))
+        await self.lend_terminal(lambda: edit_text(self, editor))
 
     async def suspend(self) -> None:
         """Stop the process, as Ctrl+Z does for other programs, until the user continues it."""
-        await self._outside(suspend)
+        await self.lend_terminal(suspend)
 
-    async def _outside(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def lend_terminal(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Let another program have the terminal, unless one has it already."""
         if self._drawing.is_paused:
             return
         self._drawing.pause()
         self.terminal.leave()
         try:
-            async with self._keyboard.paused():
+            async with self._keyboard.pause():
                 await work()
         finally:
             self.terminal.enter()

@@ -10,12 +10,15 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from fairlead import export_file
 from fairlead.chat.dialogs import Ask, Choice, Picker
-from fairlead.chat.input.completion import Item
-from fairlead.chat.places import pick_fork, pick_place, pick_session
+from fairlead.chat.outside import copy_text
+from fairlead.chat.pickers import change_settings, pick_fork, pick_place, pick_session, show_servers, show_skills, show_tools
 from fairlead.chat.view.footer import dollars
-from fairlead.chat.view.titles import counted
+from fairlead.chat.view.titles import format_count
 from fairlead.errors import FairleadError, ModelNotFound
+from fairlead.messages import AssistantMessage
+from fairlead.sessions.completion import Item
 
 if TYPE_CHECKING:
     from fairlead import Model
@@ -31,6 +34,12 @@ _MODES = {
     "ask": "ask before every call that changes something",
     "deny": "refuse every call that changes something",
 }
+#: What `/init` sends. The user may add to it.
+_INIT = (
+    "Write a file AGENTS.md in this directory, for agents that will work here. Look at the project first: what it is for, how it"
+    " is built, run and tested, how it is divided, and which rules its authors follow that the code alone does not show. Keep it"
+    " under 60 lines, and write only what you have seen. If there is an AGENTS.md already, improve it and keep what is right."
+)
 #: What the library advises if no model matches, which is for the command line.
 _FLAG_ADVICE = "Use --list-models to see available models."
 _KEYS = {
@@ -44,6 +53,7 @@ _KEYS = {
     "Ctrl+R": "search earlier prompts",
     "Tab": "accept a suggestion",
     "Shift+Tab": "next thinking level",
+    "Ctrl+V": "paste an image from the clipboard",
     "Ctrl+G": "write in $VISUAL or $EDITOR",
     "Ctrl+T": "unfold or fold thinking, from now on",
     "Ctrl+O": "show tool output in full or in short, from now on",
@@ -86,6 +96,12 @@ class Commands:
             "export": Command("[FILE]", "write this session as an HTML page", self._export),
             "login": Command("[PROVIDER]", "log in, or store a key", self._login),
             "approval": Command("[MODE]", "choose which tool calls need your consent", self._approval),
+            "settings": Command("", "change settings, for this session or for later ones", self._settings),
+            "init": Command("", "have the model write AGENTS.md, which tells it about this project", self._init),
+            "tools": Command("", "list the tools of the model", self._tools),
+            "skills": Command("", "list the skills", self._skills),
+            "mcp": Command("", "list the MCP servers, and whether they are connected", self._mcp),
+            "copy": Command("", "copy the last answer to the clipboard", self._copy),
             "reload": Command("", "load extensions, skills and templates again", self._reload),
             "help": Command("", "show commands and keys", self._help),
             "quit": Command("", "leave", self._quit),
@@ -93,7 +109,7 @@ class Commands:
 
     # For the editor
 
-    def listed(self) -> list[Item]:
+    def list_all(self) -> list[Item]:
         """Return all commands with a leading slash, those of users too."""
         items = {f"/{name}": Item(f"/{name}", command.summary) for name, command in self._own.items()}
         for command in self._session.additions.slash_commands():
@@ -119,7 +135,7 @@ class Commands:
             case _:
                 return []
 
-    async def unknown(self, text: str) -> str | None:
+    async def explain_unknown(self, text: str) -> str | None:
         """Return what to tell the user if a text names a command that does not exist: a prompt costs money. Else return None."""
         found = _COMMAND.match(text)
         if found is None or await asyncio.to_thread(os.path.lexists, found[0]):
@@ -138,7 +154,7 @@ class Commands:
 
     def _near(self, name: str) -> str | None:
         """Return the command with this name, else one that resembles it, else None."""
-        known = [item.text for item in self.listed()]
+        known = [item.text for item in self.list_all()]
         return name if name in known else next(iter(get_close_matches(name.lower(), known, 1, 0.75)), None)
 
     def knows(self, text: str) -> bool:
@@ -245,8 +261,8 @@ class Commands:
         lines = [
             f"{dollars(totals.cost)} in this session: {tokens.input:,} tokens in, {tokens.output:,} out,"
             f" {tokens.cache_read:,} read from the cache, {tokens.cache_write:,} written to it.",
-            f"{counted(totals.user_messages, 'prompt')}, {counted(totals.assistant_messages, 'answer')},"
-            f" {counted(totals.tool_calls, 'tool call')}.",
+            f"{format_count(totals.user_messages, 'prompt')}, {format_count(totals.assistant_messages, 'answer')},"
+            f" {format_count(totals.tool_calls, 'tool call')}.",
         ]
         if context is not None and context.tokens is not None and context.window:
             lines.append(f"Context: {context.tokens:,} of {context.window:,} tokens ({context.percent:.0f}%).")
@@ -257,8 +273,6 @@ class Commands:
         if source is None or not source.exists():
             self._chat.note("There is nothing to export: this session is not saved in a file.", "warning")
             return
-        from fairlead import export_file
-
         workspace = self._session.host.workspace
         if argument[:1] in ("'", '"') and argument[1:].endswith(argument[0]):  # a name with spaces, as one writes it in a shell
             argument = argument[1:-1]
@@ -278,6 +292,33 @@ class Commands:
             self._chat.note(f"Approval mode {argument}: {_MODES[argument]}.")
         elif argument:
             self._chat.note(f"There is no approval mode {argument!r}. The modes are: {', '.join(_MODES)}.", "error")
+
+    async def _settings(self, argument: str) -> None:
+        await change_settings(self._chat)
+
+    async def _init(self, argument: str) -> None:
+        await self._chat.sender.send(f"{_INIT} {argument}".strip())
+
+    async def _tools(self, argument: str) -> None:
+        await show_tools(self._chat)
+
+    async def _skills(self, argument: str) -> None:
+        await show_skills(self._chat)
+
+    async def _mcp(self, argument: str) -> None:
+        await show_servers(self._chat)
+
+    async def _copy(self, argument: str) -> None:
+        answers = [message.text().strip() for message in self._session.messages if isinstance(message, AssistantMessage)]
+        text = next(filter(None, reversed(answers)), None)
+        if text is None:
+            self._chat.note("There is no answer to copy yet.")
+        elif await copy_text(self._chat, text):
+            self._chat.note(f"Copied the last answer ({format_count(len(text), 'character')}).")
+        else:
+            self._chat.note(
+                f"Asked the terminal to copy the last answer ({format_count(len(text), 'character')}). Not all terminals do that."
+            )
 
     async def _reload(self, argument: str) -> None:
         self._session.additions.reload()

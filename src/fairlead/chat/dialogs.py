@@ -1,4 +1,4 @@
-"""Questions that take the place of the editor: pickers, confirmations, lines to type, approvals."""
+"""Questions that take the place of the editor: pickers, confirmations, one line or several to type."""
 
 from __future__ import annotations
 
@@ -6,20 +6,15 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
-from fairlead import Allow, ApprovalRequest, Deny
-from fairlead.chat.input.completion import ranked
-from fairlead.chat.view.proposals import Proposal
-from fairlead.chat.view.text import clip, one_line, plain, visible, width, wrap
+from fairlead.chat.input.editor import Editor
+from fairlead.chat.view.text import clip, one_line, plain, width, wrap
 from fairlead.chat.view.theme import Theme
+from fairlead.sessions.completion import rank
 
 T = TypeVar("T")
 
-#: The keys of an approval are explained at length in a terminal with this many columns.
-_WIDE = 48
-#: The keys of an approval need this many columns.
-_KEYS = 38
 #: How many columns of a label stay readable beside a detail.
 _LABEL = 40
 #: A list has labels alone in a terminal with this many columns or fewer.
@@ -115,7 +110,7 @@ class Choice:
     keywords: str = ""
 
 
-def _searched(choice: Choice) -> str:
+def _search_text(choice: Choice) -> str:
     return f"{choice.label} {choice.keywords}"
 
 
@@ -159,12 +154,12 @@ class Picker(Dialog[Any]):
         words = self._filter.text.split()
         found = self._choices
         for word in words:
-            close = [choice for choice in found if word.lower() in _searched(choice).lower()]
+            close = [choice for choice in found if word.lower() in _search_text(choice).lower()]
             if not close:
                 by_text: dict[str, list[Choice]] = {}
                 for choice in found:
-                    by_text.setdefault(_searched(choice), []).append(choice)
-                close = [choice for text in ranked(word, by_text, len(by_text)) for choice in by_text[text]]
+                    by_text.setdefault(_search_text(choice), []).append(choice)
+                close = [choice for text in rank(word, by_text, len(by_text)) for choice in by_text[text]]
             found = close
         return found
 
@@ -283,104 +278,19 @@ class Ask(Dialog[str]):
         return [*lines, theme.paint("dim", clip("Enter send · Esc close", columns))][:rows], cursor
 
 
-class Propose(Protocol):
-    """Shows what a call would do above the question. With `is_whole`, it leaves out nothing."""
+class EditorDialog(Dialog[str]):
+    """A text of several lines to write. prompt_toolkit's keys edit it, so the chat gives it the focus."""
 
-    def __call__(self, request: ApprovalRequest, *, is_whole: bool = False) -> Proposal: ...
+    def __init__(self, title: str, prefill: str = "") -> None:
+        super().__init__(title)
+        self.editor = Editor(lambda: self.changed())
+        self.editor.set_text(prefill)
 
-
-class Approval(Dialog[Allow | Deny]):
-    """Whether a tool call may run. What it would do is shown above, unless that is short.
-
-    Args:
-        request: The call.
-        propose: Shows what it would do.
-        stop: Aborts the run.
-    """
-
-    def __init__(self, request: ApprovalRequest, propose: Propose, stop: Callable[[], None]) -> None:
-        super().__init__(request.title)
-        self._request = request
-        self._propose = propose
-        self._stop = stop
-        self._proposal: Proposal | None = None
-        self._reason: Line | None = None
-
-    def appear(self) -> None:
-        self._proposal = self._propose(self._request)
-
-    def key(self, name: str, data: str) -> None:
-        if self._reason is not None:
-            self._reason_key(name, data)
-            return
-        match name:
-            case "y" | "Y":
-                self.finish(Allow())
-            case "a" | "A":
-                self.finish(Allow(for_session=True))
-            case "n" | "N":
-                self._reason = Line()
-            case "escape" | "c-c":
-                self.finish(Deny())
-                self._stop()
-            case "c-o" if self._proposal is not None and self._proposal.left_out:
-                self._proposal = self._propose(self._request, is_whole=True)
-            case _:
-                pass
-
-    def _reason_key(self, name: str, data: str) -> None:
-        assert self._reason is not None
-        if name == "c-m":
-            self.finish(Deny(self._reason.text.strip()))
-        elif name in ("escape", "c-c"):
-            self._reason = None
-        else:
-            self._reason.key(name, data)
+    def send(self) -> None:
+        self.finish(self.editor.expand())
 
     def draw(self, theme: Theme, columns: int, rows: int) -> Drawn:
-        who = f" (sub-agent {self._request.subagent})" if self._request.subagent else ""
-        about = f" {self._proposal.about}" if self._proposal is not None else ""
-        head = theme.paint("warning", clip(one_line(visible(f"{self.title}{who}{about}".rstrip())), columns))
-        body = self._body(theme, columns)
-        column: int | None = None
-        if self._reason is not None:
-            shown, at = self._reason.draw(columns - 9)
-            column = 8 + at
-            foot = [f"{theme.paint('accent', 'Reason:')} {shown}", theme.paint("dim", "Enter deny · Esc back")]
-        else:
-            foot = _keys(theme, columns, plain(visible(self._request.scope)))
-        if len(body) > (room := max(0, rows - 1 - len(foot))):
-            shown_body = body[: max(0, room - 1)]
-            left_out = f"… {len(body) - len(shown_body)} more lines do not fit"
-            body = [*shown_body, theme.paint("warning", clip(left_out, columns))]
-        lines = [head, *body, *foot][-rows:]
-        return lines, None if column is None else (len(lines) - 2, column)
-
-    def _body(self, theme: Theme, columns: int) -> list[str]:
-        proposal = self._proposal
-        if proposal is None:
-            return []
-        lines = proposal.short(columns) if proposal.is_short else []
-        if proposal.is_unknown:
-            lines.append(theme.paint("warning", clip("  The change cannot be shown.", columns)))
-        if proposal.left_out:
-            folded = f"  {proposal.left_out:,} lines are folded · Ctrl+O shows all"
-            lines.append(theme.paint("warning", clip(folded, columns)))
-        return lines
-
-
-def _keys(theme: Theme, columns: int, scope: str) -> list[str]:
-    """Return the keys of an approval, and what an answer for the session covers: in the same line if it fits."""
-    words = (("y", "once"), ("a", "for this session" if columns >= _WIDE else "session"), ("n", "deny"), ("Esc", "stop"))
-    if columns < _KEYS:
-        words = (("y/a", "allow"), ("n", "deny"))
-    if scope:
-        longer = tuple((key, f"for this session: {scope}" if key == "a" else word) for key, word in words)
-        if columns >= _KEYS and width(line := _painted(theme, longer)) <= columns:
-            return [line]
-    about = [theme.paint("dim", clip(f"  For the session: {scope}.", columns))] if scope else []
-    return [*about, clip(_painted(theme, words), columns)]
-
-
-def _painted(theme: Theme, words: Sequence[tuple[str, str]]) -> str:
-    return theme.paint("dim", " · ").join(f"{theme.paint('accent', key)} {theme.paint('dim', word)}" for key, word in words)
+        lines = [theme.paint("accent", line) for line in wrap(plain(self.title), columns)][: max(1, rows // 3)]
+        shown, (row, column) = self.editor.draw(theme, columns, max(1, rows - len(lines) - 1))
+        hint = theme.paint("dim", clip("Enter send · Ctrl+J new line · Ctrl+G editor · Esc close", columns))
+        return [*lines, *shown, hint], (len(lines) + row, column)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from fairlead.chat.input.editor import IMAGE_MARK
 from fairlead.errors import FairleadError, RunAborted, SessionError
 from fairlead.messages import ImageContent
 
@@ -50,14 +51,16 @@ class Sender:
             await chat.commands.run(text)
             return
         try:
-            if (remark := await chat.commands.unknown(text)) is not None:
+            if (remark := await chat.commands.explain_unknown(text)) is not None:
                 chat.note(remark, "warning")
                 self._give_back(text)
                 return
             named, remarks = await asyncio.to_thread(self.images_in, text)
             for remark in remarks:
                 chat.note(remark, "warning")
-            attached = [*images, *named]
+            pasted = self._chat.pasted_images
+            marks = dict.fromkeys(int(number) for number in IMAGE_MARK.findall(text))
+            attached = [*images, *(pasted[number] for number in marks if number in pasted), *named]
             await chat.session.prompt(text, attached or None, behavior="followUp" if queued else "steer")
         except RunAborted:
             chat.note("Stopped before it began.")
@@ -66,7 +69,7 @@ class Sender:
                 # The text would be in the way of the command that helps.
                 chat.note("There is no model yet. /login stores a key or logs in. Up brings your text back.", "error")
             else:
-                chat.note(f"{error}{_way_out(error)}", "error")
+                chat.note(f"{error}{_advise(error)}", "error")
                 self._give_back(text)
         finally:
             chat.touch()
@@ -81,18 +84,18 @@ class Sender:
         private = command.startswith("!")
         command = command.removeprefix("!").strip()
         self._commands += 1
-        chat.status.command_began(command)
+        chat.status.begin_command(command)
         chat.touch()
         try:
-            done = await chat.session.host.bash(command, exclude_from_context=private, on_output=self._said)
+            done = await chat.session.host.bash(command, exclude_from_context=private, on_output=self._add_command_output)
             chat.transcript.message(done.message)
         finally:
             self._commands -= 1
-            chat.status.command_ended()
+            chat.status.end_command()
             chat.touch()
 
-    def _said(self, text: str) -> None:
-        self._chat.status.command_said(text)
+    def _add_command_output(self, text: str) -> None:
+        self._chat.status.add_command_output(text)
         self._chat.touch()
 
     # Images
@@ -101,7 +104,7 @@ class Sender:
         """Return the images that a text names, and remarks about those that cannot be sent."""
         images: list[ImageContent] = []
         remarks: list[str] = []
-        for path, name in self._named(text).items():
+        for path, name in self._find_named_images(text).items():
             if len(images) == _MOST_IMAGES:
                 remarks.append(f"Only {_MOST_IMAGES} images go with a prompt, so {name} and later ones do not.")
                 break
@@ -117,7 +120,7 @@ class Sender:
                 remarks.append(f"{str(error).removesuffix('.')}. The prompt goes without it.")
         return images, remarks
 
-    def _named(self, text: str) -> dict[Path, str]:
+    def _find_named_images(self, text: str) -> dict[Path, str]:
         """Return the paths of images in a text, each with its name if that stands after `@`.
 
         Others are words like those that a terminal writes for a dragged file.
@@ -135,7 +138,7 @@ class Sender:
         return found
 
 
-def _way_out(error: FairleadError) -> str:
+def _advise(error: FairleadError) -> str:
     """Return what to do about an error, after a space: a session file that cannot be written stops every prompt."""
     is_unwritable = isinstance(error, SessionError) and isinstance(error.__cause__, OSError)
     return " `fairlead --no-session` starts a chat that is not saved." if is_unwritable else ""

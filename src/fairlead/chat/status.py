@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from fairlead import events
 from fairlead.chat.view.footer import Facts, git_branch, short_folder, user_home
-from fairlead.chat.view.titles import elapsed
+from fairlead.chat.view.titles import format_elapsed
 from fairlead.messages import AssistantMessage
 
 if TYPE_CHECKING:
@@ -65,11 +65,11 @@ class Status:
         if self.activity is None:
             return None
         left = self._begins_at - monotonic()
-        return f"{self.activity} in {elapsed(ceil(left), 0)}" if left > 0 else self.with_time(self.activity)
+        return f"{self.activity} in {format_elapsed(ceil(left), 0)}" if left > 0 else self.with_time(self.activity)
 
     def with_time(self, text: str) -> str:
         """Return the text with the time that the session has been busy."""
-        return f"{text} {elapsed(self.busy_seconds, whole_from=0)}"
+        return f"{text} {format_elapsed(self.busy_seconds, whole_from=0)}"
 
     def handle(self, event: events.Event) -> None:
         """Follow an event of the session."""
@@ -139,13 +139,13 @@ class Status:
 
     # Shell commands of the user
 
-    def command_began(self, command: str) -> None:
+    def begin_command(self, command: str) -> None:
         self.command_tail = ""
         self.set_activity(f"$ {command}")
 
-    def command_said(self, text: str) -> None:
+    def add_command_output(self, text: str) -> None:
         self.command_tail = (self.command_tail + text)[-_TAIL:]
 
-    def command_ended(self) -> None:
+    def end_command(self) -> None:
         self.command_tail = ""
         self.set_activity("Working" if self.is_busy else None)

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from fairlead import Allow, ApprovalRequest, CancelToken, Deny, NoUi
-from fairlead.chat.dialogs import Approval, Ask, Choice, Confirm, Dialog, Picker
-from fairlead.chat.editor_dialog import EditorDialog
-from fairlead.chat.view.proposals import Proposal
+from fairlead.chat.approval_dialog import Approval
+from fairlead.chat.dialogs import Ask, Choice, Confirm, Dialog, EditorDialog, Picker
+from fairlead.chat.view.panels import Proposal
 from fairlead.events import Event, UiPromptEnd, UiPromptKind, UiPromptStart
 
 T = TypeVar("T")
@@ -67,34 +67,36 @@ class ChatUi(NoUi):
         self, title: str, options: Sequence[str], *, timeout: float | None = None, cancel: CancelToken | None = None
     ) -> str | None:
         picker = Picker(title, [Choice(option, option) for option in options], filtered=len(options) > 9)
-        return await self._asked("select", picker, timeout, cancel)
+        return await self._ask_user("select", picker, timeout, cancel)
 
     async def confirm(
         self, title: str, message: str = "", *, timeout: float | None = None, cancel: CancelToken | None = None
     ) -> bool:
-        return bool(await self._asked("confirm", Confirm(title, message), timeout, cancel))
+        return bool(await self._ask_user("confirm", Confirm(title, message), timeout, cancel))
 
     async def input(
         self, title: str, placeholder: str | None = None, *, timeout: float | None = None, cancel: CancelToken | None = None
     ) -> str | None:
-        return await self._asked("input", Ask(title, placeholder or ""), timeout, cancel)
+        return await self._ask_user("input", Ask(title, placeholder or ""), timeout, cancel)
 
     async def editor(self, title: str, prefill: str | None = None, *, cancel: CancelToken | None = None) -> str | None:
-        return await self._asked("editor", EditorDialog(title, prefill or ""), None, cancel)
+        return await self._ask_user("editor", EditorDialog(title, prefill or ""), None, cancel)
 
     async def approve(
         self, request: ApprovalRequest, *, timeout: float | None = None, cancel: CancelToken | None = None
     ) -> Allow | Deny | None:
-        return await self._shown(Approval(request, self._stage.propose, self._stage.stop), timeout, cancel)
+        return await self._show_dialog(Approval(request, self._stage.propose, self._stage.stop), timeout, cancel)
 
-    async def _asked(self, kind: UiPromptKind, dialog: Dialog[T], timeout: float | None, cancel: CancelToken | None) -> T | None:
+    async def _ask_user(
+        self, kind: UiPromptKind, dialog: Dialog[T], timeout: float | None, cancel: CancelToken | None
+    ) -> T | None:
         self._notify(UiPromptStart(kind, dialog.title))
         try:
-            return await self._shown(dialog, timeout, cancel)
+            return await self._show_dialog(dialog, timeout, cancel)
         finally:
             self._notify(UiPromptEnd(kind, dialog.title))
 
-    async def _shown(self, dialog: Dialog[T], timeout: float | None, cancel: CancelToken | None) -> T | None:
+    async def _show_dialog(self, dialog: Dialog[T], timeout: float | None, cancel: CancelToken | None) -> T | None:
         """Show a dialog until it is answered, its time is over, or the run is aborted."""
         timer = None if timeout is None else asyncio.get_running_loop().call_later(timeout, dialog.finish, None)
         forget: Callable[[], object] = lambda: None  # noqa: E731

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
+from fairlead.core.messages import readable_error
 from fairlead.errors import FairleadError, SessionError
 from fairlead.models.unlisted_providers import KEY_VARIABLE
 
@@ -16,17 +18,17 @@ FAILED_SILENTLY = "The model failed without saying why."
 _NOT_AUTHORISED = (401, 403)
 
 
-def explained(agent: Agent, end: StreamEnd) -> str:
+def explain_end(agent: Agent, end: StreamEnd) -> str:
     """Return the error of a run that failed. If the provider refused the key, it says where the key came from."""
-    text = message_of(end.message.error_message or FAILED_SILENTLY)
+    text = readable_error(end.message.error_message or FAILED_SILENTLY)
     if end.status not in _NOT_AUTHORISED:
         return text
     return f"{text.rstrip()}\n{about_key(agent, end.message.provider)}"
 
 
-def explained_in_chat(agent: Agent, provider: str, error: str) -> str:
+def explain_in_chat(agent: Agent, provider: str, error: str) -> str:
     """Return the error of a provider as the chat shows it. If the provider refused the key, it says where the key came from."""
-    text = message_of(error)
+    text = readable_error(error)
     if not provider or not is_refusal_of_key(text):
         return text
     return f"{text.rstrip()}\n{about_key(agent, provider, '/login')}"
@@ -35,27 +37,6 @@ def explained_in_chat(agent: Agent, provider: str, error: str) -> str:
 def is_refusal_of_key(error: str) -> bool:
     """Whether an error of a provider says that it refused the key."""
     return error.startswith(tuple(f"{status} " for status in _NOT_AUTHORISED))
-
-
-def message_of(error: str) -> str:
-    """Return the error of a provider without the JSON around its message: `529 overloaded`. Other errors stay as they are."""
-    head, brace, rest = error.partition("{")
-    if not brace:
-        return error
-    from json import JSONDecodeError, JSONDecoder
-
-    try:
-        body, end = JSONDecoder().raw_decode(f"{{{rest}")
-    except (JSONDecodeError, RecursionError):
-        return error
-    inner: Any = body.get("error", body)
-    message: Any = cast("dict[str, Any]", inner).get("message") if isinstance(inner, dict) else inner
-    if not isinstance(message, str) or not message:
-        return error
-    more = rest[end - 1 :].strip()
-    if more[:1].isupper() and message[-1] not in ".!?":  # it is a sentence
-        message += "."
-    return f"{head}{message} {more}".rstrip() if more else head + message
 
 
 def with_way_out(error: FairleadError) -> str:
@@ -79,15 +60,13 @@ def about_key(agent: Agent, provider: str, command: str = "fairlead login") -> s
     return f"The key for {provider} came from {source}. Check it, or store another one with: {command} {provider}"
 
 
-def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
+def nearest(name: str, known: Iterable[str]) -> str:
     """Return a suggestion with a leading space, such as ` Did you mean export?`, or nothing if no known name is near.
 
     Leading dashes do not make names similar, and letters that are only in another order make them most similar.
     """
-    from difflib import get_close_matches
-
     typed = name.lstrip("-")
     by_letters = {each.lstrip("-"): each for each in reversed(list(known))}
-    near = get_close_matches(typed, by_letters, 3, cutoff)
+    near = difflib.get_close_matches(typed, by_letters)
     near.sort(key=lambda other: sorted(other) != sorted(typed))
     return f" Did you mean {by_letters[near[0]]}?" if near else ""

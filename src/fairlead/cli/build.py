@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import math
 import os
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -10,21 +12,32 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
+from msgspec.structs import replace
+
 from fairlead import __version__
 from fairlead.agent import Agent
-from fairlead.agent.options import AgentOptions
+from fairlead.agent.options import AgentOptions, Discovery, Storage
 from fairlead.cli.console import complain, remark
 from fairlead.cli.flags import Arguments, Flag, UsageError, parse, unknown_flag
+from fairlead.config.files import read_bytes
 from fairlead.config.home import expand_user, working_directory
 from fairlead.config.settings import ApprovalMode
+from fairlead.core.events import AgentStart, Event
+from fairlead.core.lenient import scrub_text
 from fairlead.errors import ConfigError
+from fairlead.models.model_patterns import LEVEL_NAMES
+from fairlead.session.behaviour import Behaviour
+from fairlead.sessions import places as session_places
+from fairlead.stores import listing
 from fairlead.tools import DEFAULT_TOOLS
 
 if TYPE_CHECKING:
     from fairlead.core.model import ThinkingLevel
-    from fairlead.models.choosing import ModelChoice
+    from fairlead.models.http.exchange import HttpTap
+    from fairlead.models.model_patterns import ModelChoice
     from fairlead.wire.dialects import Program
     from fairlead.wire.pi.profile import Profile
+
 
 #: How pi names the extensions that it brings along. What they do is part of fairlead, or there is no such thing.
 _BUILT_IN = "builtin:"
@@ -42,72 +55,93 @@ def build_agent(arguments: Arguments, profile: Profile | None, program: Program)
     return agent
 
 
-def agent_options(arguments: Arguments, profile: Profile | None, program: Program) -> AgentOptions:
-    """Return the options of the agent that the flags describe, with the defaults of a dialect and the home of a program."""
+def agent_options(
+    arguments: Arguments, profile: Profile | None, program: Program, http_tap: HttpTap | None = None
+) -> AgentOptions:
+    """Return the options of the agent that the flags describe, with the defaults of a dialect and the home of a program.
+
+    `http_tap` sees the requests to providers.
+    """
     options = AgentOptions(
-        models=_names(arguments.models),
         exclude_tools=_names(arguments.exclude_tools),
         add_dirs=_directories(arguments.add_dir),
         append_system_prompt=[_text_or_file(text) for text in arguments.append_system_prompt],
-        context_files=not arguments.no_context_files,
-        rules=not arguments.no_rules,
-        find_skills=not arguments.no_skills,
-        find_prompt_templates=not arguments.no_prompt_templates,
-        skills=arguments.skill,
-        prompt_templates=arguments.prompt_template,
         extensions=[path for path in arguments.extension if not path.startswith(_BUILT_IN)],
-        find_extensions=not arguments.no_extensions,
-        extension_flags=_for_extensions(arguments),
-        mode=_mode(arguments),
-        approve=_approved(arguments),
-        find_mcp=not arguments.no_mcp,
-        mcp_config=arguments.mcp_config,
+        discovery=Discovery(
+            context_files=not arguments.no_context_files,
+            rules=not arguments.no_rules,
+            find_skills=not arguments.no_skills,
+            find_prompt_templates=not arguments.no_prompt_templates,
+            skills=arguments.skill,
+            prompt_templates=arguments.prompt_template,
+            find_mcp=not arguments.no_mcp,
+            mcp_config=arguments.mcp_config,
+            find_extensions=not arguments.no_extensions,
+            **list_given(arguments, "extension_errors"),
+        ),
+        trust=_read_trust(arguments),
         isolated=arguments.isolated,
-        peer_home=program.home,
         cwd=working_directory(),
-        warn=remark,
-        alert=lambda warning: complain(f"fairlead: {warning}"),
         keep=not arguments.no_session,
         resume=arguments.resume or arguments.resume_named == "" or arguments.session == "" or _resumes_latest(arguments),
-        session_name=arguments.name,
-        **given(arguments, "provider", "base_url", "model_file", "model", "api_key"),
-        **given(arguments, "fork", "session_id", "session_dir", "durability"),
-        **given(arguments, "extension_errors"),
-        **given(arguments, "sandbox", "provider_session_id"),
+        **list_given(arguments, "provider", "base_url", "model_file", "model", "api_key"),
+        **list_given(arguments, "fork", "session_id", "sandbox"),
+        store=Storage(arguments.session_dir, **list_given(arguments, "durability")),
         thinking=_level(arguments.thinking),
         approval=_approval(arguments),
         max_turns=_count("--max-turns", arguments.max_turns),
+        max_cost=_dollars("--max-cost", arguments.max_cost),
     )
     if arguments.session and arguments.resume_named:
         raise ConfigError("--session and --resume ask for different sessions. Give one of them.")
     options.session = arguments.session or arguments.resume_named or None
     if arguments.system_prompt is not None:
         options.system_prompt = _text_or_file(arguments.system_prompt)
-    if profile is not None:
-        options.default_tools = profile.default_tools
-        if arguments.mode == "rpc-ui":
-            options.default_tools = (*profile.default_tools, "ask")
-        names_dialect = arguments.dialect is not None or program.dialect is not None
-        if names_dialect:  # a host of that program expects its tools, whatever the model is
-            options.small_model_tools = options.default_tools
-        elif arguments.mode in (None, "text"):  # people
-            options.default_tools = DEFAULT_TOOLS
-        options.schedule = profile.schedule
-        options.interrupt = profile.interrupt
-        options.compaction_reserve = profile.compaction_reserve
-        options.eager_todos = profile.eager_todos
-        options.reset_settings = profile.reset_settings
-        options.drops_queue = profile.drops_queue
-        options.keeps_level = profile.keeps_level
-        options.keeps_model = profile.keeps_model
-        options.counts_written_bytes = profile.counts_written_bytes
-    if arguments.no_builtin_tools:
-        options.default_tools = ()
+    options.behaviour = _behaviour(arguments, profile, program, http_tap)
     if arguments.tools is not None:
         _choose_tools(options, _names(arguments.tools))
     elif arguments.no_tools:
         options.tools = []
     return options
+
+
+def _behaviour(arguments: Arguments, profile: Profile | None, program: Program, http_tap: HttpTap | None) -> Behaviour:
+    """Return the behaviour that the flags describe, with that of a profile."""
+    behaviour = Behaviour() if profile is None else profile.behaviour
+    default_tools, small_model_tools = behaviour.default_tools, DEFAULT_TOOLS
+    if profile is not None:
+        if arguments.mode == "rpc-ui":
+            default_tools = (*default_tools, "ask")
+        names_dialect = arguments.dialect is not None or program.dialect is not None
+        if names_dialect:  # a host of that program expects its tools, whatever the model is
+            small_model_tools = default_tools
+        elif arguments.mode in (None, "text"):  # people
+            default_tools = DEFAULT_TOOLS
+    return replace(
+        behaviour,
+        default_tools=() if arguments.no_builtin_tools else default_tools,
+        small_model_tools=small_model_tools,
+        mode=_mode(arguments),
+        least_approval=_least_approval(arguments, program),
+        peer_home=program.home,
+        models=_names(arguments.models),
+        extension_flags=_for_extensions(arguments),
+        session_name=arguments.name,
+        provider_session_id=arguments.provider_session_id,
+        warn=remark,
+        alert=_alert,
+        http_tap=http_tap,
+    )
+
+
+def _least_approval(arguments: Arguments, program: Program) -> ApprovalMode:
+    """Return the mode in which the program that fairlead stands in for would serve an ACP client."""
+    serves_acp = "acp" in (arguments.mode, arguments.dialect)
+    return program.dialect.acp_approval if serves_acp and program.dialect is not None else "auto"
+
+
+def _alert(warning: str) -> None:
+    complain(f"fairlead: {warning}")
 
 
 def _choose_tools(options: AgentOptions, entries: Sequence[str]) -> None:
@@ -122,8 +156,12 @@ def _choose_tools(options: AgentOptions, entries: Sequence[str]) -> None:
         raise ConfigError(f"--tools: +name and -name entries take exact tool names, not patterns: {', '.join(patterns)}")
     added = [entry[1:] for entry in changes if entry[0] == "+"]
     removed = [entry[1:] for entry in changes if entry[0] == "-"]
-    options.default_tools = [*dict.fromkeys([*options.default_tools, *added])]
-    options.small_model_tools = [*dict.fromkeys([*options.small_model_tools, *added])]
+    behaviour = options.behaviour
+    options.behaviour = replace(
+        behaviour,
+        default_tools=[*dict.fromkeys([*behaviour.default_tools, *added])],
+        small_model_tools=[*dict.fromkeys([*behaviour.small_model_tools, *added])],
+    )
     options.exclude_tools = [*options.exclude_tools, *removed]
 
 
@@ -131,7 +169,6 @@ def _level(name: str | None) -> ThinkingLevel | None:
     """Return the thinking level with this name. An unknown one leaves a remark and the default level."""
     if name is None:
         return None
-    from fairlead.models.model_patterns import LEVEL_NAMES
 
     if name.lower() not in LEVEL_NAMES:
         remark(f'Invalid thinking level "{name}". The levels are: {", ".join(LEVEL_NAMES)}')
@@ -176,9 +213,6 @@ def limit_time(agent: Agent, arguments: Arguments, on_abort: Callable[[], None] 
     """
     if arguments.max_time is None:
         return
-    import asyncio
-
-    from fairlead.core.events import AgentStart, Event
 
     loop = asyncio.get_running_loop()
     seconds = max_seconds(arguments.max_time)
@@ -213,11 +247,23 @@ def max_seconds(text: str) -> float:
 
 
 def _for_extensions(arguments: Arguments) -> dict[str, str | None]:
-    """Return the flags that extensions may read: those that fairlead does not have, and --max-turns, which it gained later."""
+    """Return the flags that extensions may read: those that fairlead does not have, and the limits, which it gained later."""
     flags = {name.lstrip("-"): value for name, value in arguments.ignored.items()}
-    if arguments.max_turns is not None:
-        flags["max-turns"] = arguments.max_turns
+    gained = {"max-turns": arguments.max_turns, "max-cost": arguments.max_cost}
+    flags |= {name: value for name, value in gained.items() if value is not None}
     return {**flags, **arguments.unknown}
+
+
+def _dollars(flag: str, text: str | None) -> float | None:
+    if text is None:
+        return None
+    try:
+        amount = float(text.removeprefix("$"))
+    except ValueError:
+        amount = 0.0
+    if not 0 < amount < math.inf:
+        raise UsageError(f"{flag}: expected an amount in US dollars above 0, such as 2.50, got {text!r}.")
+    return amount
 
 
 def _count(flag: str, text: str | None) -> int | None:
@@ -234,7 +280,7 @@ def _mode(arguments: Arguments) -> Literal["rpc", "print", "json"]:
     return "print" if arguments.mode in (None, "text") else "rpc"
 
 
-def _approved(arguments: Arguments) -> bool | None:
+def _read_trust(arguments: Arguments) -> bool | None:
     """Whether the flags trust the project for this run; None if they do not say."""
     if arguments.approve and arguments.no_approve:
         raise ConfigError("--approve and --no-approve contradict each other. Give one of them.")
@@ -255,7 +301,7 @@ def log_choices(agent: Agent, dialect: str | None) -> None:
     log.info("home %s%s", home.root, ", not read" if home.isolated else "")
 
 
-def given(arguments: Arguments, *names: str) -> dict[str, Any]:
+def list_given(arguments: Arguments, *names: str) -> dict[str, Any]:
     """Return the values of these flags, without the flags that were not given."""
     return {name: value for name in names if (value := getattr(arguments, name)) is not None}
 
@@ -272,9 +318,6 @@ def _resumes_latest(arguments: Arguments) -> bool:
 
 def _text_or_file(text: str) -> str:
     """Return the contents of the file with this name if it exists, otherwise the text itself."""
-    from fairlead.config.files import read_bytes
-    from fairlead.core.lenient import scrub_text
-
     try:
         is_file = len(text) < 1024 and os.path.isfile(text)
     except (OSError, ValueError):
@@ -310,3 +353,18 @@ async def parse_extension_flags(agent: Agent, argv: Sequence[str], arguments: Ar
         if not any(f"--{name}" in flag.names for flag in known):
             raise UsageError(unknown_flag(f"--{name}", [name for flag in known for name in flag.names]))
     return parse(argv, known)
+
+
+def with_resumed_name(argv: Sequence[str], word: str, places: session_places.SessionPlaces) -> Sequence[str] | None:
+    """Return a command line in which `--resume NAME` is `--resume=FILE`; None if no session has the name `word` or an
+    id with it. `last` is the session that changed last. Raises SessionError if `word` is part of several ids.
+
+    `--resume` needs no value, so the word after it may also be a prompt. It is a name if a session has it.
+    """
+    found = [places.choose(word)] if word == session_places.LAST else listing.sessions_named(word, places.folder, places.root)
+    if not found and len(word.split()) == 1 and listing.matching_sessions(word, places.folder, places.root):
+        found = [places.choose(word)]  # part of an id that is too short to be taken for one by itself
+    if not found:
+        return None
+    at = next(index for index, flag in enumerate(argv) if flag in ("-r", "--resume") and argv[index + 1 : index + 2] == [word])
+    return [*argv[:at], f"--resume={found[0]}", *argv[at + 2 :]]

@@ -12,7 +12,7 @@ import marshal
 import os
 import sys
 from _frozen_importlib import ModuleSpec
-from _frozen_importlib_external import SourceFileLoader
+from _frozen_importlib_external import MAGIC_NUMBER, SourceFileLoader
 from types import CodeType
 
 TYPE_CHECKING = False  # importing it from typing would take 3 ms
@@ -95,7 +95,7 @@ class CodeCache:
         if sys.dont_write_bytecode:
             return
         try:
-            added = dict(self._added())
+            added = dict(self._list_added())
             if added:
                 kept = {name: entry for name, entry in self._index.items() if name not in added and _is_current(entry)}
                 self._write({name: (entry, self._read(entry)) for name, entry in kept.items()} | added)
@@ -124,11 +124,11 @@ class CodeCache:
 
     def _remove(self) -> None:
         """Remove a damaged file. A later process writes it again."""
-        from contextlib import suppress
-
         self._index = {}
-        with suppress(OSError):
+        try:  # noqa: SIM105  contextlib is not loaded yet
             os.unlink(self._path)
+        except OSError:
+            pass
 
     def _read(self, entry: Entry) -> bytes:
         """Read the code of a module. Raises OSError."""
@@ -138,14 +138,14 @@ class CodeCache:
         *_, start, length = entry
         return os.pread(self._file, length, self._codes_start + start)
 
-    def _added(self) -> Iterator[tuple[str, tuple[Entry, bytes]]]:
+    def _list_added(self) -> Iterator[tuple[str, tuple[Entry, bytes]]]:
         """Return the modules that were loaded from their own `.pyc` files."""
         for name in [name for name in sys.modules if _may_be_kept(name) and name not in self._loaded_before]:
             spec = getattr(sys.modules.get(name), "__spec__", None)
             loader = getattr(spec, "loader", None)
             if spec is None or type(getattr(loader, "postponed", loader)) is not SourceFileLoader:
                 continue
-            found = _compiled(spec)
+            found = _read_compiled(spec)
             # It is the same if the file has the module, but another folder comes before the library today.
             if found is not None and found[0][:4] != self._index.get(name, ())[:4]:
                 yield name, found
@@ -230,10 +230,8 @@ def _may_be_kept(name: str) -> bool:
     return bool(dot) if package in PACKAGES else package in sys.stdlib_module_names
 
 
-def _compiled(spec: ModuleSpec) -> tuple[Entry, bytes] | None:
+def _read_compiled(spec: ModuleSpec) -> tuple[Entry, bytes] | None:
     """Return the content of a module's `.pyc` file if Python would use it, and would compare it with the time of the source."""
-    from importlib.util import MAGIC_NUMBER
-
     if not spec.origin or not spec.cached:
         return None
     try:

@@ -17,7 +17,9 @@ import stat
 import sys
 from collections.abc import Callable, Mapping
 from typing import ClassVar, TextIO
+from unicodedata import east_asian_width
 
+from fairlead.core import secrets
 from fairlead.core.lenient import visible
 from fairlead.errors import ConfigError
 
@@ -31,33 +33,33 @@ _LONGEST_LOG_FILE = 64 * 1024 * 1024
 _USAGE = "expected debug, info, warning or error, or levels by package such as models=debug,wire=info"
 
 
-def say(text: str) -> None:
+def print_text(text: str) -> None:
     """Print lines for people to stdout. Names and values from files must not control a terminal, now or when a log is read."""
-    say_exact(visible(text))
+    print_exact(visible(text))
 
 
-def say_exact(text: str) -> None:
+def print_exact(text: str) -> None:
     """Print a result that programs use to stdout. Only a terminal gets escape sequences replaced; a program gets names unchanged.
 
     Names of files keep their bytes. A character that the encoding of stdout lacks is printed as an escape.
     """
-    StatusLine.hide_shown()
+    StatusLine.hide_current()
     line = (visible(text) if sys.stdout.isatty() else text) + "\n"
     try:
         sys.stdout.write(line)
     except UnicodeEncodeError:
-        say_bytes(_encoded(line, sys.stdout.encoding))
+        print_bytes(_encode(line, sys.stdout.encoding))
 
 
-def say_bytes(data: bytes) -> None:
+def print_bytes(data: bytes) -> None:
     """Print a result to stdout as it is."""
-    StatusLine.hide_shown()
+    StatusLine.hide_current()
     sys.stdout.flush()
     sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()
 
 
-def _encoded(text: str, encoding: str) -> bytes:
+def _encode(text: str, encoding: str) -> bytes:
     try:
         return text.encode(encoding, "surrogateescape")
     except UnicodeEncodeError:
@@ -66,7 +68,7 @@ def _encoded(text: str, encoding: str) -> bytes:
 
 def complain(text: str) -> None:
     """Print a line for people to stderr. It is not part of any protocol."""
-    StatusLine.hide_shown()
+    StatusLine.hide_current()
     sys.stderr.write(visible(text) + "\n")
     sys.stderr.flush()
 
@@ -106,7 +108,7 @@ class StatusLine:
         sys.stderr.flush()
 
     @classmethod
-    def hide_shown(cls) -> None:
+    def hide_current(cls) -> None:
         """Remove the line, if there is one."""
         if cls._shown is not None:
             cls._shown = None
@@ -115,8 +117,6 @@ class StatusLine:
 
 
 def _cut(text: str, columns: int) -> str:
-    from unicodedata import east_asian_width
-
     width = 0
     for index, character in enumerate(text):
         width += 2 if east_asian_width(character) in "WF" else 1
@@ -190,10 +190,8 @@ class _Formatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         # Most processes log nothing, so a start does not load this.
-        from fairlead.core.secrets import learn_variables, redacted
-
-        learn_variables(self._env.items())
-        return visible(redacted(super().format(record)))
+        secrets.learn_variables(self._env.items())
+        return visible(secrets.redacted(super().format(record)))
 
 
 class _FileHandler(logging.StreamHandler[TextIO]):
@@ -234,7 +232,7 @@ class _StderrHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         try:
             left = memoryview(f"{self.format(record)}\n".encode("utf-8", "replace"))
-            StatusLine.hide_shown()
+            StatusLine.hide_current()
             descriptor = sys.stderr.fileno()
             while left and select.select([], [descriptor], [], 0)[1]:
                 left = left[os.write(descriptor, left[:_PIPE_BUF]) :]

@@ -8,7 +8,7 @@ from collections.abc import Coroutine
 from selectors import DefaultSelector, SelectorKey
 from typing import Any, TypeVar
 
-from fairlead.config.process import runs_foreign_code
+from fairlead.platform.process import runs_foreign_code
 
 T = TypeVar("T")
 

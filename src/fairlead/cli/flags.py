@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
+from fairlead.cli import advice
 from fairlead.core.model import THINKING_LEVELS
 from fairlead.errors import ConfigError
 
@@ -50,7 +51,7 @@ FLAG_SECTIONS: dict[str, tuple[Flag, ...]] = {
             "MODE",
             ("text", "json", "rpc", "rpc-ui", "acp", "opal"),
         ),
-        Flag(("--dialect",), "dialect", "value", "the protocol of rpc mode: pi, omp, xcsh, pi-2025, opal or acp", "NAME"),
+        Flag(("--dialect",), "dialect", "value", "the protocol of rpc mode: pi, omp, xcsh, pi-2025, opal, acp or claude", "NAME"),
         Flag(("--updates",), "updates", "value", "the form of message_update: full or delta", "FORM", ("full", "delta")),
         Flag(
             ("--max-frame-bytes",),
@@ -85,6 +86,7 @@ FLAG_SECTIONS: dict[str, tuple[Flag, ...]] = {
         Flag(("--api-key",), "api_key", "value", "the key of the provider, instead of the one in the environment", "KEY"),
         Flag(("--thinking",), "thinking", "value", f"how much it thinks: {', '.join(THINKING_LEVELS)}", "LEVEL"),
         Flag(("--max-turns",), "max_turns", "value", "end the run with an error after N model calls; 0 for no limit", "N"),
+        Flag(("--max-cost",), "max_cost", "value", "stop the run of a prompt that has cost this many US dollars", "USD"),
         Flag(("--max-time",), "max_time", "value", "abort what runs after this time: seconds, or 5s, 10m, 1h", "TIME"),
         Flag(("--provider-session-id",), "provider_session_id", "value", "the id of the session that providers see", "ID"),
         Flag(("--list-models",), "list_models", "optional", "list the models that match, by default all, and exit", "PATTERN"),
@@ -293,6 +295,7 @@ class Arguments(Struct):
     durability: str | None = None
     no_rules: bool = False
     max_turns: str | None = None
+    max_cost: str | None = None
     max_time: str | None = None
     approval: str | None = None
     approval_mode: str | None = None
@@ -383,8 +386,6 @@ def _set(arguments: Arguments, flag: Flag, name: str, value: str | None, words: 
 
 def unknown_flag(name: str, more: Sequence[str] = ()) -> str:
     """Return the error text for an unknown flag, with the nearest known one. `more` are the flags of extensions."""
-    from fairlead.cli.advice import nearest
-
     known = [each for flag in FLAGS for each in flag.names]
-    hint = nearest(name, [*known, *more, *IGNORED_SWITCHES, *IGNORED_VALUES])
+    hint = advice.nearest(name, [*known, *more, *IGNORED_SWITCHES, *IGNORED_VALUES])
     return f"Unknown flag {name}.{hint} `fairlead help flags` lists them all."

@@ -5,16 +5,26 @@ from __future__ import annotations
 import errno
 import gc
 import os
+import shlex
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from fairlead.cli import code_cache
-from fairlead.cli.console import complain, configure_logging, remark, say
+from fairlead.cli import build, chat, claude, code_cache, event_loop
+from fairlead.cli.console import complain, configure_logging, print_text, remark
 from fairlead.cli.flags import Arguments, UsageError, parse, unknown_flag
-from fairlead.config.home import expand_user, working_directory
+from fairlead.cli.printing import output, print_mode, prompts
+from fairlead.cli.subcommands import export, help, login, models, replay, subcommand, table
+from fairlead.config.home import Home, expand_user, working_directory
 from fairlead.errors import ConfigError, ExtensionNotLoaded, FairleadError
+from fairlead.extend import SCRIPT_SUFFIXES
+from fairlead.extend.node import program as node_program
+from fairlead.replay import cleaning, recorder
+from fairlead.sessions import places
+from fairlead.wire import stdio
+from fairlead.wire.dialects import DEFAULT_DIALECT, DIALECTS, ServeOptions, chosen_dialect, program_named, program_started_as
+from fairlead.wire.pi import profile
 
 if TYPE_CHECKING:
     from fairlead.agent import Agent
@@ -54,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             _drop_output()
             complain(f"Error: The output cannot be written: {error.strerror}.")
             return 1
-        problem = _lost_directory()
+        problem = _check_directory()
         if problem is None:
             raise
         complain(f"Error: {problem}")
@@ -63,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _lost_directory() -> str | None:
+def _check_directory() -> str | None:
     """Return what is wrong with the working directory, if it cannot be used: then no relative path can be resolved."""
     try:
         working_directory()
@@ -79,25 +89,42 @@ def _drop_output() -> None:
 
 def _program(argv: Sequence[str]) -> tuple[Program, Sequence[str]]:
     """The program that fairlead was started as, and the other arguments. A launcher names it in `--as`, its first argument."""
-    from fairlead.wire.dialects import program_named, program_started_as
-
     if argv[:1] == ["--as"] and len(argv) > 1:
         return program_named(argv[1]), argv[2:]
     return program_started_as(sys.argv[0]), argv
 
 
 def _dispatch(argv: Sequence[str], program: Program) -> int:
+    if (words := _own_flags(argv, program)) is not None:
+        return claude.run(words, program)
     if argv and not argv[0].startswith("-"):
-        from fairlead.cli.subcommands.subcommand import help_of
-        from fairlead.cli.subcommands.table import find
-
-        command = find(argv[0], program)
+        command = table.find(argv[0], program)
         if command is not None and any(word in ("-h", "--help") for word in argv[1:]):
-            say(help_of(command))
+            print_text(subcommand.help_of(command))
             return 0
         if command is not None:
             return command.load()(argv[1:], program)
     return _run_flags(argv, program)
+
+
+def _own_flags(argv: Sequence[str], program: Program) -> Sequence[str] | None:
+    """Return the words of a command line that has the flags of the dialect, not those of fairlead; None for any other."""
+    if program.dialect is not None and program.dialect.has_own_flags:
+        return argv
+    if not argv or not argv[0].startswith("-"):
+        return None
+    rest, name = list(argv), os.environ.get("FAIRLEAD_DIALECT")
+    for place, word in enumerate(argv):
+        if word.startswith("--dialect="):
+            name = word.partition("=")[2]
+            del rest[place]
+        elif word == "--dialect" and place + 1 < len(argv):
+            name = argv[place + 1]
+            del rest[place : place + 2]
+        else:
+            continue
+        break
+    return rest if name in DIALECTS and DIALECTS[name].has_own_flags else None
 
 
 def serve_acp(words: Sequence[str], program: Program) -> int:
@@ -107,25 +134,22 @@ def serve_acp(words: Sequence[str], program: Program) -> int:
 
 def _refuse_misspelt_command(argv: Sequence[str], words: Sequence[str], program: Program) -> None:
     """Raise UsageError if the first word is probably a mistyped subcommand: a prompt would cost money."""
-    from fairlead.cli.subcommands.table import suggestion
-
     word = words[0]
-    near = suggestion(word, program, is_alone=len(words) == 1)
+    near = table.suggestion(word, program, is_alone=len(words) == 1)
     if near is None:
         return
-    from shlex import join
 
     if near == word:
         problem = f"{word} is a command, and flags of fairlead cannot come before it. Did you mean `fairlead {word}`?"
     else:
         problem = f"fairlead has no command {word}. Did you mean `fairlead {near}`?"
-    raise UsageError(f"{problem} To send it as a prompt: {join(['fairlead', '-p', *argv])}")
+    raise UsageError(f"{problem} To send it as a prompt: {shlex.join(['fairlead', '-p', *argv])}")
 
 
 def _run_flags(argv: Sequence[str], program: Program) -> int:
     arguments = parse(argv)
     if arguments.help or arguments.version:
-        show = complain if program.prints_help_on_stderr else say
+        show = complain if program.prints_help_on_stderr else print_text
         show(_help(program) if arguments.help else program.version_line)
         return 0
     if arguments.words and arguments.mode is None and not arguments.print and "--" not in argv:
@@ -136,26 +160,20 @@ def _run_flags(argv: Sequence[str], program: Program) -> int:
     _configure_logging(arguments)
     argv, arguments = _resume_by_name(argv, arguments, program)
     if arguments.login:
-        from fairlead.cli.subcommands.login import login
-
-        return login(arguments.words, program)
+        return login.login(arguments.words, program)
     for flag in arguments.ignored:
         remark(f"{flag} has no effect here")
     if arguments.export is not None:
-        from fairlead.cli.subcommands.export import export_as_peers
-
-        return export_as_peers([arguments.export, *arguments.words[:1]])
+        return export.export_as_peers([arguments.export, *arguments.words[:1]])
     if arguments.output_format is not None and arguments.mode not in (None, "text"):
         raise UsageError(f"--output-format is for -p, but --mode {arguments.mode} has its own format. Leave out one of them.")
     frame_limit = _frame_limit(arguments.max_frame_bytes)
-    served = _served(arguments, program)
+    served = _choose_served_dialect(arguments, program)
     is_server = served is not None and served.is_server
     if arguments.unknown and (is_server or ((arguments.isolated or arguments.no_extensions) and not arguments.extension)):
         raise UsageError(unknown_flag(f"--{next(iter(arguments.unknown))}"))
     if arguments.list_models is not None:
-        from fairlead.cli.subcommands.models import list_for_flag
-
-        return list_for_flag(argv, arguments, program)
+        return models.list_for_flag(argv, arguments, program)
     if arguments.record is not None and served is None:
         raise UsageError("--record needs a mode that serves a host, such as --mode rpc.")
     if served is not None:
@@ -163,23 +181,15 @@ def _run_flags(argv: Sequence[str], program: Program) -> int:
     gc.enable()
     is_for_person = program.dialect is None and arguments.dialect is None and "FAIRLEAD_DIALECT" not in os.environ
     if is_for_person and arguments.mode is None and "--" not in argv and not arguments.unknown:
-        from fairlead.cli.printing.prompts import one_prompt
-
-        arguments.words = one_prompt(arguments.words)
+        arguments.words = prompts.one_prompt(arguments.words)
     prints = arguments.mode is not None or arguments.print or arguments.output_format is not None
     if not prints and sys.stdin.isatty() and sys.stdout.isatty():
-        from fairlead.cli.chat import run_chat
-
-        return run_chat(argv, arguments, _profile(arguments, program), program)
-    from fairlead.cli.printing.print_mode import run_prompts
-
-    return run_prompts(argv, arguments, _profile(arguments, program), program)
+        return chat.run_chat(argv, arguments, _profile(arguments, program), program)
+    return print_mode.run_prompts(argv, arguments, _profile(arguments, program), program)
 
 
 def _help(program: Program) -> str:
-    from fairlead.cli.subcommands.help import overview
-
-    return overview(program)
+    return help.overview(program)
 
 
 def _configure_logging(arguments: Arguments) -> None:
@@ -214,36 +224,26 @@ def _start_scripts(arguments: Arguments, program: Program) -> None:
     finds_others = not (arguments.isolated or arguments.no_extensions)
     if not arguments.extension and not finds_others:
         return
-    from fairlead.config.home import Home
-    from fairlead.extend import SCRIPT_SUFFIXES
-
     home = Home.find(os.environ, isolated=arguments.isolated, peer=program.home)
     names = list(arguments.extension)
     if finds_others:
         with suppress(OSError):
             names += os.listdir(home.root / "extensions")  # noqa: PTH208
     if any(name.endswith(tuple(SCRIPT_SUFFIXES)) for name in names):
-        from fairlead.extend.node.launch import launch_early
-
-        launch_early(home, os.environ)
+        node_program.launch_early(home, os.environ)
 
 
 def _resume_by_name(argv: Sequence[str], arguments: Arguments, program: Program) -> tuple[Sequence[str], Arguments]:
     """Return the command line with the file of the session that `--resume NAME` names. Peers have no such names."""
     if arguments.after_resume is None or arguments.isolated or program.dialect is not None:
         return argv, arguments
-    from fairlead.cli.printing.output import failure_as_result
-
-    with failure_as_result(arguments.output_format, sys.stdout.buffer.write):
+    with output.failure_as_result(arguments.output_format, sys.stdout.buffer.write):
         changed = _with_resumed_name(argv, arguments.after_resume, arguments.session_dir, program)
     return (argv, arguments) if changed is None else (changed, parse(changed))
 
 
 def _with_resumed_name(argv: Sequence[str], word: str, session_dir: str | None, program: Program) -> Sequence[str] | None:
-    from fairlead.cli.resumed_name import with_resumed_name
-    from fairlead.sessions.places import SessionPlaces
-
-    changed = with_resumed_name(argv, word, SessionPlaces.find(program.home, os.environ, session_dir))
+    changed = build.with_resumed_name(argv, word, places.SessionPlaces.find(program.home, os.environ, session_dir))
     if changed is None and len(word.split()) == 1:  # a name that is misspelt, not a prompt
         raise ConfigError(
             f'No session has the id or the name "{word}". `fairlead sessions` lists the sessions of this directory. '
@@ -258,40 +258,27 @@ def _serve(argv: Sequence[str], arguments: Arguments, program: Program, dialect:
     if arguments.resume_run:
         raise UsageError("--resume-run is for -p and for the chat. A host sends the command `resume` instead.")
     if recording := os.environ.pop("FAIRLEAD_REPLAY", None):
-        from fairlead.cli.subcommands.replay import replay_to_host
-
-        replay_to_host(recording, os.environ.pop("FAIRLEAD_REPLAY_SPEED", None), dialect)
+        replay.replay_to_host(recording, os.environ.pop("FAIRLEAD_REPLAY_SPEED", None), dialect)
     if arguments.mode == "rpc-ui" and not dialect.can_ask:
         raise ConfigError(f"The dialect {dialect.name} has no way to ask its user anything: use --mode rpc.")
     for name in dialect.ignored_flags:
         if getattr(arguments, name) is not None:
             remark(f"--{name.replace('_', '-')} has no effect in {dialect.name} mode")
 
-    from fairlead.wire.stdio import take_over
-
     recorder = _recorder(arguments, program, dialect)
-    stdin, stdout = take_over()
-    from fairlead.wire.dialects import ServeOptions
+    stdin, stdout = stdio.take_over()
 
     # A server that answers before it has an agent needs `build` later.
     async def prepare(agent: Agent) -> None:
-        from fairlead.cli.build import limit_time, log_choices
-
-        log_choices(agent, dialect.name)
+        build.log_choices(agent, dialect.name)
         await agent.extensions.load_required()
         if arguments.unknown:
-            from fairlead.cli.build import parse_extension_flags
-
-            await parse_extension_flags(agent, argv, arguments)
+            await build.parse_extension_flags(agent, argv, arguments)
         await agent.extensions.find_model()
-        limit_time(agent, arguments)
+        build.limit_time(agent, arguments)
 
     def recorded_options(profile: Profile | None) -> AgentOptions:
-        from fairlead.cli.build import agent_options
-
-        options = agent_options(arguments, profile, program)
-        options.http_tap = None if recorder is None else recorder.request_sent
-        return options
+        return build.agent_options(arguments, profile, program, None if recorder is None else recorder.request_sent)
 
     async def work() -> int:
         options = ServeOptions(
@@ -312,9 +299,7 @@ def _serve(argv: Sequence[str], arguments: Arguments, program: Program, dialect:
 
 def _run_and_leave(work: Callable[[], Coroutine[Any, Any, int]], recorder: Recorder | None) -> NoReturn:
     """Serve a host, then exit at once: a blocked writer must not keep the process alive."""
-    from fairlead.cli.event_loop import new_event_loop
-
-    loop = new_event_loop()
+    loop = event_loop.new_event_loop()
     code = 1
     try:
         code = loop.run_until_complete(work())
@@ -326,20 +311,17 @@ def _run_and_leave(work: Callable[[], Coroutine[Any, Any, int]], recorder: Recor
     os._exit(code)
 
 
-def _recorder(arguments: Arguments, program: Program, dialect: Dialect) -> Recorder | None:
+def _recorder(arguments: Arguments, program: Program, dialect: Dialect) -> recorder.Recorder | None:
     """Start the recording that `--record` or `FAIRLEAD_RECORD` asks for. Raises ConfigError if it cannot be written."""
     # Not for the commands that the agent starts: they would write to the same file.
     variable = os.environ.pop("FAIRLEAD_RECORD", None)
     name = arguments.record or variable
     if not name:
         return None
-
-    from fairlead.config.home import Home
-    from fairlead.replay.cleaning import learn_known_secrets
-    from fairlead.replay.recorder import Recorder
-
-    learn_known_secrets(Home.find(os.environ, isolated=arguments.isolated, peer=program.home), os.environ, arguments.api_key)
-    return Recorder.open(
+    cleaning.learn_known_secrets(
+        Home.find(os.environ, isolated=arguments.isolated, peer=program.home), os.environ, arguments.api_key
+    )
+    return recorder.Recorder.open(
         expand_user(name),
         dialect=dialect.name,
         release=_version(dialect, program),
@@ -368,12 +350,10 @@ def _frame_limit(text: str | None) -> int | None:
 
 
 def _dialect(flag: str | None, program: Program) -> Dialect:
-    from fairlead.wire.dialects import chosen_dialect
-
     return chosen_dialect(flag, os.environ, program)
 
 
-def _served(arguments: Arguments, program: Program) -> Dialect | None:
+def _choose_served_dialect(arguments: Arguments, program: Program) -> Dialect | None:
     """Return the dialect to serve a host in, or None for the other modes. A dialect that only serves needs no `--mode`."""
     if arguments.mode in _SERVERS:
         return _dialect(arguments.mode, program)
@@ -386,11 +366,8 @@ def _served(arguments: Arguments, program: Program) -> Dialect | None:
 
 
 def _profile(arguments: Arguments, program: Program) -> Profile:
-    from fairlead.wire.dialects import DEFAULT_DIALECT
-    from fairlead.wire.pi.profile import profile_named
-
     dialect = _dialect(arguments.dialect, program)
-    return profile_named(DEFAULT_DIALECT if dialect.is_server else dialect.name, _version(dialect, program))
+    return profile.profile_named(DEFAULT_DIALECT if dialect.is_server else dialect.name, _version(dialect, program))
 
 
 def _version(dialect: Dialect, program: Program) -> str | None:

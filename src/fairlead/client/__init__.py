@@ -27,11 +27,12 @@ iterators continue, with a `Restarted` event.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fairlead.client.assembly import MessageAssembler
     from fairlead.client.client import Client
+    from fairlead.client.event_stream import MessageAssembler
     from fairlead.client.events import ExtensionUiRequest
     from fairlead.client.process import StopTimes
     from fairlead.client.runs import Result, Run, RunStream
@@ -76,7 +77,7 @@ _HOMES = {
     "JobEvent": "fairlead.protocol.http.fleet",
     "JobLimits": "fairlead.protocol.http.fleet",
     "JobResult": "fairlead.protocol.http.fleet",
-    "MessageAssembler": "fairlead.client.assembly",
+    "MessageAssembler": "fairlead.client.event_stream",
     "NumberedEvent": "fairlead.client.server",
     "Result": "fairlead.client.runs",
     "Run": "fairlead.client.runs",
@@ -94,6 +95,9 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'fairlead.client' has no attribute {name!r}")
-    from importlib import import_module
 
     return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return [*{*globals(), *__all__}]

@@ -14,22 +14,33 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from fairlead.client.assembly import UpdateMerger
 from fairlead.client.connection import LONGEST_LINE, ByteReader, ByteWriter, Connection, log
-from fairlead.client.decoding import Chunk, ChunkAssembler, FrameDecoder, Response, typed_value
-from fairlead.client.event_base import Event, Restarted, UnknownEvent, with_line
+from fairlead.client.decoding import (
+    Chunk,
+    ChunkAssembler,
+    Event,
+    FrameDecoder,
+    Response,
+    Restarted,
+    UnknownEvent,
+    decode_value,
+    with_line,
+)
+from fairlead.client.event_stream import UpdateMerger
 from fairlead.client.events import EVENTS, Compaction, Error, MessageUpdate, Ready
-from fairlead.client.generated.base import Caller
+from fairlead.client.generated import Caller
 from fairlead.client.process import AgentProcess, Launch, StopTimes
 from fairlead.client.runs import Run, RunTracker
 from fairlead.client.serving import HostServices
 from fairlead.core import lenient
 from fairlead.errors import AgentGone, ClientError, CommandRefused
 from fairlead.protocol.pi.commands import BASIC_COMMANDS, Command
-from fairlead.protocol.pi.host_requests import ReplyLine
+from fairlead.protocol.pi.host_requests import HOST_COMMANDS, ReplyLine
+from fairlead.protocol.pi.omp_commands import OMP_COMMANDS, SUBAGENT_COMMANDS
+from fairlead.protocol.pi.session_commands import SESSION_COMMANDS
 
 if TYPE_CHECKING:
-    from fairlead.client.websocket import Dial
+    from fairlead.client.network import Dial
 
 #: Commands that have no time limit by default. Agents may answer them after later commands.
 LATE = frozenset("prompt abort_and_prompt bash compact handoff login export_html navigate_tree reload".split())
@@ -71,6 +82,7 @@ class AgentConnection(Connection[str], Caller):
         self._restart = restart and isinstance(launch, Launch)
         self._restarts: list[float] = []
         self._restarting = False
+        self._aborting: asyncio.Task[None] | None = None
         self._session_file: str | None = None
         #: Set unless the agent is being restarted.
         self._usable = asyncio.Event()
@@ -78,13 +90,13 @@ class AgentConnection(Connection[str], Caller):
 
     async def send(self, line: ReplyLine) -> None:
         """Send an answer to a request of the agent, such as `HostUriResult`. Raises AgentGone."""
-        await self._write(_encoded(line))
+        await self._write(_encode_line(line))
 
     def _post(self, line: ReplyLine) -> None:
         """Send an update that the next one replaces, unless the agent is slow to read."""
         writer = self._writer
         if self._gone is None and writer is not None and writer.transport.get_write_buffer_size() < MOST_UNREAD:
-            writer.write(_encoded(line) + b"\n")
+            writer.write(_encode_line(line) + b"\n")
 
     # Commands
 
@@ -93,7 +105,7 @@ class AgentConnection(Connection[str], Caller):
         body = msgspec.to_builtins(declared(**fields))
         if name == "set_host_tools":
             body["tools"] = [_without_none(tool) for tool in body["tools"]]
-        return typed_value(await self._command(name, body, timeout), declared.result)
+        return decode_value(await self._command(name, body, timeout), declared.result)
 
     async def _command(
         self,
@@ -113,6 +125,8 @@ class AgentConnection(Connection[str], Caller):
         line = msgspec.json.encode({"id": ident, **fields, "type": name})
         if name in SILENT and not self._responses:
             await self._write(line)
+            if name == "abort":
+                await self._tracker.wait_until_aborted(self._timeout)
             return UNSET
         response: Response = await self._exchange(ident, name, line, timeout, late=name in LATE)
         if name == "get_state":
@@ -124,6 +138,8 @@ class AgentConnection(Connection[str], Caller):
         return response.data
 
     async def _prompt(self, name: str, fields: dict[str, Any], timeout: float | UnsetType | None) -> Run:
+        if self._aborting is not None:
+            await asyncio.wait([self._aborting])  # the prompt must not join the run that ends
         await self._publish(only_news=True)
         run = Run(self._next_id(), str(fields["message"]), self._waits)
         self._tracker.add(run, joins=name == "prompt")
@@ -133,11 +149,14 @@ class AgentConnection(Connection[str], Caller):
         except BaseException:
             self._tracker.remove(run)
             raise
-        self._tracker.accepted(run, None if data is UNSET else lenient.decode(bytes(data)))
+        self._tracker.on_accept(run, None if data is UNSET else lenient.decode(bytes(data)))
         return run
 
+    def _abort_in_background(self) -> None:
+        """Abort what no caller waits for any more. The next prompt waits for that."""
+        self._aborting = self._start_task(self._abort_quietly())
+
     async def _abort_quietly(self) -> None:
-        """Abort what no caller waits for any more."""
         with suppress(ClientError):
             await self._command("abort", {})
 
@@ -327,10 +346,6 @@ class AgentConnection(Connection[str], Caller):
 @cache
 def command_types() -> dict[str, type[Command]]:
     """Return all commands of the family by name."""
-    from fairlead.protocol.pi.host_requests import HOST_COMMANDS
-    from fairlead.protocol.pi.omp_commands import OMP_COMMANDS, SUBAGENT_COMMANDS
-    from fairlead.protocol.pi.session_commands import SESSION_COMMANDS
-
     more = (*SESSION_COMMANDS, *HOST_COMMANDS, *OMP_COMMANDS, *SUBAGENT_COMMANDS)
     return BASIC_COMMANDS | {str(command.__struct_config__.tag): command for command in more}
 
@@ -340,7 +355,7 @@ def _refusal(response: Response, name: str) -> CommandRefused:
     return CommandRefused(response.error or f"{command} failed", command=command, code=response.code)
 
 
-def _encoded(line: ReplyLine) -> bytes:
+def _encode_line(line: ReplyLine) -> bytes:
     return msgspec.json.encode(_without_none(msgspec.to_builtins(line)))
 
 

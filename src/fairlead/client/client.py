@@ -7,23 +7,19 @@ import os
 import ssl
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from fairlead.client.agent_connection import TIMEOUT, AgentConnection
-from fairlead.client.generated.basic import BasicMethods
-from fairlead.client.generated.omp import OmpMethods
-from fairlead.client.generated.session import SessionMethods
+from fairlead.client.generated.pi import BasicMethods, OmpMethods, SessionMethods
+from fairlead.client.network import Dial, ServerAddress
 from fairlead.client.process import Launch, StopTimes
 from fairlead.client.runs import Result, Run, RunStream
 from fairlead.client.serving import ApprovalHandler, HostCall, QuestionHandler, UriReader, UriWriter
 from fairlead.core.functions import FunctionTool
 from fairlead.core.messages import ImageContent
-
-if TYPE_CHECKING:
-    from fairlead.client.websocket import Dial
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -103,9 +99,6 @@ class Client(AgentConnection, BasicMethods, SessionMethods, OmpMethods):
         machines. Raises ClientError if the address cannot be used. Entering raises AgentGone if there is no such server or its
         certificate cannot be trusted, and CommandRefused if the server refuses the token or the directory.
         """
-        from fairlead.client.network import ServerAddress
-        from fairlead.client.websocket import Dial
-
         address = ServerAddress(url, token, tls=tls, insecure=insecure)
         return cls(timeout=timeout, launch=Dial(address, "/ws", dialect=dialect, updates="delta", cwd=cwd))
 
@@ -149,7 +142,7 @@ class Client(AgentConnection, BasicMethods, SessionMethods, OmpMethods):
                 await self.abort()
                 raise
         except asyncio.CancelledError:
-            self._start_task(self._abort_quietly())
+            self._abort_in_background()
             raise
 
     @asynccontextmanager
@@ -175,7 +168,7 @@ class Client(AgentConnection, BasicMethods, SessionMethods, OmpMethods):
                 yield RunStream(run, stream)
             except BaseException:
                 if not run.done:
-                    self._start_task(self._abort_quietly())
+                    self._abort_in_background()
                 raise
             if not run.done:
                 await self.abort()

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType
 
-from fairlead.client.decoding import LineSplitter
-from fairlead.client.event_base import Event
+from fairlead.client.decoding import Event, LineSplitter
 from fairlead.client.event_stream import EventHub, EventStream, Merger, caller
 from fairlead.client.process import DRAIN, READ_AHEAD, AgentProcess, Launch, StopTimes
 from fairlead.errors import AgentGone, ClientError, NoAnswer
 
 if TYPE_CHECKING:
-    from fairlead.client.websocket import Dial, WebSocketStream
+    from fairlead.client.network import Dial, WebSocketStream
 
 #: Bytes of the longest line that a client accepts.
 LONGEST_LINE = 256 << 20
@@ -112,7 +111,7 @@ class Connection(ABC, Generic[K]):
         """
         if not self._stopping:
             self._stopping = True
-            self._hub.taken()
+            self._hub.on_take()
             try:
                 code = await self._process.stop(self._stop_times) if self._process else None
             except BaseException:
@@ -169,7 +168,7 @@ class Connection(ABC, Generic[K]):
         """Send a request and wait for its answer. Raises what the answer says, NoAnswer or AgentGone."""
         seconds = (None if late else self._timeout) if timeout is UNSET else timeout
         request = self._requests[id] = Request(name, asyncio.get_running_loop().create_future(), caller(), late)
-        self._hub.taken()
+        self._hub.on_take()
         limit = asyncio.timeout(seconds)
         try:
             async with limit:
@@ -217,7 +216,7 @@ class Connection(ABC, Generic[K]):
         """While the caller waits for a run, the client reads on even if the caller's stream is full."""
         who = caller()
         self._waiting.append(who)
-        self._hub.taken()
+        self._hub.on_take()
         try:
             yield
         finally:
@@ -241,7 +240,7 @@ class Connection(ABC, Generic[K]):
         if process is not None and code is None:
             process.kill()
             code = await process.wait()
-        await self._handle_exit(_gone(problem, process, code))
+        await self._handle_exit(_make_gone_error(problem, process, code))
 
     async def _read_lines(self, reader: ByteReader) -> str:
         """Handle lines until the output ends. Returns what is wrong with the output, or an empty string."""
@@ -280,7 +279,7 @@ def settle(future: asyncio.Future[Any], how: Callable[[asyncio.Future[Any]], obj
         how(future)
 
 
-def _gone(problem: str, process: AgentProcess | None, code: int | None) -> AgentGone:
+def _make_gone_error(problem: str, process: AgentProcess | None, code: int | None) -> AgentGone:
     if process is None:
         return AgentGone(problem or "The agent has closed the connection.")
     text = f"The agent has ended with exit code {code}"

@@ -1,4 +1,4 @@
-"""Turns lines into typed values, and tolerates fields that the agent adds or leaves out.
+"""Turns lines into typed values, and tolerates fields that the agent adds or leaves out. What all events have in common.
 
 Agents of other versions send other fields. A value that matches the declarations is decoded in one step. Any other value is
 built field by field: a field that is missing is UNSET (or None if the declaration allows that), a value of another type stays as
@@ -17,7 +17,6 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 from msgspec import inspect as types
 
-from fairlead.client.event_base import Event, Unknown, UnknownEvent, UnparsedLine, with_line
 from fairlead.core import lenient
 
 #: Frames in parts that a client keeps while parts are missing.
@@ -84,7 +83,7 @@ class FrameDecoder:
         return with_line(cast("Event", lenient_value(raw, declared)), raw)
 
 
-def typed_value(data: msgspec.Raw | UnsetType, declared: Any) -> Any:
+def decode_value(data: msgspec.Raw | UnsetType, declared: Any) -> Any:
     """Decode the data of a response. Returns None if there is none or none is declared."""
     if data is UNSET or declared is None:
         return None
@@ -256,3 +255,62 @@ class LineSplitter:
     def rest(self) -> bytes:
         """Return what came after the last end of a line."""
         return b"".join(self._parts)
+
+
+class Event(Struct, dict=True):
+    """Something that happened in the agent. `raw` is the line as it came, including fields that are not declared here."""
+
+    @property
+    def raw(self) -> dict[str, Any]:
+        """The JSON object that the agent sent. Each read decodes it again."""
+        line: bytes | dict[str, Any] = self.__dict__.get("line", {})
+        if isinstance(line, dict):
+            return line
+
+        return cast("dict[str, Any]", lenient.decode(line))
+
+    @property
+    def size(self) -> int:
+        """The approximate number of bytes that the event takes."""
+        line: bytes | dict[str, Any] = self.__dict__.get("line", b"")
+        return len(line) if isinstance(line, bytes) else 1_000
+
+
+class UnknownEvent(Event):
+    """A frame of a type that is not declared. `raw` has all of it."""
+
+    type: str
+
+
+class UnparsedLine(Event):
+    """A line on the agent's standard output that is not a JSON object. The client ignores it otherwise."""
+
+    text: str
+
+
+class Restarted(Event):
+    """The agent's process ended, and the client started another one."""
+
+    #: The session that the new process resumed; None if there was none to resume.
+    session_file: str | None
+    #: How the old process ended.
+    exit_code: int | None
+
+
+class Unknown(Struct):
+    """A message or block of a kind that is not declared."""
+
+    #: Its `role` or `type`.
+    kind: str
+    raw: dict[str, Any]
+
+
+def with_line(event: Event, line: bytes | dict[str, Any]) -> Event:
+    """Attach the line that the event came in, and return the event."""
+    vars(event)["line"] = line  # pyright: ignore[reportIndexIssue]
+    return event
+
+
+def copy_with(event: Event, **changes: Any) -> Event:
+    """Return a copy of the event with other values, and the same line."""
+    return with_line(msgspec.structs.replace(event, **changes), event.__dict__.get("line", {}))

@@ -16,6 +16,27 @@ from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any, Generic, Protocol, Self, TypeVar
 
+import msgspec
+
+from fairlead.client.decoding import Event, copy_with
+from fairlead.client.events import (
+    MessageEnd,
+    MessageStart,
+    MessageUpdate,
+    TextDelta,
+    TextEnd,
+    TextStart,
+    ThinkingDelta,
+    ThinkingEnd,
+    ThinkingStart,
+    ToolcallDelta,
+    ToolcallEnd,
+    ToolcallStart,
+    ToolExecutionUpdate,
+)
+from fairlead.core.messages import AssistantBlock, AssistantMessage, TextContent, ThinkingContent, ToolCall
+from fairlead.core.partial_message import preview_arguments
+
 E = TypeVar("E")
 
 #: A reader with this many events before it gets merged ones.
@@ -42,7 +63,7 @@ class Merger(Protocol):
         """Return the piece of text that must not get lost when the next event replaces this one."""
         ...
 
-    def merged(self, last: Any, text: str, /) -> Any:
+    def merge(self, last: Any, text: str, /) -> Any:
         """Return the last event with the pieces of all."""
         ...
 
@@ -134,10 +155,10 @@ class EventStream(Generic[E], AsyncIterator[E]):
     def _take(self) -> E:
         entry = self._entries.popleft()
         self._bytes -= entry.size
-        self._hub.taken()
+        self._hub.on_take()
         if entry.parts is None:
             return entry.event
-        return self._hub.merger.merged(entry.event, "".join(entry.parts))
+        return self._hub.merger.merge(entry.event, "".join(entry.parts))
 
     def _raise_if_over(self) -> None:
         if self._closed:
@@ -168,11 +189,11 @@ class EventHub(Generic[E]):
         if not self.ended:
             loop = asyncio.get_running_loop()
 
-            def dropped(reference: weakref.ref[EventStream[E]]) -> None:
+            def forget_later(reference: weakref.ref[EventStream[E]]) -> None:
                 with suppress(RuntimeError):  # the loop is closed
                     loop.call_soon_threadsafe(self._forget, reference)
 
-            self._streams.append(weakref.ref(made, dropped))
+            self._streams.append(weakref.ref(made, forget_later))
         return made
 
     def put(self, event: E, size: int) -> None:
@@ -198,7 +219,7 @@ class EventHub(Generic[E]):
             self._room.clear()
             await self._room.wait()
 
-    def taken(self) -> None:
+    def on_take(self) -> None:
         """Note that a reader took an event, or waits for an answer now."""
         self._room.set()
 
@@ -218,3 +239,103 @@ class EventHub(Generic[E]):
         for reference in list(self._streams):
             if (stream := reference()) is not None:
                 stream.wake()
+
+
+_DELTAS = (TextDelta, ThinkingDelta, ToolcallDelta)
+
+
+class UpdateMerger:
+    """Merges deltas of one block, and updates of one tool call, which repeat all of its output."""
+
+    def key(self, event: Event) -> object:
+        if isinstance(event, MessageUpdate):
+            inner = event.assistant_message_event
+            return (type(inner), inner.content_index) if isinstance(inner, _DELTAS) else None
+        return event.tool_call_id if isinstance(event, ToolExecutionUpdate) else None
+
+    def part(self, event: Event) -> str:
+        inner = event.assistant_message_event if isinstance(event, MessageUpdate) else None
+        return inner.delta if isinstance(inner, _DELTAS) else ""
+
+    def merge(self, last: Event, text: str) -> Event:
+        if not isinstance(last, MessageUpdate):
+            return last
+        return copy_with(last, assistant_message_event=msgspec.structs.replace(last.assistant_message_event, delta=text))
+
+
+class _Block:
+    __slots__ = ("block", "parts")
+
+    def __init__(self, block: AssistantBlock) -> None:
+        self.block = block
+        self.parts: list[str] = []
+
+
+class MessageAssembler:
+    """Builds the assistant message that is arriving, from the events of one iterator, in any form.
+
+    Adding an update costs no more than its delta. Only `message` puts the pieces together.
+    """
+
+    def __init__(self) -> None:
+        self._shell: AssistantMessage | None = None
+        self._whole: AssistantMessage | None = None
+        self._blocks: dict[int, _Block] = {}
+
+    def add(self, event: Event) -> None:
+        """Take an event into account. Only those about messages matter."""
+        if isinstance(event, MessageUpdate):
+            if isinstance(event.message, AssistantMessage):
+                self._whole = event.message
+            else:
+                self._whole = None
+                self._update(event.assistant_message_event)
+        elif isinstance(event, MessageStart):
+            self.clear()
+            if isinstance(event.message, AssistantMessage):
+                self._shell = event.message
+        elif isinstance(event, MessageEnd):
+            self.clear()
+
+    def clear(self) -> None:
+        self._shell = self._whole = None
+        self._blocks.clear()
+
+    def message(self) -> AssistantMessage | None:
+        """Return the message so far, or None if no assistant message is arriving."""
+        if self._whole is not None or self._shell is None:
+            return self._whole
+        return msgspec.structs.replace(self._shell, content=[_complete(self._blocks[index]) for index in sorted(self._blocks)])
+
+    def _update(self, inner: Any) -> None:
+        index = inner.content_index
+        match inner:
+            case TextStart():
+                self._blocks[index] = _Block(TextContent(""))
+            case ThinkingStart():
+                self._blocks[index] = _Block(ThinkingContent(""))
+            case ToolcallStart():
+                self._blocks[index] = _Block(ToolCall(inner.id, inner.tool_name, {}))
+            case TextDelta() | ThinkingDelta() | ToolcallDelta() if index in self._blocks:
+                self._blocks[index].parts.append(inner.delta)
+            case TextEnd():
+                self._blocks[index] = _Block(TextContent(inner.content))
+            case ThinkingEnd():
+                self._blocks[index] = _Block(ThinkingContent(inner.content))
+            case ToolcallEnd():
+                self._blocks[index] = _Block(inner.tool_call)
+            case _:
+                pass
+
+
+def _complete(opened: _Block) -> AssistantBlock:
+    if not opened.parts:
+        return opened.block
+    text = "".join(opened.parts)
+    match opened.block:
+        case TextContent():
+            return TextContent(text)
+        case ThinkingContent():
+            return ThinkingContent(text)
+        case ToolCall() as call:
+            return ToolCall(call.id, call.name, dict(preview_arguments(text)))

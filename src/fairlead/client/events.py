@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from fairlead.client.event_base import Event, Restarted, UnknownEvent, UnparsedLine
+from fairlead.client.decoding import Event, Restarted, UnknownEvent, UnparsedLine
 from fairlead.protocol.pi import frames, host_requests, message_updates, protocol_2025
 from fairlead.protocol.pi.message_updates import (
     InnerEvent,

@@ -128,9 +128,9 @@ class AgentProcess:
     def _wait(self, loop: asyncio.AbstractEventLoop) -> None:
         code = self._process.wait()
         with contextlib.suppress(RuntimeError):  # the loop is closed
-            loop.call_soon_threadsafe(self._exited, code)
+            loop.call_soon_threadsafe(self._on_exit, code)
 
-    def _exited(self, code: int) -> None:
+    def _on_exit(self, code: int) -> None:
         if not self._exit.done():
             self._exit.set_result(code)
 

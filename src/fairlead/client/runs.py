@@ -16,7 +16,7 @@ from typing import Any, Self, cast
 
 from msgspec import Struct
 
-from fairlead.client.event_base import Event
+from fairlead.client.decoding import Event
 from fairlead.client.event_stream import EventStream
 from fairlead.client.events import (
     AgentEnd,
@@ -36,7 +36,7 @@ from fairlead.client.events import (
     TodoReminder,
     TtsrTriggered,
 )
-from fairlead.core.messages import AssistantMessage, Cost, Message, Usage
+from fairlead.core.messages import AssistantMessage, Cost, Message, Usage, readable_error
 from fairlead.errors import ClientError, RunFailed
 
 #: Seconds between two looks at the state of an agent that does not say when it has settled.
@@ -130,7 +130,7 @@ class Run:
         )
         if failed and not stopped:
             said = self._outcome.error.message if self._outcome and self._outcome.error else last.error_message if last else None
-            self.fail(RunFailed(said or "The run failed.", result))
+            self.fail(RunFailed(readable_error(said or "The run failed."), result))
         else:
             self._result.set_result(result)
 
@@ -217,7 +217,7 @@ class RunTracker:
         #: Counts the signs that the agent is still at work.
         self._signs = 0
 
-    def accepted(self, run: Run, data: Any) -> None:
+    def on_accept(self, run: Run, data: Any) -> None:
         """Take in a run whose prompt was accepted. `data` is that of the response, which says whether the prompt starts a run."""
         told = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
         disposition = told.get("disposition")
@@ -259,6 +259,12 @@ class RunTracker:
         """Remember that the host aborted what is running."""
         for run in self._runs:
             run.abort_asked = True
+
+    async def wait_until_aborted(self, seconds: float | None) -> None:
+        """Wait until the aborted runs have settled, at most some seconds: in pi-2025 no response says so."""
+        for run in [run for run in self._runs if run.abort_asked]:
+            with contextlib.suppress(ClientError, TimeoutError):
+                await run.wait(seconds)
 
     def session_replaced(self) -> None:
         """Look whether a run was cut off without an event, as old versions of pi do when the session changes."""

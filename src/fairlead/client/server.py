@@ -15,8 +15,7 @@ from urllib.parse import urlencode
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from fairlead.client.decoding import FrameDecoder, typed_value
-from fairlead.client.event_base import Event
+from fairlead.client.decoding import Event, FrameDecoder, decode_value
 from fairlead.client.generated.http import HttpMethods
 from fairlead.client.network import ConnectionBroke, Response, ServerAddress, ServerRefused, open_request, path_part
 from fairlead.client.server_events import EVENTS, BranchChanged, Resync, SessionReplaced
@@ -189,7 +188,7 @@ class ServerClient(HttpMethods):
         try:
             away.ends()
             if not response.headers.get("content-type", "").startswith("text/event-stream"):
-                raise self._address.not_fairlead("it sends no events")
+                raise self._address.make_not_fairlead_error("it sends no events")
             async for number, data in _server_sent_events(response):
                 yield number, data
         finally:
@@ -244,12 +243,12 @@ class ServerClient(HttpMethods):
         try:
             found = msgspec.json.decode(data, type=list[dict[str, Raw]] if is_list else dict[str, Raw])
         except msgspec.DecodeError:
-            raise self._address.not_fairlead(f"it answers {operation.name} with something that is not JSON") from None
+            raise self._address.make_not_fairlead_error(f"it answers {operation.name} with something that is not JSON") from None
         declared = get_args(operation.result)[0] if is_list else operation.result
         required = [each.encode_name for each in msgspec.structs.fields(declared) if each.required]
         if any(name not in each for each in (found if isinstance(found, list) else [found]) for name in required):
-            raise self._address.not_fairlead(f"it answers {operation.name} with something else")
-        return typed_value(Raw(data), operation.result)
+            raise self._address.make_not_fairlead_error(f"it answers {operation.name} with something else")
+        return decode_value(Raw(data), operation.result)
 
     async def _open(self, operation: Operation, path: str, body: bytes | None, headers: dict[str, str]) -> Response:
         """Send a request, and return the response if it is a success."""
@@ -259,7 +258,7 @@ class ServerClient(HttpMethods):
         try:
             if response.status >= 400:
                 raise await response.refusal(operation.name)
-            raise self._address.not_fairlead(f"it answers {operation.name} with status {response.status}")
+            raise self._address.make_not_fairlead_error(f"it answers {operation.name} with status {response.status}")
         finally:
             await response.close()
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from fairlead.client.event_base import Event
+from fairlead.client.decoding import Event
 from fairlead.client.events import EVENTS as FAMILY_EVENTS
 from fairlead.protocol.http import events
 

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 from msgspec import UNSET, Struct
 
-from fairlead.client.event_base import Event
+from fairlead.client.decoding import Event
 from fairlead.client.events import ExtensionUiRequest, HostToolCall, HostToolCancel, HostUriCancel, HostUriRequest
 from fairlead.core.approval import Allow, Deny
 from fairlead.core.functions import FunctionTool, as_tool_result
@@ -60,6 +60,8 @@ class Approval(Struct, kw_only=True):
     diff: str | None
     #: The sub-agent that makes the call; None if the session itself does, or if the agent does not tell.
     subagent_id: str | None = None
+    #: The patterns of the rules that `Allow(rule=...)` may write to the user's settings; empty if it cannot write any.
+    rules: Sequence[str] = ()
     #: The question as it came.
     request: ExtensionUiRequest
 
@@ -136,11 +138,11 @@ class HostUris:
                 if scheme not in self._writers:
                     raise ToolError(f"{scheme}:// cannot be written")
                 content = "" if request.content is UNSET else request.content
-                await called(self._writers[scheme], request.url, content)
+                await call_handler(self._writers[scheme], request.url, content)
                 return HostUriResult(id=request.id)
             if scheme not in self._readers:
                 raise ToolError(f"{scheme}:// cannot be read")
-            value = await called(self._readers[scheme], request.url)
+            value = await call_handler(self._readers[scheme], request.url)
             told = value if isinstance(value, UriContent) else UriContent(text=str(value))
             return HostUriResult(
                 id=request.id,
@@ -283,9 +285,9 @@ class HostServices:
         reply = ExtensionUiResponse(id=event.id, cancelled=True)
         try:
             if approval is not None and self.on_approval is not None:
-                reply = _decision(event, await called(self.on_approval, approval))
+                reply = _decision(event, await call_handler(self.on_approval, approval))
             elif self.on_question is not None:
-                reply = _response(event, await called(self.on_question, event))
+                reply = _response(event, await call_handler(self.on_question, event))
         except Exception:
             log.exception("the handler of a question failed; the question is cancelled")
         self._open.pop(event.id, None)
@@ -310,6 +312,7 @@ def as_approval(event: ExtensionUiRequest) -> Approval | None:
         arguments=cast("dict[str, Any]", arguments) if isinstance(arguments, dict) else None,
         diff=raw.get("diff"),
         subagent_id=raw.get("subagentId"),
+        rules=tuple(event.rules or ()),
         request=event,
     )
 
@@ -340,7 +343,7 @@ async def in_thread(function: Callable[[], Any]) -> Any:
     return await done
 
 
-async def called(handler: Callable[..., Any], *arguments: Any) -> Any:
+async def call_handler(handler: Callable[..., Any], *arguments: Any) -> Any:
     """Call a handler: on the event loop if it is a coroutine function, otherwise on a thread, where it may block."""
     if inspect.iscoroutinefunction(handler):
         return await handler(*arguments)
@@ -367,11 +370,13 @@ def _decision(event: ExtensionUiRequest, decision: Decision) -> ExtensionUiRespo
         if not allows:
             return ExtensionUiResponse(id=event.id, value=DENY)
         decision = Allow(for_session=decision == "allow_session")
-    if decision.arguments is not None and not is_ours:  # this agent would run the tool with its own arguments
-        log.warning("the agent cannot change the arguments of a call; the call is denied")
+    if (decision.arguments is not None or decision.rule is not None) and not is_ours:
+        log.warning("the agent cannot change the arguments of a call or write a rule; the call is denied")
         return ExtensionUiResponse(id=event.id, value=DENY)
     value = APPROVE_FOR_SESSION if decision.for_session and APPROVE_FOR_SESSION in options else APPROVE
-    return ExtensionUiResponse(id=event.id, value=value, arguments=decision.arguments)
+    rule = None if decision.rule is None else decision.rule.pattern
+    everywhere = None if decision.rule is None else decision.rule.everywhere or None
+    return ExtensionUiResponse(id=event.id, value=value, arguments=decision.arguments, rule=rule, everywhere=everywhere)
 
 
 def _response(event: ExtensionUiRequest, answer: Answer) -> ExtensionUiResponse:

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
 
-from fairlead.config.open_files import kind_of
 from fairlead.errors import ConfigError
+from fairlead.platform.open_files import kind_of
 
 _BOM = b"\xef\xbb\xbf"
 
@@ -99,6 +99,18 @@ def read_bytes(
     return data.removeprefix(_BOM)
 
 
+def read_start(path: Path, most: int) -> bytes:
+    """Return the first bytes of a file; none if it is not a regular file. Raises OSError if it cannot be read."""
+    try:
+        handle = _open_regular(path)
+    except ConfigError:
+        return b""
+    try:
+        return _read_up_to(handle, most)
+    finally:
+        os.close(handle)
+
+
 def is_absent(path: Path) -> bool:
     """Return whether this user certainly has no such file.
 
@@ -146,7 +158,7 @@ def list_folder(path: Path, problems: list[str], *, within: Path | None = None, 
         handle = os.open(path, _READING | os.O_DIRECTORY)
         try:
             if within is not None:
-                _check_inside(opened_path(handle, path), path, within)
+                _check_inside(find_opened_path(handle, path), path, within)
                 _check_owner(os.fstat(handle), path, within)
             names: list[str] = []
             with os.scandir(handle) as entries:
@@ -169,11 +181,11 @@ def list_folder(path: Path, problems: list[str], *, within: Path | None = None, 
     return sorted(names)
 
 
-def opened_path(file: int, path: Path) -> Path:
+def find_opened_path(file: int, path: Path) -> Path:
     """Return the real path of an open file or directory. `path` is how it was opened, for systems that do not say."""
     try:
         if sys.platform == "darwin":
-            import fcntl
+            import fcntl  # noqa: PLC0415  POSIX only
 
             return Path(os.fsdecode(fcntl.fcntl(file, fcntl.F_GETPATH, bytes(1024)).rstrip(b"\0")))
         return Path(str(Path(f"/proc/self/fd/{file}").readlink()).removesuffix(_DELETED))
@@ -211,7 +223,7 @@ def _expect_regular(path: Path, found: os.stat_result) -> None:
 
 
 def _check_opened(file: int, path: Path) -> None:
-    real = opened_path(file, path)
+    real = find_opened_path(file, path)
     if _is_generated(real, os.fstat(file)):
         raise ConfigError(f"{path}: not read: it leads to {real}, which is not a file on a disk.")
 
@@ -250,7 +262,7 @@ def _is_open_to_all(found: os.stat_result) -> bool:
 
 
 def _check_of_project(file: int, path: Path, within: Path) -> None:
-    _check_inside(opened_path(file, path), path, within)
+    _check_inside(find_opened_path(file, path), path, within)
     _check_owner(os.fstat(file), path, within)
     names = os.fstat(file).st_nlink
     if names > 1:

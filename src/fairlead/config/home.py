@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -53,6 +54,11 @@ class PeerHome(Struct, frozen=True, kw_only=True):
     folder_variable: str | None = None
     #: Variables that name a profile. Each profile has its own home.
     profile_variables: tuple[str, ...] = ()
+    #: What `--as` names to start fairlead as the same program, and the npm package and the version of that program. Without a
+    #: name, fairlead was started under its own.
+    started_as: str = ""
+    package: str = ""
+    version: str = ""
 
     def root(self, env: Mapping[str, str]) -> Path:
         """Return the folder of the user's files."""
@@ -80,6 +86,8 @@ class Home(Struct, frozen=True):
     #: The user's home directory; None: that of this process's user.
     user: Path | None = None
     peer: PeerHome | None = None
+    #: The peer that fairlead was started as, also if `$FAIRLEAD_HOME` names another home than that of the peer.
+    started_as: PeerHome | None = None
     #: Whether several users share it, so that none of them may change its keys, settings and decisions.
     is_shared: bool = False
 
@@ -92,7 +100,7 @@ class Home(Struct, frozen=True):
         In the last case the home has pi's folder beside it, if `$PI_CODING_AGENT_DIR` names one.
         """
         found = cls._find(env, isolated, peer)
-        return replace(found, is_shared=True) if is_shared else found
+        return replace(found, is_shared=is_shared, started_as=peer)
 
     @classmethod
     def _find(cls, env: Mapping[str, str], isolated: bool, peer: PeerHome | None) -> Home:
@@ -259,8 +267,6 @@ def project_boundary(folder: Path, user: Path, home: Path) -> Path | None:
 
 def _is_profile(name: str) -> bool:
     """Whether omp accepts a name for a profile. Other names mean the default profile."""
-    import re
-
     return bool(name) and re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,63}", name) is not None and not name.endswith(".")
 
 

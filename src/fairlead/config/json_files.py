@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
+import tempfile
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,9 +14,9 @@ from typing import Any, cast
 import msgspec
 
 from fairlead.config.files import read_bytes
-from fairlead.config.private_files import make_folders
 from fairlead.core import lenient
 from fairlead.errors import ConfigError
+from fairlead.platform.open_files import make_private_folders
 
 
 def parse_object(path: Path, data: bytes) -> dict[str, Any]:
@@ -30,13 +33,11 @@ def parse_object(path: Path, data: bytes) -> dict[str, Any]:
     except (msgspec.DecodeError, UnicodeError):
         value = _parse_relaxed(path, data)
     if not isinstance(value, dict):
-        raise ConfigError(f"{path}: expected a JSON object, found {found(value)}.")
+        raise ConfigError(f"{path}: expected a JSON object, found {describe_value(value)}.")
     return cast("dict[str, Any]", value)
 
 
 def _parse_relaxed(path: Path, data: bytes) -> Any:
-    import json
-
     try:
         return lenient.decode(_plain_json(data.decode("utf-8", "replace")))
     except json.JSONDecodeError as error:
@@ -50,8 +51,6 @@ def _plain_json(text: str) -> str:
 
     One pass from left to right that looks at nothing twice: the file may be made to take long.
     """
-    import re
-
     token = re.compile(r'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"?|//[^\n]*+|\s++|[^"/,}\]\s]++|.')
     pieces: list[str] = []
     #: Where the last comma is among the pieces, if only space and comments have come since.
@@ -76,7 +75,7 @@ def _plain_json(text: str) -> str:
     return "".join(pieces)
 
 
-def found(value: Any) -> str:
+def describe_value(value: Any) -> str:
     """Describe a JSON value for error texts."""
     if value is None:
         return "null"
@@ -116,12 +115,12 @@ def update_object(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
     Raises ConfigError, leaving the file as it is, if that cannot be done without losing what it says.
     """
 
-    def changed(data: bytes) -> bytes:
+    def encode_changed(data: bytes) -> bytes:
         content = _strict_object(path, data)
         change(content)
         return msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
 
-    update_bytes(path, changed)
+    update_bytes(path, encode_changed)
 
 
 def update_bytes(path: Path, change: Callable[[bytes], bytes]) -> None:
@@ -131,7 +130,7 @@ def update_bytes(path: Path, change: Callable[[bytes], bytes]) -> None:
     Raises ConfigError if it cannot be written, and what `change` raises. The file is then unchanged.
     """
     try:
-        make_folders(path.parent)
+        make_private_folders(path.parent)
         with locked(path):
             _replace(path, change(read_bytes(path) or b""))
     except OSError as error:
@@ -151,8 +150,6 @@ def _strict_object(path: Path, data: bytes) -> dict[str, Any]:
 
 
 def _replace(path: Path, data: bytes) -> None:
-    import tempfile
-
     target = path.resolve()  # a link to the file stays a link
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     temporary = Path(name)
@@ -174,7 +171,7 @@ def locked(path: Path) -> Generator[None]:
     if os.name == "nt":  # no flock; a file that is replaced is still never half written
         yield
         return
-    import fcntl
+    import fcntl  # noqa: PLC0415  POSIX only
 
     handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

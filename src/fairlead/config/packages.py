@@ -18,6 +18,8 @@ from msgspec import Struct
 
 from fairlead.config import files, json_files
 from fairlead.config.home import Home, expand_user
+from fairlead.config.settings import PATHS
+from fairlead.core.model import THINKING_LEVELS
 from fairlead.core.secrets import learn_url, without_credentials
 from fairlead.errors import ConfigError
 
@@ -87,6 +89,13 @@ def is_package(text: str | Path) -> bool:
     return isinstance(text, str) and ":" in text and parse_source(text).kind != "local"
 
 
+def make_no_package_error(text: str) -> ConfigError:
+    """Return the error for a word that begins like the name of a package, but does not name one."""
+    return ConfigError(
+        f"{without_credentials(text)} does not name a package. Expected npm:NAME, npm:NAME@VERSION or git:HOST/PATH."
+    )
+
+
 class ListedPackage(Struct, frozen=True):
     """A package that settings list: how they name it, without a password, and the folder or file that it is."""
 
@@ -99,7 +108,7 @@ class ListedPackage(Struct, frozen=True):
         return self.path.parent if os.path.isfile(self.path) else self.path
 
 
-def listed_packages(home: Home, cwd: Path) -> list[ListedPackage]:
+def find_listed_packages(home: Home, cwd: Path) -> list[ListedPackage]:
     """Return the packages that the settings of the user and the project list. Settings that cannot be read list none."""
     found: list[ListedPackage] = []
     for level, path in home.settings_files(cwd):
@@ -134,7 +143,7 @@ def with_packages(values: dict[str, Any], folder: Path) -> dict[str, Any]:
     if missing := [source for each in cast("list[Any]", packages) if (source := _missing(each, folder)) is not None]:
         found["packages"] = missing
     for kind in ("extensions", "skills", "prompts"):
-        if brought := [path for package in cast("list[Any]", packages) for path in _brought(package, kind, folder)]:
+        if brought := [path for package in cast("list[Any]", packages) for path in _find_resources(package, kind, folder)]:
             named = found.get(kind)
             found[kind] = [*(cast("list[Any]", named) if isinstance(named, list) else ()), *brought]
     return found
@@ -144,7 +153,9 @@ def missing_text(source: str) -> str:
     """Return what to tell the user about a listed package that is missing."""
     package = parse_source(source)
     if package.kind == "local":
-        return f"The package {source} does not exist. Correct its path, or remove it with `fairlead remove {source}`."
+        return (
+            f"The package {package.shown} does not exist. Correct its path, or remove it with `fairlead remove {package.shown}`."
+        )
     return f"The package {package.shown} is not installed, so what it brings is missing. `fairlead update` installs it."
 
 
@@ -154,7 +165,7 @@ def _missing(package: Any, folder: Path) -> str | None:
     return source if isinstance(source, str) and not os.path.lexists(parse_source(source).folder(folder)) else None
 
 
-def _brought(package: Any, kind: Kind, folder: Path) -> list[str]:
+def _find_resources(package: Any, kind: Kind, folder: Path) -> list[str]:
     """Return the paths of one kind that a listed package brings.
 
     Its extensions count as named: one of them may protect the user. A package that is not installed brings nothing.
@@ -234,11 +245,11 @@ def _matching(folder: Path, pattern: str) -> list[Path]:
     if ".." in parts:  # a package has nothing outside its folder
         return []
     if any(char in plain for char in "*?["):
-        return sorted(_globbed(folder, parts))
+        return sorted(_glob(folder, parts))
     return [folder / plain] if os.path.lexists(folder / plain) else []
 
 
-def _globbed(folder: Path, parts: Sequence[str]) -> set[Path]:
+def _glob(folder: Path, parts: Sequence[str]) -> set[Path]:
     """Return what a pattern matches in a package, as far as a search of limited length finds it. Links are not followed.
 
     A project that is not trusted may have the package, and its pattern must not make fairlead search the whole disk.
@@ -274,3 +285,80 @@ def _globbed(folder: Path, parts: Sequence[str]) -> set[Path]:
                 elif is_folder:
                     pending.append((Path(entry.path), at + 1))
     return found
+
+
+#: Settings whose name means something else in omp.
+_OTHER_MEANING = ("skills", "tools", "mcp", "output", "prompts", "defaultModel", "defaultProvider")
+#: What happens to a call for which the settings of omp have a rule.
+_ACTIONS = {"allow": "allow", "prompt": "ask", "ask": "ask", "deny": "deny"}
+#: The approval modes of omp that are not as strict as `ask`.
+_MODES = {"yolo": "auto", "write": "write"}
+
+
+def from_peer(values: dict[str, Any], folder: Path, *, omp: bool) -> dict[str, Any]:
+    """Return the settings of pi, or with `omp` of omp or xcsh, under fairlead's names. `folder` holds the file they are in."""
+    found = _from_omp(values) if omp else dict(values)
+    for key in PATHS:
+        if isinstance(names := found.get(key), list):
+            found[key] = [name for name in cast("list[Any]", names) if not _chooses(name)]
+    return with_packages({**found, "packages": values.get("packages")}, folder)
+
+
+def _chooses(name: Any) -> bool:
+    """Whether an entry in a list of paths chooses among what is found elsewhere, instead of naming a path."""
+    return isinstance(name, str) and (name.startswith(("!", "+", "-", "builtin:")) or "*" in name or "?" in name)
+
+
+def _from_omp(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings in a file of omp or xcsh under fairlead's names."""
+    found = {key: value for key, value in values.items() if key not in _OTHER_MEANING}
+    found |= _default_model(_group(values, "modelRoles").get("default"))
+    if "steeringMode" not in found and "queueMode" in values:
+        found["steeringMode"] = values["queueMode"]
+    if budgets := _group(values, "thinkingBudgets"):
+        found["thinkingBudgets"] = {level: tokens for level, tokens in budgets.items() if level in THINKING_LEVELS}
+    if models := values.get("enabledModels"):
+        named = [name for name in cast("list[Any]", models) if isinstance(name, str)] if isinstance(models, list) else []
+        found["enabledModels"] = named or None
+    retry = _group(values, "retry")
+    if "maxDelayMs" in retry:
+        found["retry"] = {"maxAgentDelayMs": retry["maxDelayMs"], **retry}
+    todo = _group(values, "todo")
+    if isinstance(todo.get("eager"), str):
+        found["todo"] = {**todo, "eager": None if todo["eager"] == "default" else True}
+    skills = _group(values, "skills")
+    found["skills"] = skills.get("customDirectories")
+    found["enableSkillCommands"] = skills.get("enableSkillCommands")
+    if approvals := _approvals(_group(values, "tools")):
+        # What the file says under fairlead's own name counts as well.
+        own = _group(values, "approvals")
+        found["approvals"] = {**approvals, **own, "rules": [*approvals.get("rules", ()), *own.get("rules", ())]}
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _default_model(role: Any) -> dict[str, Any]:
+    """Return the default model, and its thinking level if the role names one (`provider/model:high`)."""
+    if not isinstance(role, str) or not role:
+        return {}
+    model, _, level = role.rpartition(":")
+    if not model or level not in (*THINKING_LEVELS, "auto"):
+        return {"defaultModel": role}
+    return {"defaultModel": model, "defaultThinkingLevel": level}
+
+
+def _approvals(tools: dict[str, Any]) -> dict[str, Any]:
+    """Return fairlead's approvals for omp's `tools.approvalMode` and `tools.approval`."""
+    mode, policies = tools.get("approvalMode"), _group(tools, "approval")
+    rules = [{"tool": name, "action": _ACTIONS.get(str(action), "ask")} for name, action in policies.items()]
+    approvals: dict[str, Any] = {"rules": rules} if rules else {}
+    if mode is not None:
+        approvals["mode"] = _MODES.get(str(mode), "ask")
+    return approvals
+
+
+def _group(values: dict[str, Any], key: str) -> dict[str, Any]:
+    """Return a group of settings, with those whose name is written with a dot (`retry.enabled`) in it."""
+    group = values.get(key)
+    found = cast("dict[str, Any]", group) if isinstance(group, dict) else {}
+    dotted = {name.partition(".")[2]: value for name, value in values.items() if name.startswith(f"{key}.")}
+    return {**dotted, **found}

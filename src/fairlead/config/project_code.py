@@ -18,8 +18,10 @@ from msgspec import Struct
 
 from fairlead.config import files, json_files
 from fairlead.config.home import MCP_FILE, Home
-from fairlead.config.named_code import Command, expand_variables, files_named_by, shell_command
+from fairlead.config.named_code import LOADING, Command, expand_variables, files_named_by, shell_command
+from fairlead.config.packages import find_listed_packages
 from fairlead.config.settings import Settings
+from fairlead.config.settings_parsing import keep_inside, parse_settings, usable
 from fairlead.errors import ConfigError
 
 #: The keys of a settings file that name code.
@@ -86,6 +88,8 @@ def outside_code(home: Home, settings: Settings, cwd: Path, env: Mapping[str, st
         commands.append(shell_command(settings.shell_command_prefix, root))
     if settings.shell_path:
         commands.append(Command((settings.shell_path,), root))
+    # Servers and the Node process get these too. A folder on PATH does not count as a whole.
+    commands.append(Command((), root, {name: env[name] for name in LOADING if name != "PATH" and name in env}))
     for command in commands:
         found |= dict.fromkeys(files_named_by(command, root))
     user = home.user or Path.home()
@@ -108,7 +112,7 @@ def _naming(home: Home, path: Path, cwd: Path) -> bytes | None:
         if path.suffix == ".json":
             values = json_files.parse_object(path, data)
         else:
-            from fairlead.config import yaml_files
+            from fairlead.config import yaml_files  # noqa: PLC0415  loads yaml, in 12 ms
 
             values = yaml_files.parse_object(path, data)
     except ConfigError:  # it is reported when the settings are loaded, and names nothing
@@ -117,12 +121,25 @@ def _naming(home: Home, path: Path, cwd: Path) -> bytes | None:
     return msgspec.json.encode(named, order="sorted") if named else None
 
 
-def _extensions(home: Home, cwd: Path) -> list[Path]:
-    from fairlead.config.packages import listed_packages
-    from fairlead.config.restrictions import project_extensions
+def project_extensions(home: Home, cwd: Path, warnings: list[str]) -> list[str]:
+    """Return the paths of extensions that a project's settings name. The caller decides whether the project may have any."""
+    found: list[str] = []
+    for level, path in home.settings_files(cwd):
+        if level != "project" or not os.path.lexists(path):
+            continue
+        try:
+            data = files.read_bytes(path, within=home.boundary(cwd), largest=files.LARGEST_PROJECT_FILE)
+            named = parse_settings(home, path, data or b"").get("extensions")
+        except ConfigError:  # it was reported when the settings were loaded
+            continue
+        inside = keep_inside("extensions", named, home, cwd, path, warnings)
+        found += usable({"extensions": inside}, path, warnings, home).get("extensions", [])
+    return found
 
+
+def _extensions(home: Home, cwd: Path) -> list[Path]:
     root = Path(os.path.realpath(cwd))
-    listed = [package.path for package in listed_packages(home, cwd)]
+    listed = [package.path for package in find_listed_packages(home, cwd)]
     paths = [Path(os.path.normpath(cwd / path)) for path in (*project_extensions(home, cwd, []), *listed)]
     return [path for path in paths if path not in (cwd, root) and (path.is_relative_to(cwd) or path.is_relative_to(root))]
 
@@ -145,10 +162,15 @@ def _servers(path: Path, cwd: Path, env: Mapping[str, str], within: Path | None)
         words = [entry.get("command"), *(entry["args"] if isinstance(entry.get("args"), list) else ())]
         variables = cast("dict[str, Any]", entry["env"] if isinstance(entry.get("env"), dict) else {})
         folder = entry.get("cwd")
+        where = Path(os.path.realpath(cwd / folder if isinstance(folder, str) and "\0" not in folder else cwd))
+        added = {name: value for name, value in variables.items() if isinstance(value, str)}
+        # The servers that the user configured use no programs of the working directory.
+        search = "" if within is None else added.get("PATH", env.get("PATH", os.defpath))
         yield Command(
             [word for word in words if isinstance(word, str)],
-            Path(os.path.realpath(cwd / folder if isinstance(folder, str) and "\0" not in folder else cwd)),
-            {name: value for name, value in variables.items() if isinstance(value, str)},
+            where,
+            added,
+            [where / each for each in search.replace("\0", "").split(os.pathsep)] if search else (),
         )
 
 
@@ -162,7 +184,7 @@ def _key_commands(home: Home) -> Iterator[str]:
             if path.suffix == ".json":
                 values = json_files.parse_object(path, data)
             else:
-                from fairlead.config import yaml_files
+                from fairlead.config import yaml_files  # noqa: PLC0415  loads yaml, in 12 ms
 
                 values = yaml_files.parse_object(path, data)
         except ConfigError:
@@ -186,7 +208,7 @@ def fingerprints(code: Sequence[Code], cwd: Path) -> dict[str, str]:
     """
     room = _Room()
     try:
-        return {os.path.relpath(each.path, cwd): _hashed(each, room) for each in code}
+        return {os.path.relpath(each.path, cwd): _hash_code(each, room) for each in code}
     except RecursionError:
         raise ConfigError(f"{cwd}: the code of the project is in folders that are nested too deeply.") from None
 
@@ -217,7 +239,7 @@ class _Room:
             )
 
 
-def _hashed(code: Code, room: _Room) -> str:
+def _hash_code(code: Code, room: _Room) -> str:
     digest = hashlib.sha256()
     if code.contents is not None:
         digest.update(code.contents)

@@ -14,21 +14,11 @@ from typing import Any, cast
 
 from msgspec import Struct
 
-from fairlead.config import files
 from fairlead.config.home import Home
-from fairlead.config.json_files import found
-from fairlead.config.settings import Settings
-from fairlead.config.settings_files import (
-    FOR_ANY_PROJECT,
-    GUARDING,
-    NOT_FOR_PROJECTS,
-    PATHS,
-    fields_of,
-    parse_settings,
-    remark,
-    usable,
-)
-from fairlead.config.unknown_keys import nearest_key
+from fairlead.config.json_files import describe_value
+from fairlead.config.settings import FOR_ANY_PROJECT, GUARDING, NOT_FOR_PROJECTS, Settings
+from fairlead.config.settings_parsing import fields_of, keep_inside, nearest_key, remark
+from fairlead.config.trust import find_saved_decision, format_trust_hint
 from fairlead.errors import ConfigError
 
 #: What `project_extensions` reads: the project may become trusted after the settings have been loaded.
@@ -63,12 +53,10 @@ def for_project(
         warnings += problems
     if _is_trusted(home, cwd, approve, default_trust, warnings):
         counts = {key: value for key, value in given.items() if key not in refused}
-        return {key: _inside(key, value, home, cwd, path, warnings) for key, value in counts.items()}
+        return {key: keep_inside(key, value, home, cwd, path, warnings) for key, value in counts.items()}
     ignored = [name for key in given if key not in (*FOR_ANY_PROJECT, *refused) for name in _setting_names(key, given[key])]
     if ignored:
-        from fairlead.config.trust import how_to_trust
-
-        text = f"{path}: ignored, because the project is not trusted: {', '.join(ignored)}. {how_to_trust(cwd)}"
+        text = f"{path}: ignored, because the project is not trusted: {', '.join(ignored)}. {format_trust_hint(cwd)}"
         if home.is_of_peer(path):
             remark([text])
         else:
@@ -76,29 +64,12 @@ def for_project(
     return {key: value for key, value in given.items() if key in FOR_ANY_PROJECT}
 
 
-def project_extensions(home: Home, cwd: Path, warnings: list[str]) -> list[str]:
-    """Return the paths of extensions that a project's settings name. The caller decides whether the project may have any."""
-    found: list[str] = []
-    for level, path in home.settings_files(cwd):
-        if level != "project" or not os.path.lexists(path):
-            continue
-        try:
-            data = files.read_bytes(path, within=home.boundary(cwd), largest=files.LARGEST_PROJECT_FILE)
-            named = parse_settings(home, path, data or b"").get("extensions")
-        except ConfigError:  # it was reported when the settings were loaded
-            continue
-        inside = _inside("extensions", named, home, cwd, path, warnings)
-        found += usable({"extensions": inside}, path, warnings, home).get("extensions", [])
-    return found
-
-
 def _is_trusted(home: Home, cwd: Path, approve: bool | None, default_trust: Any, warnings: list[str]) -> bool:
     if approve is not None:
         return approve
-    from fairlead.config.trust import saved_decision
 
     try:
-        saved = saved_decision(home, cwd)
+        saved = find_saved_decision(home, cwd)
     except ConfigError as error:
         warnings.append(f"{error} No project is trusted by it.")
         return False
@@ -116,27 +87,6 @@ def _setting_names(key: str, value: Any) -> list[str]:
     return [f"{key}.{name}" for name in cast("dict[str, Any]", value) if name in known]
 
 
-def _inside(key: str, value: Any, home: Home, cwd: Path, path: Path, warnings: list[str]) -> Any:
-    """Return a list of paths without those that lead out of the project; any other value as it is."""
-    within = home.boundary(cwd)
-    if key not in PATHS or not isinstance(value, list) or within is None:
-        return cast("Any", value)
-    kept: list[Any] = []
-    for name in cast("list[Any]", value):
-        if isinstance(name, str) and not _leads_into(name, path.parent, within):
-            warnings.append(f"{path}: {key}: {name} is ignored: it is outside the project {within}.")
-        else:
-            kept.append(name)
-    return kept
-
-
-def _leads_into(name: str, folder: Path, within: Path) -> bool:
-    try:
-        return not name.startswith("~") and files.is_inside(Path(os.path.realpath(folder / name)), within)
-    except ValueError:  # a null character
-        return False
-
-
 #: How many protected paths and rules a project can have, and how long and ambiguous a pattern of it can be. All of them are
 #: compared with every file or command.
 _MOST_PATTERNS = 100
@@ -150,7 +100,7 @@ _APPROVAL_KEYS = ("mode", "rules", "timeoutSeconds")
 _ASKED = 'Until that is corrected, everything is asked for that changes something (approvals.mode "ask").'
 
 
-def restricted(
+def merge_restrictions(
     values: dict[str, Any], before: dict[str, Any], path: Path, warnings: list[str], *, project: Path | None
 ) -> dict[str, Any]:
     """Return the restrictions after one more file, and remove its keys from `values`.
@@ -165,7 +115,7 @@ def restricted(
     changed: dict[str, Any] = {}
     approvals = cast("dict[str, Any]", before.get("approvals", {}))
     if "protectedPaths" in given:
-        changed["protectedPaths"] = [*before.get("protectedPaths", ()), *reading.protected(given["protectedPaths"])]
+        changed["protectedPaths"] = [*before.get("protectedPaths", ()), *reading.read_protected(given["protectedPaths"])]
     if "sandbox" in given:
         changed["sandbox"] = reading.sandbox(given["sandbox"], before.get("sandbox", "off"))
     if "approvals" in given:
@@ -175,7 +125,7 @@ def restricted(
     return changed
 
 
-def closed(data: bytes | None, before: dict[str, Any], *, of_project: bool) -> tuple[dict[str, Any], str]:
+def fail_closed(data: bytes | None, before: dict[str, Any], *, of_project: bool) -> tuple[dict[str, Any], str]:
     """Return the restrictions to use when a file exists but cannot be understood, and a sentence that says so.
 
     The file may have held rules for any tool and protected any file. So a rule asks for every call, whatever `--approval` says.
@@ -252,7 +202,7 @@ class _Reading:
             self._timeout(given["timeoutSeconds"], result)
         return result
 
-    def protected(self, value: Any) -> list[str]:
+    def read_protected(self, value: Any) -> list[str]:
         if not isinstance(value, list):
             self._doubt("protectedPaths", "a list of strings", value)
             return []
@@ -292,7 +242,7 @@ class _Reading:
 
     def sandbox(self, value: Any, before: str) -> str:
         if value not in _SANDBOXES:
-            expected = f"sandbox: expected {_one_of(_SANDBOXES)}, found {found(value)}."
+            expected = f"sandbox: expected {_one_of(_SANDBOXES)}, found {describe_value(value)}."
             self._warnings.append(f"{self._path}: {expected} Commands are kept in the sandbox.")
             return "workspace"
         if self._of_project and before == "workspace" and value == "off":
@@ -311,7 +261,7 @@ class _Reading:
             return [self._doubtful_rule("approvals.rules", problem, None)]
         for index, each in enumerate(given):
             name = f"approvals.rules[{index}]"
-            problem = _wrong_with(each)
+            problem = _wrong_with(each, of_project=self._of_project)
             if problem is None and self._of_project and _is_costly(each.get("pattern", "")):
                 problem = f".pattern: it is too long, or has more than {_MOST_WILDCARDS} wildcards."
             if problem is not None:
@@ -334,7 +284,7 @@ class _Reading:
         if self._of_project:
             self._warnings.append(f"{self._path}: approvals.timeoutSeconds is ignored in a project; set it in your own settings.")
         elif isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < float("inf"):
-            text = f"approvals.timeoutSeconds: expected a number above 0, found {found(seconds)}. The default is used."
+            text = f"approvals.timeoutSeconds: expected a number above 0, found {describe_value(seconds)}. The default is used."
             self._warnings.append(f"{self._path}: {text}")
         else:
             result["timeoutSeconds"] = seconds
@@ -344,26 +294,29 @@ class _Reading:
         self._warnings.append(f"{self._path}: {name} {text}")
 
     def _doubt(self, name: str, expected: str, value: Any) -> None:
-        self._doubt_text(f"{name}: expected {expected}, found {found(value)}.")
+        self._doubt_text(f"{name}: expected {expected}, found {describe_value(value)}.")
 
     def _doubt_text(self, text: str) -> None:
         self.doubtful = True
         self._warnings.append(f"{self._path}: {text} {_ASKED}")
 
 
-def _wrong_with(rule: Any) -> str | None:
+def _wrong_with(rule: Any, *, of_project: bool) -> str | None:
     """Return why a value is not a rule; None if it is one."""
     if not isinstance(rule, dict):
-        return f": expected an object with tool, pattern and action, found {found(rule)}."
+        return f": expected an object with tool, pattern and action, found {describe_value(rule)}."
     fields = cast("dict[str, Any]", rule)
-    unknown = next((key for key in fields if key not in ("tool", "pattern", "action")), None)
+    keys = ("tool", "pattern", "action") if of_project else ("tool", "pattern", "action", "project")
+    unknown = next((key for key in fields if key not in keys), None)
     if unknown is not None:
         return f".{unknown}: a rule has tool, pattern and action, but not this."
+    if "project" in fields and not (isinstance(fields["project"], str) and fields["project"].startswith("/")):
+        return f".project: expected the absolute path of a directory, found {describe_value(fields['project'])}."
     if fields.get("action") not in _ACTIONS:
-        return f".action: expected {_one_of(_ACTIONS)}, found {found(fields.get('action'))}."
+        return f".action: expected {_one_of(_ACTIONS)}, found {describe_value(fields.get('action'))}."
     for key in ("tool", "pattern"):
         if key in fields and (not isinstance(fields[key], str) or not fields[key]):
-            return f".{key}: expected a text that is not empty, found {found(fields[key])}."
+            return f".{key}: expected a text that is not empty, found {describe_value(fields[key])}."
     return None
 
 

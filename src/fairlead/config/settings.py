@@ -31,6 +31,23 @@ WarmingMode: TypeAlias = Literal["off", "streaming", "idle"]
 SettingsGroup: TypeAlias = Literal[
     "compaction", "retry", "images", "tools", "task", "tasks", "todo", "ask", "approvals", "mcp", "output", "stream_rules"
 ]
+#: Settings of which only a stricter value is taken from a project, and that are read as strictly as they may be meant.
+GUARDING = ("approvals", "protectedPaths", "sandbox")
+#: What every project may set, trusted or not. A setting belongs here only if no value of it can do harm: a stranger's repository
+#: must not choose where prompts are sent, what is kept of them and where, what they cost, or which of the user's rules hold.
+FOR_ANY_PROJECT = GUARDING
+#: What no project may set, not even a trusted one: the programs that run here, who gets keys, whom to trust, and the time that
+#: extensions have, since those that watch over calls would otherwise not be loaded.
+NOT_FOR_PROJECTS = (
+    "shellPath",
+    "shellCommandPrefix",
+    "passKeys",
+    "defaultProjectTrust",
+    "extensionTimeoutSeconds",
+    "cacheWarming",
+)
+#: Lists of paths, which begin at the folder of the file they are in. A project adds to the user's.
+PATHS = ("skills", "prompts", "extensions")
 
 
 class _Group(Struct, rename="camel", frozen=True):
@@ -168,6 +185,9 @@ class ApprovalRule(_Group, frozen=True):
     tool: str = "*"
     #: What the call is about: a command, the path of a file, the arguments as JSON. With `*`; None: whatever it is about.
     pattern: str | None = None
+    #: The absolute path of the directory in which a session must work for the rule to hold, and from which its pattern starts.
+    #: None: it holds everywhere. Only rules of the user have it.
+    project: str | None = None
     #: Set for rules of a project, and for those that cannot be understood: they do not turn a refusal into a question.
     only_stricter: bool = False
 
@@ -232,6 +252,9 @@ class Settings(_Group, frozen=True):
     #: How often in a row the model may make the same calls and get the same results before the run ends with an error. From the
     #: second time on, the result says so. 0: as often as it likes.
     max_repeated_calls: Count = 4
+    #: How many characters of an answer may be the same passage again and again, for at least 10 seconds, before the answer is
+    #: stopped. The arguments of a tool may be four times as long. 0: any number.
+    max_repeated_text: Count = 4_000
     #: How long a provider's stream may be silent; 0 means no limit.
     http_idle_timeout_ms: Count = 300_000
     compaction: CompactionSettings = CompactionSettings()

@@ -23,9 +23,11 @@ from msgspec import Struct
 
 from fairlead.config import files, json_files
 from fairlead.config.home import Home
+from fairlead.config.project_code import fingerprints, project_code, projects_in
 from fairlead.config.settings import DefaultTrust
-from fairlead.config.settings_files import remark
+from fairlead.config.settings_parsing import remark
 from fairlead.core.lenient import one_line
+from fairlead.core.questions import reveal
 from fairlead.errors import ConfigError
 
 
@@ -58,10 +60,10 @@ class TrustDecider:
         #: Hosts of the peers do not expect this question, and some never answer it: pi asks in its terminal alone.
         self._asks = default == "ask" and home.peer is None
 
-    def known(self, cwd: Path) -> bool:
+    def is_trusted(self, cwd: Path) -> bool:
         """Return whether the project is trusted, as far as is known without asking."""
         real = real_folder(cwd)
-        return self._decided[real].trusted if real in self._decided else bool(self._said(real))
+        return self._decided[real].trusted if real in self._decided else bool(self._decide_without_asking(real))
 
     async def decide(self, cwd: Path) -> bool:
         """Return whether the project is trusted; ask extensions and the user if need be. If it is not, warn what that means."""
@@ -88,22 +90,22 @@ class TrustDecider:
         finally:
             del self._pending[real]
         if not trusted and self._approve is None and self._default != "never":
-            (self._warn if self._home.peer is None else remark)([not_trusted(self._home, real)])
+            (self._warn if self._home.peer is None else remark)([format_not_trusted(self._home, real)])
         return trusted
 
     async def _find_out(self, real: Path) -> bool:
         if self._approve is not None:
             return self._approve
-        for opinion in (self.consult, self._saved, self.ask if self._asks else None):
+        for opinion in (self.consult, self._find_saved, self.ask if self._asks else None):
             trusted = None if opinion is None else await opinion(real)
             if trusted is not None:
                 return trusted
         return self._undecided
 
-    async def _saved(self, real: Path) -> bool | None:
+    async def _find_saved(self, real: Path) -> bool | None:
         return self._look_up(real)
 
-    def _said(self, real: Path) -> bool | None:
+    def _decide_without_asking(self, real: Path) -> bool | None:
         if self._approve is not None:
             return self._approve
         saved = self._look_up(real)
@@ -111,7 +113,7 @@ class TrustDecider:
 
     def _look_up(self, real: Path) -> bool | None:
         try:
-            return saved_decision(self._home, real)
+            return find_saved_decision(self._home, real)
         except ConfigError as error:
             self._undecided = False
             self._warn([f"{error} No project is trusted by it."])
@@ -131,19 +133,20 @@ class _Decided(Struct, frozen=True):
     code: dict[str, str] | None
 
 
-def not_trusted(home: Home, folder: Path) -> str:
+def format_not_trusted(home: Home, folder: Path) -> str:
     """Return the remark about a project that is not trusted: what is left out, and how to trust it."""
-    changed = what_changed(home, folder)
+    changed = describe_changes(home, folder)
     why = f" {changed}" if changed else ""
-    return f"The project {shown(folder)} is not trusted: its extensions and servers are not run.{why} {how_to_trust(folder)}"
+    hint = format_trust_hint(folder)
+    return f"The project {escape_path(folder)} is not trusted: its extensions and servers are not run.{why} {hint}"
 
 
-def how_to_trust(folder: Path) -> str:
-    """Tell the user how to trust the project in a directory."""
-    return f"To trust it, run `fairlead trust {shown(real_folder(folder))}`, or pass --approve for one run."
+def format_trust_hint(folder: Path) -> str:
+    """Return a sentence that tells the user how to trust the project in a directory."""
+    return f"To trust it, run `fairlead trust {escape_path(real_folder(folder))}`, or pass --approve for one run."
 
 
-def what_changed(home: Home, folder: Path) -> str:
+def describe_changes(home: Home, folder: Path) -> str:
     """Return a sentence about why a yes in trust.json does not cover a project; empty if there is no such yes, or it does."""
     try:
         found = find_decision(home, folder)
@@ -153,7 +156,7 @@ def what_changed(home: Home, folder: Path) -> str:
         return ""
     if found.problem is not None:
         return found.problem
-    names = ", ".join(shown(name) for name in found.changed[:_NAMED])
+    names = ", ".join(escape_path(name) for name in found.changed[:_NAMED])
     more = f" and {len(found.changed) - _NAMED} more" if len(found.changed) > _NAMED else ""
     since = "was trusted before fairlead kept a record of its code" if found.is_old else "has other code than when it was trusted"
     return f"It {since}: {names}{more}."
@@ -161,15 +164,13 @@ def what_changed(home: Home, folder: Path) -> str:
 
 def trust_question(home: Home, folder: Path) -> str:
     """Return the question whether to trust a project: what would run, with which rights, what a yes covers and for how long."""
-    from fairlead.config.project_code import project_code
-
     real = real_folder(folder)
     parts = list(dict.fromkeys(f"{os.path.relpath(code.path, real)} ({code.kind})" for code in project_code(home, real)))
-    listed = ", ".join(map(shown, parts[:_NAMED])) + (f" and {len(parts) - _NAMED} more" if len(parts) > _NAMED else "")
-    changed = what_changed(home, real)
+    listed = ", ".join(map(escape_path, parts[:_NAMED])) + (f" and {len(parts) - _NAMED} more" if len(parts) > _NAMED else "")
+    changed = describe_changes(home, real)
     before = f"{changed} " if changed else ""
     return (
-        f"{before}{shown(real)} has its own code, which runs with all your permissions: "
+        f"{before}{escape_path(real)} has its own code, which runs with all your permissions: "
         f"{listed or 'extensions or MCP servers'}. {SCOPE} Trust it?"
     )
 
@@ -214,7 +215,7 @@ class SavedDecision(Struct, frozen=True):
         return not self.trusted or (not self.changed and self.problem is None)
 
 
-def saved_decision(home: Home, folder: Path) -> bool | None:
+def find_saved_decision(home: Home, folder: Path) -> bool | None:
     """Return what trust.json says of a folder, or of the nearest one above it; None: nothing, or not of the code it has now.
 
     Raises ConfigError if the file cannot be understood.
@@ -224,7 +225,7 @@ def saved_decision(home: Home, folder: Path) -> bool | None:
 
 
 def find_decision(home: Home, folder: Path) -> SavedDecision | None:
-    """Return what trust.json says of a folder, or of the nearest one above it. Raises ConfigError as `saved_decision` does."""
+    """Return what trust.json says of a folder, or of the nearest one above it. Raises ConfigError like `find_saved_decision`."""
     if home.isolated:
         return None
     entries = _entries(home)
@@ -236,7 +237,7 @@ def find_decision(home: Home, folder: Path) -> SavedDecision | None:
     if entry is False:
         return SavedDecision(decided, False)
     if decided != real and not files.is_owned(real, decided):
-        problem = f"It belongs to another user than {shown(decided)}, which is trusted."
+        problem = f"It belongs to another user than {escape_path(decided)}, which is trusted."
         return SavedDecision(decided, True, problem=problem)
     if home.peer is not None and entry is True:
         return SavedDecision(decided, True)
@@ -252,8 +253,6 @@ def find_decision(home: Home, folder: Path) -> SavedDecision | None:
 
 def code_of(home: Home, folder: Path) -> dict[str, str]:
     """Return a hash for each part of the code that a project has now. Raises ConfigError if there is too much of it."""
-    from fairlead.config.project_code import fingerprints, project_code
-
     real = real_folder(folder)
     return fingerprints(project_code(home, real), real)
 
@@ -281,7 +280,7 @@ def _entries(home: Home) -> dict[str, _Trusted | bool]:
             try:
                 entry = msgspec.convert(entry, _Trusted)
             except msgspec.ValidationError as error:
-                found = json_files.found(entry)
+                found = json_files.describe_value(entry)
                 problem = f"expected true or false, found {found}" if found != "an object" else error
                 raise ConfigError(f"{path}: {folder}: {problem}.") from None
         entries[folder] = entry
@@ -300,7 +299,7 @@ def save_decision(home: Home, folder: Path, trusted: bool | None, code: dict[str
     real = real_folder(folder)
     entry: Any = trusted
     if trusted and home.peer is None:
-        entry = {"code": _recorded(home, real, code)}
+        entry = {"code": _build_record(home, real, code)}
 
     def change(decisions: dict[str, Any]) -> None:
         if trusted is None:
@@ -311,9 +310,7 @@ def save_decision(home: Home, folder: Path, trusted: bool | None, code: dict[str
     json_files.update_object(trust_path(home), change)
 
 
-def _recorded(home: Home, real: Path, code: dict[str, str] | None) -> dict[str, dict[str, str]]:
-    from fairlead.config.project_code import projects_in
-
+def _build_record(home: Home, real: Path, code: dict[str, str] | None) -> dict[str, dict[str, str]]:
     recorded: dict[str, dict[str, str]] = {}
     for project in projects_in(home, real):
         if code is not None and project == real:
@@ -335,7 +332,7 @@ def keeping_trust(home: Home, folder: Path) -> Generator[None]:
     except ConfigError:
         found = None
     yield
-    if found is not None and found.trusted and found.covers and saved_decision(home, folder) is None:
+    if found is not None and found.trusted and found.covers and find_saved_decision(home, folder) is None:
         save_decision(home, folder, True)
 
 
@@ -344,6 +341,9 @@ def real_folder(folder: Path) -> Path:
     return Path(os.path.realpath(folder))
 
 
-def shown(path: Path | str) -> str:
-    """Return a path for a line of text, with escapes for what would control a terminal or end the line."""
-    return one_line(str(path))
+def escape_path(path: Path | str) -> str:
+    """Return a path for a line of text, with escapes for what would control a terminal or end the line, and for what hides.
+
+    Without them, a folder could look like another one that the user trusts.
+    """
+    return reveal(one_line(str(path)))

@@ -5,16 +5,20 @@ Values are those of YAML 1.2, as omp reads them: `on` and `yes` are texts.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import yaml
+from yaml.nodes import CollectionNode, MappingNode, ScalarNode, SequenceNode
+
 from fairlead.config import json_files
 from fairlead.errors import ConfigError
 
 if TYPE_CHECKING:
-    from yaml.nodes import MappingNode, Node, ScalarNode
+    from yaml.nodes import Node
 
 SUFFIXES = (".yml", ".yaml")
 
@@ -39,7 +43,7 @@ def parse_object(path: Path, data: bytes) -> dict[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise ConfigError(f"{path}: expected a mapping, found {json_files.found(value)}.")
+        raise ConfigError(f"{path}: expected a mapping, found {json_files.describe_value(value)}.")
     return cast("dict[str, Any]", value)
 
 
@@ -76,8 +80,6 @@ def _text(path: Path, data: bytes) -> str:
 
 def _compose(path: Path, text: str, *, fast: bool = False) -> Node | None:
     """Return the tree of a document. The `fast` parser does not give reliable places in the text."""
-    import yaml
-
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader) if fast else yaml.SafeLoader
     compose = cast("Callable[..., Node | None]", yaml.compose)  # pyright: ignore[reportUnknownMemberType]
     try:
@@ -100,8 +102,6 @@ class _Reading:
         self._left = _MOST_VALUES
 
     def value(self, node: Node, depth: int = 0) -> Any:
-        from yaml.nodes import MappingNode, ScalarNode, SequenceNode
-
         self._left -= 1
         if self._left < 0 or depth > _DEEPEST:
             raise ConfigError(f"{self._path}: nested too deeply, or too many values.")
@@ -122,7 +122,7 @@ class _Reading:
                 for each in cast("list[Any]", value if isinstance(value, list) else [value]):
                     merged = {**cast("dict[str, Any]", each), **merged} if isinstance(each, dict) else merged
             else:
-                found[key if isinstance(key, str) else json_files.found(key)] = value
+                found[key if isinstance(key, str) else json_files.describe_value(key)] = value
         return {**merged, **found}
 
 
@@ -153,8 +153,6 @@ def _differs(text: str) -> bool:
 
 def _as_yaml(value: str | bool | float | None) -> str:
     """Write a value so that every reader of YAML understands it alike."""
-    import json
-
     if isinstance(value, str) and re.fullmatch(r"[A-Za-z][\w./-]*(:[\w./-]+)*", value, re.ASCII) and _is_text(value):
         return value
     return json.dumps(value, ensure_ascii=False)
@@ -167,8 +165,6 @@ def _is_text(text: str) -> bool:
 
 def _with_value(path: Path, text: str, names: list[str], value: str) -> str:
     """Return the text of a document with another value of a key."""
-    from yaml.nodes import MappingNode
-
     node = _compose(path, text)
     if node is None or _is_empty(node):
         end = "" if not text or text.endswith("\n") else "\n"
@@ -179,14 +175,14 @@ def _with_value(path: Path, text: str, names: list[str], value: str) -> str:
         entries = cast("list[tuple[ScalarNode, Node]]", node.value)
         found = next((each for key, each in entries if key.value == name), None)
         if found is None:
-            return _inserted(text, node, names[depth:], value)
+            return _insert_entry(text, node, names[depth:], value)
         if depth == len(names) - 1 or _is_empty(found):
-            return _replaced(path, text, found, names[depth + 1 :], value)
+            return _replace_value(path, text, found, names[depth + 1 :], value)
         node = found
     raise AssertionError("the last name has been handled")
 
 
-def _inserted(text: str, mapping: MappingNode, names: list[str], value: str) -> str:
+def _insert_entry(text: str, mapping: MappingNode, names: list[str], value: str) -> str:
     """Put an entry in front of the first one of a mapping."""
     entries = cast("list[tuple[Node, Node]]", mapping.value)
     if not entries:
@@ -199,10 +195,8 @@ def _inserted(text: str, mapping: MappingNode, names: list[str], value: str) -> 
     return f"{text[: first.index]}{_block(names, value, indent).lstrip()}{indent}{text[first.index :]}"
 
 
-def _replaced(path: Path, text: str, node: Node, inner: list[str], value: str) -> str:
+def _replace_value(path: Path, text: str, node: Node, inner: list[str], value: str) -> str:
     """Put a value in place of another, or of nothing. `inner` are the names that lead to it from there."""
-    from yaml.nodes import CollectionNode
-
     if isinstance(node, CollectionNode) and not node.flow_style:  # it ends where the next one begins, after comments
         raise ConfigError(f"{path}: the value to change takes several lines. Edit the file by hand.")
     start, end = node.start_mark.index, node.end_mark.index
@@ -226,6 +220,4 @@ def _block(names: list[str], value: str, indent: str) -> str:
 
 def _is_empty(node: Node) -> bool:
     """Whether nothing, or null, stands there."""
-    from yaml.nodes import ScalarNode
-
     return isinstance(node, ScalarNode) and _scalar(node) is None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import difflib
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, TypeAlias, cast
 
 from msgspec import Struct
 
-from fairlead.core.questions import LONGEST_SHOWN, bounded_diff, reveal
+from fairlead.core import questions
 
 #: What a tool does, for people and hosts that show its calls.
 ToolKind: TypeAlias = Literal["read", "edit", "delete", "move", "search", "execute", "think", "fetch", "other"]
@@ -42,13 +43,13 @@ class FileChange(Struct, frozen=True):
     def parts(self) -> Iterator[str]:
         """Yield the whole diff: the names of the file, then hunk headers and lines."""
         old, new = _lines(self.old_text or ""), _lines(self.new_text)
-        path = reveal(self.path, one_line=True)
+        path = questions.reveal(self.path, one_line=True)
         yield f"--- {'/dev/null' if self.old_text is None else path}\n+++ {path}\n"
-        head = _shared(old, new)
-        tail = _shared(old[head:][::-1], new[head:][::-1])
+        head = _count_common_lines(old, new)
+        tail = _count_common_lines(old[head:][::-1], new[head:][::-1])
         blocks = _blocks(old[head : len(old) - tail], new[head : len(new) - tail])
         changes = [(head + a, head + b, head + c, head + d) for a, b, c, d in blocks]
-        for group in _grouped(changes):
+        for group in _group_changes(changes):
             start, end = max(0, group[0][0] - _CONTEXT), min(len(old), group[-1][1] + _CONTEXT)
             new_start, new_end = start + group[0][2] - group[0][0], end + group[-1][3] - group[-1][1]
             yield f"@@ -{_range(start, end)} +{_range(new_start, new_end)} @@\n"
@@ -65,6 +66,34 @@ def file_changes(path: str, old_text: str | None, new_text: str) -> list[FileCha
     """Return the change of one file as a list. It is empty if nothing changes, or if a text is longer than `LONGEST_TEXT`."""
     is_long = len(new_text) > LONGEST_TEXT or (old_text is not None and len(old_text) > LONGEST_TEXT)
     return [] if is_long or old_text == new_text else [FileChange(path, old_text, new_text)]
+
+
+class NewRule(Struct, frozen=True):
+    """A rule that allows calls like the one in question from now on."""
+
+    #: What the calls are about, as in `approvals.rules` of the settings.
+    pattern: str
+    #: Whether it holds in every project of the user, and not only in the one that the session works in.
+    everywhere: bool = False
+
+
+class RuleOffer(Struct, frozen=True):
+    """The rules that an answer may write to the settings of the user."""
+
+    tool: str
+    #: Patterns that cover the call, the narrowest first.
+    patterns: tuple[str, ...]
+    #: The directory of the project in which a rule holds, unless it holds everywhere.
+    project: str
+    #: Returns why a rule cannot be written, as a sentence; None if it can.
+    find_problem: Callable[[NewRule], str | None]
+
+    def describe(self, rule: NewRule) -> str:
+        """Return what a rule allows, for people."""
+        what = questions.reveal(rule.pattern, one_line=True) if rule.pattern != "*" else "any arguments"
+        return (
+            f"{questions.reveal(self.tool, one_line=True)}: {what}, in {'every project' if rule.everywhere else 'this project'}"
+        )
 
 
 class ApprovalRequest(Struct, frozen=True):
@@ -87,24 +116,28 @@ class ApprovalRequest(Struct, frozen=True):
     subagent: str | None = None
     #: What an approval for the session covers, such as "the same command" or "the tool deploy with any arguments".
     scope: str = ""
-    #: Whether the call would change a file that is too large to compare, or not text.
+    #: Whether the call would change a file, and how is not known: it is too large to compare or not text, or the call would
+    #: fail as the file is now.
     is_not_compared: bool = False
+    #: The rules that an answer may write; None if it cannot write any.
+    rules: RuleOffer | None = None
 
     @property
     def diff(self) -> str | None:
         """The changes as a unified diff for people; None if there are none.
 
         Invisible characters are shown as escapes. The middle of a long diff is left out, and a line says how much. If a file
-        cannot be compared, because it is too large or not text, the diff consists of the texts in the arguments.
+        cannot be compared, because it is too large or not text, or because the call would fail as the file is now, the diff
+        consists of the texts in the arguments.
         """
-        longest = LONGEST_SHOWN // max(1, len(self.changes))
-        known = "".join(bounded_diff([*change.parts()], longest) for change in self.changes)
+        longest = questions.LONGEST_SHOWN // max(1, len(self.changes))
+        known = "".join(questions.limit_diff([*change.parts()], longest) for change in self.changes)
         return known or (self._texts_diff() if self.is_not_compared else None)
 
     @property
     def readable_subject(self) -> str:
-        """The subject without a limit of length, with invisible characters shown as escapes."""
-        return reveal(self.subject)
+        """The subject without a limit of length, with invisible characters shown as escapes. Only commands have several lines."""
+        return questions.reveal(self.subject, one_line=self.kind != "execute")
 
     def _texts_diff(self) -> str | None:
         """Return the texts that a call would take from a file and put into it."""
@@ -113,7 +146,7 @@ class ApprovalRequest(Struct, frozen=True):
         if not new and not old:
             return None
         parts = [*FileChange(self.subject, old, new).parts()]
-        return bounded_diff([f"{parts[0]}\\ The file was not compared: these are the texts of the call\n", *parts[1:]])
+        return questions.limit_diff([f"{parts[0]}\\ The file was not compared: these are the texts of the call\n", *parts[1:]])
 
 
 class Allow(Struct, frozen=True):
@@ -124,6 +157,9 @@ class Allow(Struct, frozen=True):
     for_session: bool = False
     #: Arguments to run the tool with instead. They have to fit its schema, and no rule may deny them. None changes nothing.
     arguments: dict[str, Any] | None = None
+    #: A rule to write to the settings of the user, so that calls like this one run without a question. It has to cover the call,
+    #: and the request has to offer rules; otherwise the call does not run.
+    rule: NewRule | None = None
 
 
 class Deny(Struct, frozen=True):
@@ -164,7 +200,7 @@ def _lines(text: str) -> list[str]:
     return lines if lines[-1] else lines[:-1]
 
 
-def _shared(old: Sequence[str], new: Sequence[str]) -> int:
+def _count_common_lines(old: Sequence[str], new: Sequence[str]) -> int:
     """How many lines both begin with."""
     count = 0
     for one, other in zip(old, new, strict=False):
@@ -180,13 +216,12 @@ def _blocks(old: list[str], new: list[str]) -> list[_Block]:
         return []
     if not old or not new or max(len(old), len(new)) > _COMPARED:
         return [(0, len(old), 0, len(new))]
-    from difflib import SequenceMatcher
 
-    codes = SequenceMatcher(None, old, new).get_opcodes()
+    codes = difflib.SequenceMatcher(None, old, new).get_opcodes()
     return [(a, b, c, d) for kind, a, b, c, d in codes if kind != "equal"]
 
 
-def _grouped(changes: Sequence[_Block]) -> Iterator[list[_Block]]:
+def _group_changes(changes: Sequence[_Block]) -> Iterator[list[_Block]]:
     """Changes whose context would touch belong together."""
     group: list[_Block] = []
     for change in changes:

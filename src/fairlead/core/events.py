@@ -8,12 +8,7 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Raw, Struct
 
 from fairlead.core.message_updates import MessageUpdate
-from fairlead.core.messages import (
-    AssistantMessage,
-    Message,
-    ToolResultMessage,
-    Usage,
-)
+from fairlead.core.messages import AssistantMessage, Message, ToolResultMessage, Usage
 from fairlead.core.model import Model, ThinkingLevel
 from fairlead.core.snapshots import LifecyclePayload, ProgressPayload
 from fairlead.core.tool import ToolResult

@@ -11,8 +11,9 @@ from typing import Annotated, Any, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
-from fairlead.core.lenient import scrub
+from fairlead.core.lenient import json_data, scrub
 from fairlead.core.messages import ImageContent, TextContent, UserBlock
 from fairlead.core.tool import ToolResult
 from fairlead.errors import ToolError
@@ -49,14 +50,16 @@ class FunctionTool:
     ) -> None:
         """Read the function. Raises TypeError if it cannot be a tool."""
         if isinstance(function, type) or not callable(function):
-            raise TypeError(f"A tool must be a function, not {_shown(function)}.")
+            raise TypeError(f"A tool must be a function, not {_format_callable(function)}.")
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-            raise TypeError(f"A tool must return its result, and {_shown(function)} yields. ToolContext reports progress.")
+            raise TypeError(
+                f"A tool must return its result, and {_format_callable(function)} yields. ToolContext reports progress."
+            )
         self.function = function
         self.name = str(getattr(function, "__name__", "")) if name is None else name
         if TOOL_NAME.fullmatch(self.name) is None:
             raise TypeError(
-                f"A tool needs a name of 1 to 64 letters, digits, _ and -, and {_shown(function)} has "
+                f"A tool needs a name of 1 to 64 letters, digits, _ and -, and {_format_callable(function)} has "
                 f"{repr(self.name) if self.name else 'none'}. Pass `name`."
             )
         self.description = description or summary(function)
@@ -67,7 +70,7 @@ class FunctionTool:
         )
         #: The parameters that get the context of the call.
         self.context_parameters: list[str] = []
-        self._arguments = self._struct(self._parameters(), _documented(inspect.getdoc(function) or ""), tuple(contexts))
+        self._arguments = self._struct(self._parameters(), _read_descriptions(inspect.getdoc(function) or ""), tuple(contexts))
         self.parameters = self._schema()
 
     def arguments(self, given: dict[str, Any], context: Any) -> dict[str, Any]:
@@ -76,7 +79,7 @@ class FunctionTool:
         Raises ToolError with a text for the model if `given` does not match the type hints.
         """
         try:
-            converted = msgspec.convert(given, self._arguments, dec_hook=_decoded)
+            converted = msgspec.convert(given, self._arguments, dec_hook=_decode)
         except msgspec.ValidationError as error:
             raise ToolError(f"Invalid arguments for {self.name}: {error}") from None
         values = {name: getattr(converted, name) for name in self._arguments.__struct_fields__}
@@ -86,7 +89,7 @@ class FunctionTool:
         """Return each parameter with its type."""
         try:
             signature = inspect.signature(self.function)
-            hints = get_type_hints(_annotated(self.function), include_extras=True)
+            hints = get_type_hints(_find_annotated(self.function), include_extras=True)
         except Exception as error:  # evaluating a hint can raise anything
             raise TypeError(
                 f"The type hints of the tool {self.name} cannot be read: {error}. Define the types at module level."
@@ -110,7 +113,7 @@ class FunctionTool:
             if kind in contexts or any(each in contexts for each in get_args(kind)):
                 self.context_parameters.append(parameter.name)
                 continue
-            field = (parameter.name, _described(kind, documented.get(parameter.name)))
+            field = (parameter.name, _add_description(kind, documented.get(parameter.name)))
             fields.append(field if parameter.default is parameter.empty else (*field, _default(parameter.default)))
         try:
             return msgspec.defstruct(_ARGUMENTS, fields, kw_only=True, forbid_unknown_fields=True, module=__name__)
@@ -130,7 +133,7 @@ class FunctionTool:
                 [self._arguments], schema_hook=schema_of, ref_template="#/$defs/{name}"
             )
             with suppress(msgspec.ValidationError):  # a required argument is missing
-                msgspec.convert({}, self._arguments, dec_hook=_decoded)  # some types fail only when they are used
+                msgspec.convert({}, self._arguments, dec_hook=_decode)  # some types fail only when they are used
         except TypeError as error:
             raise TypeError(f"The parameters of the tool {self.name} have no JSON Schema: {error}") from error
         whole = {key: value for key, value in definitions.pop(_ARGUMENTS).items() if key != "title"}
@@ -158,13 +161,21 @@ def as_tool_result(value: Any) -> ToolResult:
         elif _are_blocks(value):
             value = ToolResult(list(cast("list[UserBlock]", value)))
         if type(value) is ToolResult:  # its parts may have any type, because the function is not ours
-            return msgspec.convert(scrub(msgspec.to_builtins(value, str_keys=True, enc_hook=_encoded)), ToolResult)
+            plain = scrub(msgspec.to_builtins(replace(value, details=None), str_keys=True, enc_hook=_encode))
+            return replace(msgspec.convert(plain, ToolResult), details=_details(value.details))
         if isinstance(value, ToolResult):
             return value
-        plain = scrub(msgspec.to_builtins(value, str_keys=True, enc_hook=_encoded))
+        plain = scrub(msgspec.to_builtins(value, str_keys=True, enc_hook=_encode))
         return ToolResult.text(msgspec.json.encode(plain).decode())
     except (TypeError, ValueError, RecursionError) as error:
         raise ToolError(f"The tool returned something that cannot be sent to the model: {error}") from None
+
+
+def _details(value: Any) -> Any:
+    try:
+        return scrub(msgspec.to_builtins(value, str_keys=True, enc_hook=_encode))
+    except Exception:  # the details are for the host alone: the model gets the result without them
+        return json_data(value)
 
 
 def _are_blocks(value: Any) -> bool:
@@ -172,7 +183,7 @@ def _are_blocks(value: Any) -> bool:
     return bool(blocks) and all(isinstance(each, TextContent | ImageContent) for each in blocks)
 
 
-def _annotated(function: Any) -> Any:
+def _find_annotated(function: Any) -> Any:
     """Return what carries the annotations of a callable: the function itself, or the method of an object."""
     inner = inspect.unwrap(function)
     return inner if inspect.isroutine(inner) else type(inner).__call__
@@ -200,7 +211,7 @@ def _schema_of(kind: Any) -> dict[str, Any]:
     raise NotImplementedError  # tells msgspec that there is no schema for it
 
 
-def _decoded(kind: Any, value: Any) -> Any:
+def _decode(kind: Any, value: Any) -> Any:
     if issubclass(kind, PurePath):
         if not isinstance(value, str):
             raise TypeError(f"Expected `str`, got `{type(value).__name__}`")
@@ -210,7 +221,7 @@ def _decoded(kind: Any, value: Any) -> Any:
     raise NotImplementedError(f"{kind.__name__} cannot be made from JSON")
 
 
-def _encoded(value: Any) -> Any:
+def _encode(value: Any) -> Any:
     if isinstance(value, PurePath):
         return str(value)
     dump = getattr(value, "model_dump", None)  # a Pydantic model
@@ -222,7 +233,7 @@ def _encoded(value: Any) -> Any:
 # Descriptions
 
 
-def _described(kind: Any, documented: str | None) -> Any:
+def _add_description(kind: Any, documented: str | None) -> Any:
     """Return the type with its description in the form that msgspec knows."""
     metas: list[Meta] = []
     if get_origin(kind) is Annotated:
@@ -236,7 +247,7 @@ def _described(kind: Any, documented: str | None) -> Any:
     return kind
 
 
-def _documented(text: str) -> dict[str, str]:
+def _read_descriptions(text: str) -> dict[str, str]:
     """Return the descriptions of parameters in a docstring."""
     found: list[tuple[str, str]] = _REST_PARAMETER.findall(text)
     if google := _GOOGLE_SECTION.search(text):
@@ -246,7 +257,7 @@ def _documented(text: str) -> dict[str, str]:
     return {name: " ".join(described.split()) for name, described in found if described.strip()}
 
 
-def _shown(value: Any) -> str:
+def _format_callable(value: Any) -> str:
     if isinstance(value, type):
         return f"the class {value.__name__}"
     return repr(value) if callable(value) else f"{value!r}, which cannot be called"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from binascii import a2b_base64
+
 #: The most pixels of an image. Providers scale larger ones down or refuse them, and decoding takes four bytes per pixel.
 MOST_PIXELS = 40_000_000
 #: The same for JPEG, which cameras produce, and which is scaled down while it is decoded.
@@ -74,10 +76,8 @@ def is_too_large(mime_type: str, sides: tuple[int, int]) -> bool:
     return sides[0] * sides[1] > (MOST_JPEG_PIXELS if mime_type == "image/jpeg" else MOST_PIXELS)
 
 
-def encoded_dimensions(data: str) -> tuple[str, tuple[int, int]] | None:
+def read_encoded_dimensions(data: str) -> tuple[str, tuple[int, int]] | None:
     """The MIME type and the size of an image in base64; None if they cannot be read."""
-    from binascii import a2b_base64
-
     try:
         start = a2b_base64(data[:_LOOKED_AT])
     except ValueError:  # binascii.Error is one too

@@ -5,9 +5,15 @@ What cannot be written as valid UTF-8 becomes U+FFFD, so that output is always v
 
 from __future__ import annotations
 
-from typing import Any
+import json
+import math
+import re
+from collections.abc import Iterable
+from typing import Any, cast
 
 import msgspec
+
+from fairlead.errors import BadCommand
 
 #: How many characters an error shows before and after the mistake.
 _AROUND = 40
@@ -22,21 +28,18 @@ def decode(data: bytes | str) -> Any:
         raise ValueError("nested too deeply") from None
     except (msgspec.DecodeError, UnicodeError):
         pass
-    import json
-
     text = data.decode("utf-8", "replace") if isinstance(data, bytes) else data
     try:
-        return scrub(json.loads(text, parse_int=_integer, parse_constant=_no_constant))
+        return scrub(json.loads(text, parse_int=read_integer, parse_constant=_reject_constant))
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
 
-def repaired(data: bytes) -> bytes:
+def repair_json(data: bytes) -> bytes:
     """Return a JSON text with U+FFFD in place of lone surrogates and invalid UTF-8. Everything else stays as it was written.
 
     The text is not checked: what is not JSON does not become JSON.
     """
-    import re
 
     def keep_pair(found: re.Match[str]) -> str:
         return found[0] if found["pair"] or not found["lone"] else "\\ufffd"
@@ -49,18 +52,16 @@ def repaired(data: bytes) -> bytes:
 
 def json_problem(text: str) -> str:
     """Why `text` is not a JSON object, and where, with a short excerpt."""
-    import json
-
     try:
-        value: object = json.loads(text, parse_int=_integer, parse_constant=_no_constant)
+        value: object = json.loads(text, parse_int=read_integer, parse_constant=_reject_constant)
     except RecursionError:
         return "it is nested too deeply"
     except json.JSONDecodeError as error:
         before, after = text[max(0, error.pos - _AROUND) : error.pos], text[error.pos : error.pos + _AROUND]
         if not after.strip() or error.msg.startswith("Unterminated string"):
-            return f"it breaks off after {len(text)} characters, with {_quoted(text[-_AROUND:])}"
+            return f"it breaks off after {len(text)} characters, with {_quote(text[-_AROUND:])}"
         place = f"line {error.lineno} column {error.colno}"
-        return f"{error.msg} at {place}, between {_quoted(before)} and {_quoted(after)}"
+        return f"{error.msg} at {place}, between {_quote(before)} and {_quote(after)}"
     except ValueError as error:
         return str(error)
     return f"it is {next((name for kind, name in _KINDS.items() if isinstance(value, kind)), 'a number')}"
@@ -75,6 +76,57 @@ def scrub(value: Any) -> Any:
     if isinstance(value, dict):
         return {scrub_text(key): scrub(item) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType,reportUnknownArgumentType]
     return value
+
+
+#: How deep data may be nested. Every reader of JSON accepts this depth.
+_DEEPEST = 100
+_TOO_DEEP = "[nested too deeply to be kept]"
+
+
+def json_data(value: object) -> Any:
+    """Return a value as data that JSON can hold, whatever it is: what JSON cannot hold becomes a text in its place.
+
+    Raises nothing. A value that contains itself ends where it begins again.
+    """
+    return _json_data(value, ())
+
+
+def _json_data(value: Any, above: tuple[int, ...]) -> Any:
+    if type(value) is str and value.isascii():  # most values are
+        return value
+    match value:
+        case None | bool():
+            return value
+        case str():
+            return scrub_text(str(value))
+        case int():
+            # What is larger has no digits that readers of JSON agree about. JavaScript reads it as infinite.
+            return int(value) if -(2**63) <= value < 2**64 else float(value) if value.bit_length() < 1024 else None
+        case float():
+            return value if math.isfinite(value) else None
+        case _ if len(above) >= _DEEPEST or id(value) in above:
+            return _TOO_DEEP
+        case list() | tuple() | set() | frozenset():
+            below = (*above, id(value))  # pyright: ignore[reportUnknownArgumentType]
+            return [_json_data(item, below) for item in cast("Iterable[Any]", value)]
+        case dict():
+            below = (*above, id(value))  # pyright: ignore[reportUnknownArgumentType]
+            fields = cast("dict[Any, Any]", value)
+            return {_json_key(key): _json_data(item, below) for key, item in fields.items()}
+        case _:
+            return _object_data(value, above)
+
+
+def _json_key(key: Any) -> str:
+    return key if type(key) is str and key.isascii() else scrub_text(str(key))
+
+
+def _object_data(value: object, above: tuple[int, ...]) -> Any:
+    try:
+        plain = msgspec.to_builtins(value, str_keys=True)
+    except Exception:  # the object is not ours: it may raise anything
+        return f"[{type(value).__name__}]"
+    return f"[{type(value).__name__}]" if type(plain) is type(value) else _json_data(plain, (*above, id(value)))
 
 
 def scrub_text(text: str) -> str:
@@ -94,7 +146,6 @@ def visible(text: str) -> str:
     """
     if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
         return text
-    import re
 
     return re.sub(
         r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]",
@@ -108,11 +159,11 @@ def one_line(text: str) -> str:
     return visible(text).replace("\n", "\\n").replace("\t", "\\t").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return repr(scrub_text(text))
 
 
-def _integer(digits: str) -> int | float:
+def read_integer(digits: str) -> int | float:
     """Return an integer, or infinity if Python refuses to read that many digits."""
     try:
         return int(digits)
@@ -120,5 +171,13 @@ def _integer(digits: str) -> int | float:
         return float(digits)
 
 
-def _no_constant(name: str) -> Any:
+def _reject_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
+
+
+def to_json_data(value: Any) -> Any:
+    """Return data of an extension as it is when read back from a session file. Raises BadCommand if JSON cannot hold it."""
+    try:
+        return msgspec.json.decode(msgspec.json.encode(scrub(msgspec.to_builtins(value))))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise BadCommand(f"An extension can keep only JSON data in a session: {error}") from None

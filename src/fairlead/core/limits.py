@@ -1,7 +1,10 @@
-"""Ends runs that would never end: by a number of turns, and when calls go round in circles.
+"""Ends runs that would never end: by a number of turns, when calls go round in circles, and when an answer repeats itself.
 
 A turn repeats an earlier one if it makes the same calls and gets the same results. One such turn after another is a circle, and
 so are two or three turns that come again and again. A call that succeeds and says nothing (`true`) is not evidence of a circle.
+
+An answer repeats itself if its last characters are one passage, at least four times in a row, letter for letter, and that has
+lasted for some seconds. Text that merely looks alike, such as a table or a numbered list, does not count.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from fairlead.core.messages import ImageContent, ToolCall
+from fairlead.core.model import BlockDelta, BlockEnd, BlockStart
 from fairlead.core.tool import ToolResult
 
 #: A circle has at most this many turns.
@@ -21,6 +25,12 @@ _LONGEST_CIRCLE = 3
 _NO_OUTPUT = frozenset({"", "(no output)"})
 #: Characters of arguments and results that are kept to be compared.
 _LONG = 1_000
+#: How often a passage has to come in a row, at least, to be a repetition.
+_PASSAGES = 4
+#: Arguments of tools may repeat this many times as much as text: data in files is often uniform.
+_MORE_IN_CALLS = 4
+#: For how long an answer has to repeat itself. Uniform data that a program writes arrives faster.
+_REPEATING_MS = 10_000
 
 #: A call and its result: the tool, its arguments, whether it failed, and what it returned.
 _Outcome: TypeAlias = tuple[str, str, bool, tuple[str, ...]]
@@ -39,12 +49,20 @@ class Limits:
     """Counts the turns of one run and compares their calls.
 
     `max_turns` is the number of model calls a run may make, `max_repeats` how often in a row it may make the same calls with the
-    same results. 0: no limit. `over_budget` returns why the run must not call the model again for another reason.
+    same results, `max_repeated_text` how many characters of an answer may be one passage again and again. 0: no limit.
+    `over_budget` returns why the run must not call the model again for another reason.
     """
 
-    def __init__(self, max_turns: int = 0, max_repeats: int = 0, over_budget: Callable[[], str | None] = lambda: None) -> None:
+    def __init__(
+        self,
+        max_turns: int = 0,
+        max_repeats: int = 0,
+        over_budget: Callable[[], str | None] = lambda: None,
+        max_repeated_text: int = 0,
+    ) -> None:
         self._max_turns = max_turns
         self._over_budget = over_budget
+        self._max_repeated_text = max_repeated_text
         #: A call has to be made twice before it is repeated.
         self._max_repeats = max(2, max_repeats) if max_repeats else 0
         self._turns = 0
@@ -62,7 +80,11 @@ class Limits:
     def _out_of_turns(self) -> bool:
         return 0 < self._max_turns <= self._turns
 
-    def answered(self) -> None:
+    def watch_answer(self, now_ms: Callable[[], int]) -> RepetitionWatch | None:
+        """Return what looks for repetitions in the next answer; None if it may repeat itself."""
+        return RepetitionWatch(self._max_repeated_text, now_ms) if self._max_repeated_text else None
+
+    def on_answer(self) -> None:
         """Count a turn: the model has answered."""
         self._turns += 1
         self._present.clear()
@@ -87,7 +109,7 @@ class Limits:
             outcome in self._before[-length] and self._same[length - 1] >= length - 1
             for length in range(1, len(self._before) + 1)
         )
-        if not repeats or _says_nothing(outcome):
+        if not repeats or _is_empty(outcome):
             return None
         return (
             "[This is the same call with the same result as before. Repeating it will not help: try something else."
@@ -95,7 +117,7 @@ class Limits:
             f" After {self._max_repeats} times in a row the run is stopped.]"
         )
 
-    def turn_ended(self) -> None:
+    def on_turn_end(self) -> None:
         """Compare the turn with earlier ones: all its calls have results."""
         calls = frozenset(self._present)
         for length in range(1, _LONGEST_CIRCLE + 1):
@@ -103,14 +125,14 @@ class Limits:
             self._same[length - 1] = self._same[length - 1] + 1 if is_same else 0
         self._before.append(calls)
 
-    def heard_user(self, *, model_was_done: bool) -> None:
+    def on_user_message(self, *, model_was_done: bool) -> None:
         """Forget earlier repetitions, because the user has sent a message. Forget earlier turns too if the model was done."""
         self._before.clear()
         self._same = [0] * _LONGEST_CIRCLE
         if model_was_done:
             self._turns = 0
 
-    def why_stop(self) -> str | None:
+    def find_stop_reason(self) -> str | None:
         """Why the model must not be called again; None if it may."""
         tools = self._tools_in_circle()
         if tools:
@@ -133,7 +155,7 @@ class Limits:
             return []
         for length, same in enumerate(self._same, 1):
             calls = {call for turn in list(self._before)[-length:] for call in turn}
-            if 1 + same // length >= self._max_repeats and not all(map(_says_nothing, calls)):
+            if 1 + same // length >= self._max_repeats and not all(map(_is_empty, calls)):
                 return sorted({name for name, *_ in calls})
         return []
 
@@ -142,7 +164,7 @@ def _outcome(call: ToolCall, bad_arguments: str | None, result: ToolResult, is_e
     written = bad_arguments if bad_arguments is not None else msgspec.json.encode(call.arguments, order="sorted").decode()
     blocks = tuple(block.data if isinstance(block, ImageContent) else block.text for block in result.content)
     # The log of a long output has a new name each time.
-    log = (result.details or {}).get("fullOutputPath")
+    log = result.detail("fullOutputPath")
     if isinstance(log, str):
         blocks = tuple(block.replace(log, "") for block in blocks)
     return call.name, _in_short(written), is_error, tuple(map(_in_short, blocks))
@@ -153,6 +175,71 @@ def _in_short(text: str) -> str:
     return text if len(text) <= _LONG else f"{len(text)} characters, {hash(text):x}"
 
 
-def _says_nothing(outcome: _Outcome) -> bool:
+def _is_empty(outcome: _Outcome) -> bool:
     *_, is_error, blocks = outcome
     return not is_error and all(block.strip() in _NO_OUTPUT for block in blocks)
+
+
+class _Tail:
+    """The end of one block of an answer."""
+
+    __slots__ = ("fresh", "grown", "length", "since", "text")
+
+    def __init__(self, length: int) -> None:
+        self.length = length
+        self.text = ""
+        #: What has arrived since the last look, and how much that is.
+        self.fresh: list[str] = []
+        self.grown = 0
+        #: When the text was first found to repeat itself; None: it does not.
+        self.since: int | None = None
+
+
+class RepetitionWatch:
+    """Looks for endless repetitions in one answer while it arrives, at a cost that grows with its length."""
+
+    def __init__(self, limit: int, now_ms: Callable[[], int]) -> None:
+        self._limit = max(limit, _PASSAGES)
+        self._now_ms = now_ms
+        self._tails: dict[int, _Tail] = {}
+
+    def feed(self, event: BlockStart | BlockDelta | BlockEnd) -> str | None:
+        """Look at a part of the answer. Returns why the answer has to end here; None if it may go on."""
+        if not isinstance(event, BlockDelta):
+            self._tails.pop(event.index, None)
+            if isinstance(event, BlockStart):
+                is_call = isinstance(event.block, ToolCall)
+                self._tails[event.index] = _Tail(self._limit * _MORE_IN_CALLS if is_call else self._limit)
+            return None
+        tail = self._tails.get(event.index)
+        if tail is None:
+            return None
+        tail.fresh.append(event.delta)
+        tail.grown += len(event.delta)
+        if tail.grown < tail.length // _PASSAGES or not self._repeats(tail):
+            return None
+        return (
+            "The answer was stopped because it repeated itself without end. Prompt again in other words, or choose another model."
+            " The setting maxRepeatedText changes the limit (0: no limit)."
+        )
+
+    def _repeats(self, tail: _Tail) -> bool:
+        """Whether the block has repeated itself for too long."""
+        tail.text = (tail.text + "".join(tail.fresh))[-tail.length :]
+        tail.fresh.clear()
+        tail.grown = 0
+        if len(tail.text) < tail.length or not _is_one_passage(tail.text):
+            tail.since = None
+            return False
+        now = self._now_ms()
+        if tail.since is None:
+            tail.since = now
+        return now - tail.since >= _REPEATING_MS
+
+
+def _is_one_passage(text: str) -> bool:
+    """Whether the text is one passage, at least four times in a row. The last time may be cut off."""
+    longest = len(text) // _PASSAGES
+    # The shortest distance at which the beginning comes again is the only one that can be the length of the passage.
+    length = text.find(text[:longest], 1, 2 * longest)
+    return length > 0 and text.startswith(text[length:])

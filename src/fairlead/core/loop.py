@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from fairlead.core.calls import turn as call_turn
 from fairlead.core.events import Event, MessageEnd, MessageStart, TurnEnd, TurnStart
 from fairlead.core.limits import Limits
 from fairlead.core.message_updates import MessageUpdate, UpdateMaker
@@ -39,7 +40,7 @@ from fairlead.core.runtime import CancelToken, Runtime
 from fairlead.core.tool import Approver, Schedule, Tool, ToolResult
 
 if TYPE_CHECKING:
-    from fairlead.core.calls.interrupted import CallJournal, InterruptedCalls
+    from fairlead.core.calls.turn import CallJournal, InterruptedCalls
 
 M = TypeVar("M", bound=Message)
 
@@ -130,10 +131,10 @@ async def run_agent(
     """
     emit, queues, cancel, limits = run.emit, run.queues, run.cancel, run.limits
 
-    async def say(message: Message, *, is_added: bool = False) -> Message:
+    async def emit_message(message: Message, *, is_added: bool = False) -> Message:
         await emit(MessageStart(message))
         if not is_added:
-            message = await _revised(run, message)
+            message = await _revise(run, message)
             run.add(message)
         added.append(message)
         await emit(MessageEnd(message))
@@ -142,17 +143,17 @@ async def run_agent(
     async def deliver(messages: list[Queued]) -> None:
         for message in messages:
             await emit(queues.update())
-            await say(message)
+            await emit_message(message)
 
     queues.again = False
     await emit(TurnStart())
     for prompt in prompts:
         await emit(MessageStart(prompt))
-        ended = await _revised(run, prompt)
+        ended = await _revise(run, prompt)
         added.append(ended)
         await emit(MessageEnd(ended))
     if _has_user_message(prompts):
-        limits.heard_user(model_was_done=True)
+        limits.on_user_message(model_was_done=True)
     if not cancel.fired and interrupted is None:  # else steering stays queued, as after any abort
         await deliver(queues.steering.take())
 
@@ -163,20 +164,18 @@ async def run_agent(
             await emit(TurnEnd(end.message, []))
             break
         if interrupted is None:
-            limits.answered()
+            limits.on_answer()
         calls = end.message.tool_calls()
         results: list[ToolResultMessage] = []
         ends_run = False
         if calls:
-            from fairlead.core.calls.turn import run_calls  # most first answers have no calls
-
-            results, ends_run = await run_calls(run, turn, end, say, interrupted)
+            results, ends_run = await call_turn.run_calls(run, turn, end, emit_message, interrupted)
         interrupted = None
-        limits.turn_ended()
+        limits.on_turn_end()
         await emit(TurnEnd(end.message, results))
         if cancel.fired:
             if calls:
-                end = await _unasked_turn(run, turn, added)
+                end = await _emit_last_turn(run, turn, added)
             break
         if ends_run:
             calls = []
@@ -184,10 +183,10 @@ async def run_agent(
         if not queues.take_again() and not calls and not queue:
             break
         if _has_user_message(queue.peek()):
-            limits.heard_user(model_was_done=not calls)
-        reason = limits.why_stop()
+            limits.on_user_message(model_was_done=not calls)
+        reason = limits.find_stop_reason()
         if reason is not None:
-            end = await _unasked_turn(run, turn, added, reason)
+            end = await _emit_last_turn(run, turn, added, reason)
             break
         heard = queue.take()
         await run.between()
@@ -204,7 +203,8 @@ async def _answer(run: LoopCallbacks, turn: TurnSetup, added: list[Message]) -> 
     update: UpdateMaker | None = None
     end: StreamEnd | None = None
     began = run.runtime.now_ms()
-    async with aclosing(_guarded(run, turn)) as stream:
+    repetition = run.limits.watch_answer(run.runtime.now_ms)
+    async with aclosing(_guard_stream(run, turn)) as stream:
         async for batch in stream:
             for event in batch:
                 if isinstance(event, _BLOCK_EVENTS):  # first, because most events are deltas
@@ -214,6 +214,8 @@ async def _answer(run: LoopCallbacks, turn: TurnSetup, added: list[Message]) -> 
                         await room
                     if run.watch is not None and (reason := run.watch(event)) is not None:
                         return await _cut_off(run, turn, update.partial, reason, added, began)
+                    if repetition is not None and (reason := repetition.feed(event)) is not None:
+                        return await _cut_off(run, turn, update.partial, reason, added, began, is_final=True)
                 elif isinstance(event, StreamStart):
                     update = UpdateMaker(event.partial)
                     update.entry = run.answering(update)
@@ -228,14 +230,21 @@ async def _answer(run: LoopCallbacks, turn: TurnSetup, added: list[Message]) -> 
 
 
 async def _cut_off(
-    run: LoopCallbacks, turn: TurnSetup, partial: PartialMessage, reason: str, added: list[Message], began: int
+    run: LoopCallbacks,
+    turn: TurnSetup,
+    partial: PartialMessage,
+    reason: str,
+    added: list[Message],
+    began: int,
+    *,
+    is_final: bool = False,
 ) -> StreamEnd:
-    """End the message here, with what has arrived."""
-    message = replace(partial.snapshot(), stop_reason="aborted", error_message=reason)
-    return StreamEnd(await _finish(run, turn, message, added, began))
+    """End the message here, with what has arrived. A limit is final: the run ends with an error, which no retry repeats."""
+    message = replace(partial.snapshot(), stop_reason="error" if is_final else "aborted", error_message=reason)
+    return StreamEnd(await _finish(run, turn, message, added, began), is_final=is_final)
 
 
-async def _guarded(run: LoopCallbacks, turn: TurnSetup) -> AsyncGenerator[list[StreamEvent]]:
+async def _guard_stream(run: LoopCallbacks, turn: TurnSetup) -> AsyncGenerator[list[StreamEvent]]:
     """The model's stream. If the stream raises, or stops without an end, the message ends as an error."""
     partial = PartialMessage(turn.model, run.runtime.now_ms())
     ended = False
@@ -261,7 +270,7 @@ async def _guarded(run: LoopCallbacks, turn: TurnSetup) -> AsyncGenerator[list[S
         yield partial.take()
 
 
-async def _unasked_turn(run: LoopCallbacks, turn: TurnSetup, added: list[Message], reason: str | None = None) -> StreamEnd:
+async def _emit_last_turn(run: LoopCallbacks, turn: TurnSetup, added: list[Message], reason: str | None = None) -> StreamEnd:
     """Emit a last turn with an empty message that says why the run ended. Without a `reason`, it was aborted."""
     partial = PartialMessage(turn.model, run.runtime.now_ms())
     if reason is None:
@@ -289,7 +298,7 @@ async def _finish(
     message.duration_ms = max(0, run.runtime.now_ms() - began)
     if message.thinking_level is None:
         message.thinking_level = turn.request.thinking
-    kept = await _revised(run, message)
+    kept = await _revise(run, message)
     run.add(kept)
     run.answering(None)
     added.append(kept)
@@ -297,7 +306,7 @@ async def _finish(
     return kept
 
 
-async def _revised(run: LoopCallbacks, message: M) -> M:
+async def _revise(run: LoopCallbacks, message: M) -> M:
     """Return the message that is kept instead of `message`. It has the same role."""
     return message if run.revise is None else cast("M", await run.revise(message))
 

@@ -3,13 +3,17 @@
 Optional fields that are unset leave no trace in the JSON. Times are milliseconds since the epoch.
 """
 
+import base64
+import re
 from functools import cache
 from os import PathLike
+from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeAlias, cast
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from fairlead.core import images as core_images
 from fairlead.core import lenient
 
 StopReason: TypeAlias = Literal["stop", "length", "toolUse", "error", "aborted"]
@@ -50,20 +54,14 @@ class ImageContent(_Block, tag="image"):
         Raises:
             ValueError: The type is not given, and the bytes are not an image that models accept.
         """
-        from binascii import b2a_base64
-
-        from fairlead.core.images import image_type
-
-        kind = mime_type or image_type(data[:32])
+        kind = mime_type or core_images.image_type(data[:32])
         if kind is None:
             raise ValueError("The data is not a PNG, JPEG, GIF or WebP image.")
-        return cls(b2a_base64(data, newline=False).decode(), kind)
+        return cls(base64.b64encode(data).decode(), kind)
 
     @classmethod
     def from_file(cls, path: str | PathLike[str]) -> "ImageContent":
         """Make an image from a file. Raises OSError if it cannot be read, ValueError if models do not accept such images."""
-        from pathlib import Path
-
         try:
             return cls.from_bytes(Path(path).read_bytes())
         except ValueError:
@@ -89,14 +87,14 @@ LARGEST_COUNT = 2**53 - 1
 _IMPOSSIBLE_COUNT = 10**15
 
 
-def reported_count(number: int) -> int:
+def read_count(number: int) -> int:
     """A reported number of tokens; 0 if the number is impossible."""
     return number if 0 <= number < _IMPOSSIBLE_COUNT else 0
 
 
 def sum_of_counts(*numbers: int) -> int:
     """The sum of token counts, at most what JSON can hold."""
-    return min(sum(map(reported_count, numbers)), LARGEST_COUNT)
+    return min(sum(map(read_count, numbers)), LARGEST_COUNT)
 
 
 class Cost(Struct, rename="camel"):
@@ -194,6 +192,101 @@ class AssistantMessage(_MessageBase, tag="assistant"):
         return [block for block in self.content if isinstance(block, ToolCall)]
 
 
+def as_typed(prompt: str) -> str:
+    """Return a prompt as its user typed it: `/skill:release 1.2` for one that begins with the text of a skill."""
+    found = _skill_pattern().match(prompt)
+    return f"/skill:{found['name']} {found['arguments'] or ''}".rstrip() if found else prompt
+
+
+@cache
+def _skill_pattern() -> re.Pattern[str]:
+    """What `fairlead.extend.skills` puts before the arguments of `/skill:NAME`."""
+    return re.compile(r'\A<skill name="(?P<name>[^"]*)" location="[^"]*">\n.*?\n</skill>(?:\n\n(?P<arguments>.*))?\Z', re.DOTALL)
+
+
+def readable_error(error: str) -> str:
+    """Return the error of a provider without the JSON or the HTML around its message: `529 Overloaded`.
+
+    Other errors stay as they are. `AssistantMessage.error_message` has all that the provider said.
+    """
+    found = re.search(r"[\[{]|<(?:!doctype html|html)\b", error, re.IGNORECASE)
+    if found is None:
+        return error
+    head, rest = error[: found.start()], error[found.start() :]
+    if rest[0] == "<":
+        return f"{head}{_page_title(rest, head)}"
+    body, more = _decode_beginning(rest)
+    message = _message_in(body)
+    if not message:  # the JSON around a page may be cut off
+        return error if (title := _page_title(rest, head)) is None else f"{head}{title}"
+    if message[0] == "<":
+        message = _page_title(message, head) or message
+    if more[:1].isupper() and message[-1] not in ".!?":  # it is a sentence
+        message += "."
+    return f"{head}{message} {more}".rstrip()
+
+
+def _page_title(text: str, status: str) -> str | None:
+    """Return the title of the page in HTML that a text contains, without the status; None if it contains none."""
+    page = _page_pattern().search(text)
+    if page is None:
+        return None
+    title = " ".join((page["title"] or "").split())
+    return title.removeprefix(status.strip()).strip() or "The server answered with a page for people."
+
+
+def _decode_beginning(text: str) -> tuple[Any, str]:
+    """Decode the JSON that a text begins with. Returns None if there is none, and the rest of the text."""
+    end = len(text)
+    for _ in range(4):  # what follows may have brackets too
+        end = text.rfind("}" if text[0] == "{" else "]", 0, end)
+        try:
+            return msgspec.json.decode(text[: end + 1]), text[end + 1 :].strip()
+        except (msgspec.DecodeError, RecursionError, UnicodeError):
+            continue
+    return None, text
+
+
+def _message_in(body: Any, depth: int = 0) -> str | None:
+    """Find the message in the JSON of an error: `{"error": {"message": "..."}}`, also in a list, as Google sends it.
+
+    Other servers call it `detail`, `msg` or `errors`. Brokers put the error of another provider into the message or beside it.
+    """
+    if depth == _DEEPEST_ERROR:
+        return None
+    match body:
+        case str(text):
+            return _inner_message(text, depth) or text.strip() or None
+        case [*several]:
+            return next((found for each in several if (found := _message_in(each, depth + 1))), None)
+        case {"metadata": {"raw": str(raw)}} if raw:
+            return _message_in(raw, depth + 1)
+        case dict():
+            several = [cast("dict[str, Any]", body).get(key) for key in ("error", "message", "detail", "msg", "errors")]
+            return _message_in(several, depth + 1)
+        case _:
+            return None
+
+
+def _inner_message(text: str, depth: int) -> str | None:
+    """Find the message in a text that is JSON itself."""
+    if text[:1] not in ("{", "["):
+        return None
+    try:
+        return _message_in(msgspec.json.decode(text), depth + 1)
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return None
+
+
+#: How many levels of an error are searched for its message.
+_DEEPEST_ERROR = 12
+
+
+@cache
+def _page_pattern() -> re.Pattern[str]:
+    return re.compile(r"<(?:!doctype html|html)\b(?:.*?<title>(?P<title>.*?)</title>)?", re.DOTALL | re.IGNORECASE)
+
+
 class NestedCallNote(Struct, rename="camel"):
     """What the session keeps about a call that a tool made. `arguments` are left out, and only their size is kept, if they are
     too long."""
@@ -221,7 +314,7 @@ class ToolResultMessage(_MessageBase, tag="toolResult"):
     content: list[UserBlock]
     is_error: bool
     timestamp: int
-    details: dict[str, Any] | UnsetType = UNSET
+    details: Any = UNSET
     #: How long the tool ran; None if it did not run.
     duration_ms: int | None = None
     #: The calls of other tools that the tool made.
@@ -330,7 +423,7 @@ def decode_message(data: Raw | bytes) -> Message | None:
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         pass
     try:
-        return msgspec.convert(_repaired(lenient.decode(bytes(data))), cast("type[Message]", Message))
+        return msgspec.convert(_repair(lenient.decode(bytes(data))), cast("type[Message]", Message))
     except (msgspec.ValidationError, ValueError):
         return None
 
@@ -339,7 +432,7 @@ def decode_message(data: Raw | bytes) -> Message | None:
 _BLOCK_TYPES = ("text", "thinking", "image", "toolCall")
 
 
-def _repaired(value: Any) -> Any:
+def _repair(value: Any) -> Any:
     """Bring the parts of a message that are known to vary into the form that `Message` accepts."""
     if not isinstance(value, dict):
         return value
@@ -352,16 +445,14 @@ def _repaired(value: Any) -> Any:
     elif isinstance(content, list):
         blocks = cast("list[Any]", content)
         message["content"] = [block for block in blocks if isinstance(block, dict) and block.get("type") in _BLOCK_TYPES]  # pyright: ignore[reportUnknownMemberType]
-    if message.get("role") == "toolResult" and not isinstance(message.get("details", {}), dict):
-        del message["details"]
     if message.get("role") == "assistant":
-        message["usage"] = _repaired_usage(message.get("usage"))
+        message["usage"] = _repair_usage(message.get("usage"))
         if message.get("stopReason") not in ("stop", "length", "toolUse", "error", "aborted"):
             message["stopReason"] = "stop"
     return message
 
 
-def _repaired_usage(value: Any) -> dict[str, Any]:
+def _repair_usage(value: Any) -> dict[str, Any]:
     try:
         return msgspec.to_builtins(msgspec.convert(value, Usage))
     except msgspec.ValidationError:

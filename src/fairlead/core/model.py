@@ -14,7 +14,7 @@ from fairlead.core.messages import (
     ModelMessage,
     PromptCache,
     Usage,
-    reported_count,
+    read_count,
 )
 from fairlead.core.runtime import CancelToken
 
@@ -83,11 +83,11 @@ class Model(Struct, rename="camel", omit_defaults=True, frozen=True):
         nearest = (*THINKING_LEVELS[wanted:], *reversed(THINKING_LEVELS[:wanted]))
         return next(candidate for candidate in nearest if candidate in levels)
 
-    def priced(self, usage: Usage) -> Usage:
+    def fill_in_cost(self, usage: Usage) -> Usage:
         """Fill in `usage.cost` and `usage.total_tokens`, and return `usage`. Impossible counts become 0."""
         price = self.cost
-        usage.input, usage.output = reported_count(usage.input), reported_count(usage.output)
-        usage.cache_read, usage.cache_write = reported_count(usage.cache_read), reported_count(usage.cache_write)
+        usage.input, usage.output = read_count(usage.input), read_count(usage.output)
+        usage.cache_read, usage.cache_write = read_count(usage.cache_read), read_count(usage.cache_write)
         counts = (usage.input, usage.output, usage.cache_read, usage.cache_write)
         prices = (price.input, price.output, price.cache_read, price.cache_write)
         parts = [min(count * (price / 1e6), _MOST_DOLLARS) for count, price in zip(counts, prices, strict=True)]
@@ -192,7 +192,7 @@ class StreamEnd(Struct):
     retry_after: float | None = None
     #: Whether the same request can succeed later.
     transient: bool = False
-    #: Whether the run ended without a model call, so that there is nothing to retry.
+    #: Whether a limit ended the run, so that there is nothing to retry.
     is_final: bool = False
     #: Whether the server cannot read something in the request, so that it can never succeed, whatever the status says.
     refused: bool = False

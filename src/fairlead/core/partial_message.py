@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import Any, cast
 
+import jiter
 import msgspec
 
 from fairlead.core import lenient
@@ -69,7 +70,7 @@ class _OpenBlock:
         self.half = ""
         self.ended = False
 
-    def mended(self, piece: str) -> str:
+    def mend(self, piece: str) -> str:
         """What `piece` adds to the block as valid Unicode: halves of a surrogate pair are joined, or become U+FFFD."""
         if not self.half and piece.isascii():
             return piece
@@ -93,8 +94,8 @@ class PartialMessage:
         self.finished: StreamEnd | None = None
         #: Why the message ended, in the words of the provider.
         self.raw_stop_reason: str | None = None
-        #: Increases with everything that adds to the message.
-        self.growth = 0
+        #: How often something has been added to the message, apart from the pieces that are pending.
+        self._grown = 0
         self._timestamp = timestamp
         self._blocks: list[_OpenBlock] = []
         self._by_key: dict[Hashable, _OpenBlock] = {}
@@ -131,6 +132,11 @@ class PartialMessage:
     def is_open(self, key: Hashable) -> bool:
         return key in self._open
 
+    @property
+    def growth(self) -> int:
+        """A number that increases with everything that adds to the message."""
+        return self._grown if self._pending is None else self._grown + len(self._pending[1])
+
     def add(self, key: Hashable, delta: str) -> None:
         """Add text, thinking or argument JSON. Halves of a surrogate pair in neighbouring deltas are joined.
 
@@ -139,7 +145,6 @@ class PartialMessage:
         """
         if not delta:
             return
-        self.growth += 1
         block = self._by_key[key]
         if self._pending is not None and self._pending[0] is block:
             self._pending[1].append(delta)
@@ -153,7 +158,7 @@ class PartialMessage:
         block = self._by_key[key]
         block.signature = block.signature or _Pieces()
         block.signature.append(signature)
-        self.growth += bool(signature)
+        self._grown += bool(signature)
 
     def end(self, key: Hashable) -> None:
         block = self._open.pop(key, None)
@@ -218,7 +223,7 @@ class PartialMessage:
             raise too_many("blocks")
         self.open()
         self._flush()
-        self.growth += 1
+        self._grown += 1
         opened = _OpenBlock(len(self._blocks), block)
         self._blocks.append(opened)
         self._by_key[key] = self._open[key] = opened
@@ -228,7 +233,8 @@ class PartialMessage:
         if self._pending is not None:
             block, pieces = self._pending
             self._pending = None
-            self._append(block, block.mended(pieces[0] if len(pieces) == 1 else "".join(pieces)))
+            self._grown += len(pieces)
+            self._append(block, block.mend(pieces[0] if len(pieces) == 1 else "".join(pieces)))
 
     def _append(self, block: _OpenBlock, delta: str) -> None:
         if delta:
@@ -268,7 +274,7 @@ class PartialMessage:
 
     def _message(self, content: list[AssistantBlock], stop_reason: StopReason, error: str | None = None) -> AssistantMessage:
         model = self.model
-        usage = model.priced(msgspec.structs.replace(self.usage))
+        usage = model.fill_in_cost(msgspec.structs.replace(self.usage))
         return AssistantMessage(
             content,
             model.api,
@@ -328,8 +334,6 @@ def parse_arguments(text: str) -> Mapping[str, Any] | None:
 
 def preview_arguments(text: str) -> Mapping[str, Any]:
     """Parse as much of unfinished arguments as possible, for display only."""
-    import jiter
-
     try:
         value: Any = jiter.from_json(text.encode("utf-8", "replace"), partial_mode="trailing-strings", allow_inf_nan=False)
     except ValueError:

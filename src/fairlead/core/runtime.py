@@ -59,7 +59,7 @@ class Runtime(Protocol):
         """Something that at most `count` tasks can enter at the same time; the others wait for their turn."""
         ...
 
-    async def bounded(self, work: Awaitable[T], cancel: CancelToken, *, timeout: float | None, grace: float) -> T:
+    async def run_bounded(self, work: Awaitable[T], cancel: CancelToken, *, timeout: float | None, grace: float) -> T:
         """Await `work` and return its result. When `cancel` fires, it has `grace` seconds to end by itself.
 
         Raises Interrupted if it had to be cut off after that, and TimedOut if it was cut off after `timeout` seconds."""
@@ -74,7 +74,7 @@ class TimedOut(Exception):
     """Work exceeded its time limit and was cut off."""
 
 
-NotifyKind: TypeAlias = Literal["info", "warning", "error"]
+NotifyKind: TypeAlias = Literal["info", "success", "warning", "error"]
 Placement: TypeAlias = Literal["aboveEditor", "belowEditor"]
 
 

@@ -9,9 +9,13 @@ lock.
 
 from __future__ import annotations
 
+import base64
+import html
+import json
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 REDACTED = "[redacted]"
 
@@ -37,8 +41,12 @@ _SCHEMES = frozenset(("basic", "bearer", "token", "digest", "apikey", "key"))
 
 #: The password of a user who is a token: servers of git ignore it.
 _NO_PASSWORDS = ("", "x-oauth-basic")
-#: What stands before the host in a URL. It ends with the last @ before the path.
-_USER_IN_URL = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]{0,30}://)(?P<user>[^\s/?#\"'<>]*)@", re.IGNORECASE)
+#: What stands before the host in a URL. It ends with the last @ before the path. Like the next, it is compiled when it is first
+#: used: a compilation would delay the start.
+_USER_IN_URL = r"(?i)(?P<scheme>[a-z][a-z0-9+.-]{0,30}://)(?P<user>[^\s/?#\"'<>]*)@"
+
+#: The parameters of a URL.
+_QUERY = r"(?i)(?P<before>[a-z][a-z0-9+.-]{0,30}://[^\s?#\"'<>]*)\?(?P<query>[^\s#\"'<>]*)"
 
 
 class Secrets:
@@ -72,8 +80,6 @@ class Secrets:
 
     def learn_url(self, url: str) -> None:
         """Add what is secret in a URL: a password, a token in place of the user, and parameters such as `api_key`."""
-        from urllib.parse import parse_qsl, unquote, urlsplit
-
         try:
             parts = urlsplit(url)
             password, query = parts.password, parse_qsl(parts.query)
@@ -101,7 +107,7 @@ class Secrets:
             self._sorted = (now, forms)
         return forms
 
-    def redacted(self, text: str) -> str:
+    def redact(self, text: str) -> str:
         """Return the text without the secrets, ignoring case. The beginning of a secret at the end of the text is removed too."""
         if not self._known or len(text) < _SHORTEST:
             return text
@@ -149,10 +155,8 @@ def _parts(value: str) -> Iterator[str]:
     scheme, secret = words[0].lower(), words[1].rstrip()
     yield secret
     if scheme == "basic":
-        from base64 import b64decode
-
         try:
-            pair = b64decode(secret, validate=True).decode()
+            pair = base64.b64decode(secret, validate=True).decode()
         except ValueError:
             return
         yield pair
@@ -167,17 +171,12 @@ def _forms(secret: str) -> tuple[str, ...]:
 
 def _encodings(secret: str) -> Iterator[str]:
     """A secret as it may appear in an answer: as it is, in JSON, in a URL, in HTML, in base64."""
-    import json
-    from base64 import b64encode, urlsafe_b64encode
-    from html import escape
-    from urllib.parse import quote
-
     raw = secret.encode("utf-8", "replace")
     yield secret
     yield json.dumps(secret)[1:-1]
     yield quote(secret, safe="")
-    yield escape(secret)
-    for encoded in (b64encode(raw), urlsafe_b64encode(raw)):
+    yield html.escape(secret)
+    for encoded in (base64.b64encode(raw), base64.urlsafe_b64encode(raw)):
         yield encoded.decode().rstrip("=")
 
 
@@ -189,16 +188,16 @@ def _anchor(form: str) -> str:
 
 @lru_cache(256)
 def _pattern(form: str) -> re.Pattern[str]:
-    return re.compile(_however_escaped(form), re.IGNORECASE)
+    return re.compile(_match_any_escape(form), re.IGNORECASE)
 
 
-def _however_escaped(form: str) -> str:
+def _match_any_escape(form: str) -> str:
     """A pattern for a text whose characters other than letters may be escaped for JSON, URLs or HTML, also nested."""
     single = re.sub(r"\\+", r"\\", form)  # each pattern for a backslash matches several
-    return "".join(each if each.isalnum() and each.isascii() else _escaped(each) for each in single)
+    return "".join(each if each.isalnum() and each.isascii() else _escape_pattern(each) for each in single)
 
 
-def _escaped(character: str) -> str:
+def _escape_pattern(character: str) -> str:
     code = ord(character)
     encoded = "".join(f"%(?:25){{0,3}}{byte:02x}" for byte in character.encode("utf-8", "replace"))
     # Possessive, so that a text of nothing but backslashes takes linear time.
@@ -220,8 +219,13 @@ def _entity(character: str) -> str:
 
 
 def without_credentials(text: str) -> str:
-    """Return a text without the users and passwords in its URLs, also those too short to be known as secrets."""
-    return _USER_IN_URL.sub(_without_password, text)
+    """Return a text without users, passwords and secret parameters in its URLs, also those too short to be known as secrets."""
+    return re.sub(_QUERY, _without_parameters, re.sub(_USER_IN_URL, _without_password, text))
+
+
+def _without_parameters(found: re.Match[str]) -> str:
+    kept = [each for each in found["query"].split("&") if not _is_secret_name(each.partition("=")[0])]
+    return "?".join(filter(None, (found["before"], "&".join(kept))))
 
 
 def _without_password(found: re.Match[str]) -> str:
@@ -238,4 +242,4 @@ learn_headers = _known.learn_headers
 learn_url = _known.learn_url
 learn_variables = _known.learn_variables
 longest_form = _known.longest_form
-redacted = _known.redacted
+redacted = _known.redact

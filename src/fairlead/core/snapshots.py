@@ -9,13 +9,14 @@ from typing import Literal, TypeAlias
 from msgspec import UNSET, Struct, UnsetType
 
 from fairlead.core.lenient import visible
+from fairlead.core.messages import as_typed
 
 #: How many characters of a first message are its title.
 LONGEST_TITLE = 200
 
 
 @cache
-def _attached_files() -> re.Pattern[str]:
+def _make_attachment_pattern() -> re.Pattern[str]:
     """What `fairlead -p @FILE` puts before a prompt: see `fairlead.cli.printing.prompts`."""
     return re.compile(r'\A(?:<file name="[^"]*">.*?</file>\s*)+', re.DOTALL)
 
@@ -28,7 +29,7 @@ def title_of(name: str | None, first_message: str, limit: int = LONGEST_TITLE) -
     if name:
         text, limit = name, LONGEST_TITLE
     else:
-        text = _attached_files().sub("", first_message, count=1) or first_message
+        text = as_typed(_make_attachment_pattern().sub("", first_message, count=1) or first_message)
     line = visible(" ".join(text[: limit * 4].split()))
     return line if len(line) <= limit else f"{line[: limit - 1]}…"
 

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, cast
 
 import msgspec
 from msgspec import Struct
 
 from fairlead.core.approval import FileChange, ToolKind
+from fairlead.core.calls import arguments as call_arguments
+from fairlead.core.calls import schema_cost
 from fairlead.core.messages import TextContent, ToolCall, Usage, UserBlock
 from fairlead.core.model import Strictness, ToolSpec
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import ToolError
 
 if TYPE_CHECKING:
-    from fairlead.core.calls.nested import NestedResult
+    from fairlead.core.calls.execution import NestedResult
 
 #: How the calls of one turn run, see `groups`.
 Schedule: TypeAlias = Literal["together", "exclusive", "sequential"]
@@ -35,7 +37,8 @@ class ToolResult(Struct, omit_defaults=True):
     """What a tool returns: `content` for the model, `details` for the host."""
 
     content: list[UserBlock]
-    details: dict[str, Any] | None = None
+    #: Any JSON.
+    details: Any = None
     #: The files that the call changed, as far as their texts are known and not too long. Neither the model nor the session file
     #: gets them.
     changes: list[FileChange] = []
@@ -47,8 +50,13 @@ class ToolResult(Struct, omit_defaults=True):
     failed: bool = False
 
     @classmethod
-    def text(cls, text: str, details: dict[str, Any] | None = None) -> ToolResult:
+    def text(cls, text: str, details: Any = None) -> ToolResult:
         return cls([TextContent(text)], details)
+
+    def detail(self, name: str) -> Any:
+        """Return a field of the details; None if they do not have it, or are not an object."""
+        details: object = self.details
+        return cast("dict[str, Any]", details).get(name) if isinstance(details, dict) else None
 
 
 class StructuredResult(ToolResult, kw_only=True):
@@ -205,6 +213,8 @@ class Tool(Struct, frozen=True):
     sequential: bool = False
     #: Changes nothing and runs nothing by itself, so it needs approval only if a rule says so.
     harmless: bool = False
+    #: Its calls need approval where the mode asks for that. A function that the program itself gives as a tool says no.
+    asks: bool = True
     #: How the model gets it: `direct`: while it is active. `deferred`: once the model has found it with `tool_search`, which is
     #: there for that. `codemode`: the same, but `tool_search` is not there only because of it; other tools can call it.
     exposure: Exposure = "direct"
@@ -257,7 +267,7 @@ class Tool(Struct, frozen=True):
         if not self._check:
             self._check.append(_validator(self.parameters))
 
-    def checked(self, arguments: dict[str, Any]) -> dict[str, Any]:
+    def check_arguments(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments, ready for `run`: changed where that makes them fit the schema.
 
         Raises ToolError with a text for the model if they cannot fit.
@@ -268,11 +278,9 @@ class Tool(Struct, frozen=True):
         validator = self._check[0]
         if validator.is_valid(arguments):
             return arguments
-        from fairlead.core.calls.arguments import fitted, problems
-
-        fitting = fitted(self.parameters, arguments)
+        fitting = call_arguments.fit_arguments(self.parameters, arguments)
         if not validator.is_valid(fitting):
-            raise invalid_arguments(self.name, problems(validator, self.parameters, fitting), arguments)
+            raise invalid_arguments(self.name, call_arguments.problems(validator, self.parameters, fitting), arguments)
         return fitting
 
 
@@ -313,12 +321,10 @@ def groups(calls: Sequence[ToolCall], tools: Mapping[str, Tool], schedule: Sched
 
 
 def _validator(schema: dict[str, Any]) -> Any:
-    import jsonschema_rs
+    import jsonschema_rs  # noqa: PLC0415  takes 5 ms
 
-    from fairlead.core.calls.schema_cost import MOST_BACKTRACKING, check_cost
-
-    check_cost(schema)
-    patterns = jsonschema_rs.FancyRegexOptions(backtrack_limit=MOST_BACKTRACKING)
+    schema_cost.check_cost(schema)
+    patterns = jsonschema_rs.FancyRegexOptions(backtrack_limit=schema_cost.MOST_BACKTRACKING)
     try:
         return jsonschema_rs.validator_for(schema, retriever=_refuse_reference, pattern_options=patterns)
     except Exception as error:  # the library raises several kinds, which all mean the same here

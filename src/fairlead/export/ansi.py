@@ -6,6 +6,7 @@ light and the dark theme. A `Palette` collects a class for every other colour.
 
 from __future__ import annotations
 
+import colorsys
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -70,20 +71,22 @@ class Palette:
 
     def _single(self, colour: str) -> str:
         """Return the class of a colour on the page's background, darkened for the light theme and lightened for the dark one."""
-        name = f"f{self._bounded(colour)}"
+        name = f"f{self._round_colour(colour)}"
         if name not in self._rules:
             self._rules[name] = f"color:light-dark(#{_with_lightness(name[1:], 0, 0.42)},#{_with_lightness(name[1:], 0.62, 1)})"
         return name
 
     def _pair(self, foreground: Colour | None, background: str) -> str:
         """Return the class of a colour on a coloured background, unchanged in both themes."""
-        ground = self._bounded(background)
-        ink = ("000000" if _luminance(ground) > 0.45 else "ffffff") if foreground is None else self._bounded(_hex(foreground))
+        ground = self._round_colour(background)
+        ink = (
+            ("000000" if _luminance(ground) > 0.45 else "ffffff") if foreground is None else self._round_colour(_hex(foreground))
+        )
         name = f"f{ink}-{ground}"
         self._rules.setdefault(name, f"color:#{ink};background:#{ground}")
         return name
 
-    def _bounded(self, colour: str) -> str:
+    def _round_colour(self, colour: str) -> str:
         if len(self._rules) < _EXACT_COLOURS:
             return colour
         return "".join("08f"[int(digit, 16) // 6] * 2 for digit in colour[::2])
@@ -114,7 +117,7 @@ def _pieces(line: str, style: Style) -> Iterator[tuple[Style, str]]:
         yield style, _visible(line[at : match.start()])
         at = match.end()
         if match[2] == "m":
-            style = _restyled(style, match[1])
+            style = _apply_codes(style, match[1])
     yield style, _visible(line[at:])
 
 
@@ -123,7 +126,7 @@ def _visible(text: str) -> str:
     return _CONTROL.sub(lambda match: chr(0x2400 + ord(match[0])) if match[0] != "\x7f" else "\u2421", text)
 
 
-def _restyled(style: Style, parameters: str) -> Style:
+def _apply_codes(style: Style, parameters: str) -> Style:
     """Return the style after one `ESC [ … m`."""
     parameters = parameters[:_LONGEST_PARAMETERS]
     codes = [int(part) if part.isdecimal() and len(part) < 5 else 0 for part in parameters.replace(":", ";").split(";")]
@@ -140,14 +143,14 @@ def _restyled(style: Style, parameters: str) -> Style:
         elif code in (7, 27):
             style = replace(style, inverse=code == 7)
         elif code in (38, 48):
-            colour = _extended(codes)
+            colour = _take_extended_colour(codes)
             style = replace(style, foreground=colour) if code == 38 else replace(style, background=colour)
         else:
-            style = _recoloured(style, code)
+            style = _apply_colour(style, code)
     return style
 
 
-def _recoloured(style: Style, code: int) -> Style:
+def _apply_colour(style: Style, code: int) -> Style:
     for base, first in ((30, 0), (90, 8)):
         if base <= code < base + 8:
             return replace(style, foreground=code - base + first)
@@ -158,7 +161,7 @@ def _recoloured(style: Style, code: int) -> Style:
     return style
 
 
-def _extended(codes: list[int]) -> Colour | None:
+def _take_extended_colour(codes: list[int]) -> Colour | None:
     """Take the codes after 38 or 48, `5;n` or `2;r;g;b`, from `codes` and return their colour."""
     kind = codes.pop(0) if codes else 0
     if kind == 5 and codes:
@@ -190,8 +193,6 @@ def _luminance(colour: str) -> float:
 
 
 def _with_lightness(colour: str, lowest: float, highest: float) -> str:
-    import colorsys
-
     hue, lightness, saturation = colorsys.rgb_to_hls(*_channels(colour))
     channels = colorsys.hls_to_rgb(hue, min(max(lightness, lowest), highest), saturation)
     return "".join(f"{round(channel * 255):02x}" for channel in channels)

@@ -1,12 +1,14 @@
-"""The entries of a session as articles of the page."""
+"""The entries of a session as a tree, and as articles of the page."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
+from fairlead.core.messages import readable_error
 from fairlead.export.ansi import Palette
 from fairlead.export.contents import (
     Contents,
@@ -26,7 +28,7 @@ from fairlead.export.contents import (
     utc_time,
 )
 from fairlead.export.markup import Markup
-from fairlead.export.tree import EntryTree, OutlineNode, ToolPairs
+from fairlead.session.history.entries import OLD_NOTES
 
 _NAMES = {
     "compaction": "Context compacted",
@@ -110,7 +112,7 @@ class Articles:
     def _parts(self, node: OutlineNode) -> ArticleParts:
         kind = text(node.entry.get("type"))
         if kind != "message":
-            return self._entries.get(kind, self._unknown)(node.entry)
+            return self._entries.get(kind, self._format_unknown)(node.entry)
         message = mapping(node.entry.get("message"))
         role = text(message.get("role"))
         if role == "assistant":
@@ -118,14 +120,14 @@ class Articles:
         if role == "toolResult":
             return self._tool_result(node, message)
         show = self._messages.get(role)
-        return show(message) if show else self._unknown({"type": role or "message", **message})
+        return show(message) if show else self._format_unknown({"type": role or "message", **message})
 
     def _assistant(self, node: OutlineNode, message: Mapping[str, Any]) -> ArticleParts:
         results = self.pairs.results.get(node, {})
         content = self._contents.blocks(message.get("content"), answered=results)
         parts = [content]
         reason = message.get("stopReason")
-        error = text(message.get("errorMessage"))
+        error = readable_error(text(message.get("errorMessage")))
         if reason == "error":
             parts.append(_notice("bad", f"Error: {error}" if error else "Error: the model gave no reason."))
         elif reason == "aborted":
@@ -174,24 +176,24 @@ class Articles:
         name = escape(text(message.get("customType")) or "Message")
         content = self._contents.blocks(message.get("content"))
         if message.get("display") is False:
-            return ArticleParts("event", name, _folded("Not displayed in the conversation", content))
+            return ArticleParts("event", name, _fold("Not displayed in the conversation", content))
         return ArticleParts("custom", name, content)
 
     def _system(self, message: Mapping[str, Any]) -> ArticleParts:
         sections = [f"{name}\n\n{text(value)}" for name, value in mapping(message.get("sections")).items() if text(value)]
         words = "\n\n".join([plain_text(message.get("content")), *sections]).strip()
-        return ArticleParts("event", "System prompt", _folded(count(len(words), "character"), self._contents.terminal(words)))
+        return ArticleParts("event", "System prompt", _fold(count(len(words), "character"), self._contents.terminal(words)))
 
     def _compaction(self, entry: Mapping[str, Any]) -> ArticleParts:
         before = number(entry.get("tokensBefore"))
         remarks = f"{before:,.0f} tokens before" if before else ""
-        content = _folded("Summary", self._contents.markdown(text(entry.get("summary"))) + _file_lists(entry))
+        content = _fold("Summary", self._contents.markdown(text(entry.get("summary"))) + _file_lists(entry))
         return ArticleParts("summary", "Context compacted", content, remarks)
 
     def _branch_summary(self, entry: Mapping[str, Any]) -> ArticleParts:
         origin = self._tree.find(text(entry.get("fromId")))
         remarks = f'<a href="#{origin.anchor}">where it ended</a>' if origin else ""
-        content = _folded("Summary", self._contents.markdown(text(entry.get("summary"))) + _file_lists(entry))
+        content = _fold("Summary", self._contents.markdown(text(entry.get("summary"))) + _file_lists(entry))
         return ArticleParts("summary", "Summary of another branch", content, remarks)
 
     def _model_change(self, entry: Mapping[str, Any]) -> ArticleParts:
@@ -204,12 +206,12 @@ class Articles:
         place = f' on <a href="#{target.anchor}">{escape(snippet(describe(target.entry), 60))}</a>' if target else ""
         return ArticleParts("event", "Label", f"<p>{words}{place}</p>")
 
-    def _unknown(self, entry: Mapping[str, Any]) -> ArticleParts:
+    def _format_unknown(self, entry: Mapping[str, Any]) -> ArticleParts:
         kind = text(entry.get("type")) or "entry"
         name = text(entry.get("customType"))
         data = {key: value for key, value in entry.items() if key not in ("id", "parentId", "timestamp", "type", "customType")}
         code = self._contents.json(pretty_json(data))
-        return ArticleParts("event", escape(f"{kind} {name}".strip()), _folded("Data", code) if data else "")
+        return ArticleParts("event", escape(f"{kind} {name}".strip()), _fold("Data", code) if data else "")
 
 
 def describe(entry: Mapping[str, Any]) -> str:
@@ -221,7 +223,7 @@ def describe(entry: Mapping[str, Any]) -> str:
     call = next(iter(tool_calls(message.get("content"))), None)
     if call:
         return f"{text(call.get('name'))} {call_subject(call)}".strip()
-    if error := text(message.get("errorMessage")):
+    if error := readable_error(text(message.get("errorMessage"))):
         return snippet(f"Error: {error}")
     kind = text(entry.get("type"))
     name = _NAMES.get(kind) or (text(message.get("role")) or kind or "entry").replace("_", " ")
@@ -244,7 +246,7 @@ def _notice(kind: str, words: str) -> str:
     return f'<p class="notice {kind}">{escape(words)}</p>\n'
 
 
-def _folded(name: str, content: str) -> str:
+def _fold(name: str, content: str) -> str:
     return f"<details><summary>{escape(name)}</summary>\n{content}</details>\n"
 
 
@@ -265,3 +267,148 @@ def _step(anchor: str | None, name: str, words: str) -> str:
 def _lines(content: str) -> int:
     """Estimate the height of an article, which the page uses until it has rendered it. Folded text counts little."""
     return min(60, len(content) // 160 + content.count("\n"))
+
+
+#: Ids that can be part of an address or a file name as they are.
+SAFE_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+@dataclass(slots=True, eq=False)
+class OutlineNode:
+    """An entry. `anchor` is its id in the page, `index` its position in the file."""
+
+    entry: Mapping[str, Any]
+    index: int
+    anchor: str
+    parent: OutlineNode | None
+    #: Its position among the children of its parent.
+    sibling_index: int = 0
+    children: list[OutlineNode] = field(default_factory=lambda: list[OutlineNode]())
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A line of the outline. `depth` is the number of side branches around it."""
+
+    node: OutlineNode
+    depth: int
+
+
+class EntryTree:
+    """All entries in the order of the file. A parent always comes before its children.
+
+    Damaged files and files written by hand make a tree too: an entry whose parent is missing follows the entry before it.
+    Notes of the session about an entry are left out: they would count as branches.
+    """
+
+    def __init__(self, entries: Sequence[Mapping[str, Any]], leaf: str | None) -> None:
+        self.nodes: list[OutlineNode] = []
+        self.roots: list[OutlineNode] = []
+        self._by_id: dict[str, OutlineNode] = {}
+        anchors: set[str] = set()
+        for index, entry in enumerate(entries):
+            parent = self._parent(entry)
+            if entry.get("type") == "note":
+                continue
+            if parent is not None and entry.get("type") == "custom" and entry.get("customType") in OLD_NOTES:
+                self._by_id.setdefault(text(entry.get("id")), parent)
+                continue
+            node = OutlineNode(entry, index, _anchor(entry, index, anchors), parent)
+            self.nodes.append(node)
+            siblings = self.siblings(node)
+            node.sibling_index = len(siblings)
+            siblings.append(node)
+            self._by_id.setdefault(text(entry.get("id")), node)
+        self._apply_labels()
+        last = self.nodes[-1] if self.nodes else None
+        self.leaf: OutlineNode | None = self._by_id.get(leaf, last) if leaf else last
+        self.path: set[OutlineNode] = set(self._ancestry(self.leaf))
+
+    def siblings(self, node: OutlineNode) -> list[OutlineNode]:
+        """Return the children of the node's parent, including the node."""
+        return node.parent.children if node.parent else self.roots
+
+    def find(self, entry_id: str) -> OutlineNode | None:
+        """Return the node of an entry; None if there is none with this id."""
+        return self._by_id.get(entry_id)
+
+    def branches(self) -> int:
+        """Return the number of branches: of entries without children."""
+        return sum(not node.children for node in self.nodes)
+
+    def walk(self) -> Iterator[Row]:
+        """Yield the nodes depth first. The main branch, to the leaf or else the newest, comes last and is not indented."""
+        stack = self._rows(self.roots, 0)
+        while stack:
+            row = stack.pop()
+            yield row
+            stack += self._rows(row.node.children, row.depth)
+
+    def _rows(self, branches: list[OutlineNode], depth: int) -> list[Row]:
+        """Return the rows of branches in reverse order."""
+        if not branches:
+            return []
+        main = next((node for node in branches if node in self.path), branches[-1])
+        return [Row(main, depth), *(Row(node, depth + 1) for node in reversed(branches) if node is not main)]
+
+    def _parent(self, entry: Mapping[str, Any]) -> OutlineNode | None:
+        previous = self.nodes[-1] if self.nodes else None
+        if "parentId" in entry and entry["parentId"] is None:
+            return None
+        return self._by_id.get(text(entry.get("parentId")) or "\0", previous)
+
+    def _ancestry(self, node: OutlineNode | None) -> Iterator[OutlineNode]:
+        while node:
+            yield node
+            node = node.parent
+
+    def _apply_labels(self) -> None:
+        for node in self.nodes:
+            target = self.find(text(node.entry.get("targetId"))) if node.entry.get("type") == "label" else None
+            if target:
+                target.label = text(node.entry.get("label"))
+
+
+def _anchor(entry: Mapping[str, Any], index: int, taken: set[str]) -> str:
+    """Return `entry-<id>`, or `entry-.<index>` for an id that is missing, taken or not usable in an address."""
+    entry_id = text(entry.get("id"))
+    anchor = f"entry-{entry_id}"
+    if not SAFE_ID.fullmatch(entry_id) or anchor in taken:
+        anchor = f"entry-.{index}"
+    taken.add(anchor)
+    return anchor
+
+
+class ToolPairs:
+    """Which tool call each result answers. Providers use an id again in later messages, so the nearest message counts."""
+
+    def __init__(self, tree: EntryTree) -> None:
+        #: The call that a result answers.
+        self.calls: dict[OutlineNode, Mapping[str, Any]] = {}
+        #: The results of a message's calls, by the ids of the calls.
+        self.results: dict[OutlineNode, dict[str, OutlineNode]] = {}
+        for node in tree.nodes:
+            message = mapping(node.entry.get("message"))
+            if message.get("role") != "toolResult":
+                continue
+            caller = _caller(node)
+            call_id = text(message.get("toolCallId"))
+            content = mapping(caller.entry.get("message")).get("content") if caller else None
+            call = next((block for block in tool_calls(content) if text(block.get("id")) == call_id), None)
+            if caller and call is not None:
+                self.calls[node] = call
+                self.results.setdefault(caller, {}).setdefault(call_id, node)
+
+
+def _caller(result: OutlineNode) -> OutlineNode | None:
+    """Return the message of the model that a tool's result follows."""
+    node = result.parent
+    while node is not None:
+        role = mapping(node.entry.get("message")).get("role")
+        if role == "assistant":
+            return node
+        if role == "user":
+            return None
+        node = node.parent
+    return None

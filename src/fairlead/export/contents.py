@@ -5,9 +5,11 @@ A session file may contain any values, so the functions below `Contents` turn th
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from html import escape
 from typing import Any, cast
 
@@ -78,7 +80,7 @@ class Contents:
         return self._markup.code(code, "json")
 
     def command(self, command: str) -> str:
-        return f'<pre class="command"><code>{self._markup.highlighted(command, "bash")}</code></pre>\n'
+        return f'<pre class="command"><code>{self._markup.highlight(command, "bash")}</code></pre>\n'
 
     def terminal(self, output: str, *, file: str = "") -> str:
         """Render output as a terminal shows it. The rest of long output is folded."""
@@ -96,11 +98,11 @@ class Contents:
         """Render the text of a file, highlighted. Tokens may span lines, so the folded rest is highlighted separately."""
         lines = source.split("\n")
         beginning = lines if len(lines) <= _UNFOLDED_LINES else lines[:_FIRST_LINES]
-        code = [self._markup.highlighted("\n".join(beginning), file=file)]
+        code = [self._markup.highlight("\n".join(beginning), file=file)]
         if len(beginning) == len(lines):
             return _output(code)
         rest = lines[_FIRST_LINES:]
-        return _output(code) + _rest([self._markup.highlighted("\n".join(rest), file=file)], len(rest))
+        return _output(code) + _rest([self._markup.highlight("\n".join(rest), file=file)], len(rest))
 
     def _thinking(self, block: Mapping[str, Any]) -> str:
         words = text(block.get("thinking"))
@@ -168,7 +170,7 @@ def _arguments(call: Mapping[str, Any], markup: Markup, *, with_diff: bool = Tru
     replaced = _replacements(values)
     if replaced and with_diff:
         parts.append(diff("\n".join(replaced)))
-    shown = _shown_in_subject(call, values)
+    shown = _find_subject_argument(call, values)
     for name, value in values.items():
         if name == shown or (replaced and name in (*_BEFORE, *_AFTER, "edits")):
             continue
@@ -188,7 +190,7 @@ def _diff_lines(changes: str) -> Iterator[str]:
         yield f'<span class="{name}">{escape(line)}\n</span>' if name else f"{escape(line)}\n"
 
 
-def _shown_in_subject(call: Mapping[str, Any], values: Mapping[str, Any]) -> str | None:
+def _find_subject_argument(call: Mapping[str, Any], values: Mapping[str, Any]) -> str | None:
     line = call_subject(call)
     return next((name for name in _SUBJECTS if line and values.get(name) == line), None)
 
@@ -272,8 +274,6 @@ def snippet(value: str, limit: int = 90) -> str:
 
 def pretty_json(value: Any) -> str:
     """Return a value as indented JSON; on one line if the indents would be most of it."""
-    import json
-
     try:
         line = json.dumps(value, ensure_ascii=False, default=str)
         if len(line) > _LONGEST_INDENTED:
@@ -303,8 +303,6 @@ def dollars(amount: float) -> str:
 
 def utc_time(value: Any) -> tuple[str, str] | None:
     """Convert an ISO timestamp to UTC: for machines, and to the minute for people. None if it cannot be parsed."""
-    from datetime import UTC, datetime
-
     try:
         time = datetime.fromisoformat(text(value)).astimezone(UTC)
     except (ValueError, OverflowError):

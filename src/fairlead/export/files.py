@@ -12,9 +12,9 @@ from typing import Any
 
 from fairlead.errors import ConfigError, SessionError
 from fairlead.export.page import GENERATOR, render
-from fairlead.stores.headers import HEADER_LIMIT, decode_object, header_in, without_title
-from fairlead.stores.leftovers import remove_leftovers_in
-from fairlead.stores.session_files import refuse_endless, temporary
+from fairlead.stores.deleting import remove_leftovers_in
+from fairlead.stores.headers import HEADER_LIMIT, decode_object, header_in, refuse_endless, without_title
+from fairlead.stores.session_files import temporary
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,9 +86,9 @@ class Markup:
 
     def code(self, text: str, language: str = "", *, file: str = "") -> str:
         """Render a block of code in `language`, or in the language of a file with the name `file`."""
-        return f"<pre><code>{self.highlighted(text, language, file=file)}</code></pre>\n"
+        return f"<pre><code>{self.highlight(text, language, file=file)}</code></pre>\n"
 
-    def highlighted(self, text: str, language: str = "", *, file: str = "") -> str:
+    def highlight(self, text: str, language: str = "", *, file: str = "") -> str:
         """Render code without the elements around it; see `code`."""
         if not self._highlighter or self._seconds_left <= 0:
             return escape(text)
@@ -134,7 +134,7 @@ def link(address: str, label: str) -> str:
     return f'<a href="{escape(address)}" rel="noopener noreferrer" target="_blank">{label}</a>'
 
 
-def linked(text: str) -> str:
+def link_addresses(text: str) -> str:
     """Escape a text and turn its web addresses into links."""
     parts: list[str] = []
     at = 0
@@ -158,15 +158,15 @@ def _opening(line: str) -> tuple[str, str] | None:
 def _paragraphs(text: str, breaks: bool) -> Iterator[str]:
     for paragraph in re.split(r"\n[ \t]*\n", text):
         if paragraph.strip():
-            words = linked(paragraph.strip("\n"))
+            words = link_addresses(paragraph.strip("\n"))
             yield f"<p>{words.replace(chr(10), '<br>' + chr(10)) if breaks else words}</p>\n"
 
 
 def _highlighter() -> Callable[[str, str, str], str] | None:
     """Return a function that highlights code, given its language or a file name; None without Pygments."""
     try:
-        from pygments.lexer import Lexer
-        from pygments.lexers import find_lexer_class_by_name, find_lexer_class_for_filename, get_all_lexers
+        from pygments.lexer import Lexer  # noqa: PLC0415  an extra
+        from pygments.lexers import find_lexer_class_by_name, find_lexer_class_for_filename, get_all_lexers  # noqa: PLC0415  an extra
     except ImportError:
         return None
     aliases = {alias for _, names, _, _ in get_all_lexers(plugins=False) for alias in names}
@@ -242,7 +242,7 @@ def _span(name: str, text: str) -> str:
 def _parser(code: Callable[[str, str], str]) -> MarkdownIt | None:
     """Return a parser for CommonMark with tables and strikethrough. Rules that write unsafe or unsuitable HTML are replaced."""
     try:
-        from markdown_it import MarkdownIt
+        from markdown_it import MarkdownIt  # noqa: PLC0415  an extra
     except ImportError:
         return None
     parser = MarkdownIt("commonmark", {"html": False, "linkify": False}).enable(["table", "strikethrough"])
@@ -267,7 +267,7 @@ def _parser(code: Callable[[str, str], str]) -> MarkdownIt | None:
         "td_open": lambda tokens, at, env: _cell("td", tokens[at]),
     }
     for name, rule in rules.items():
-        parser.add_render_rule(name, _bound(rule))
+        parser.add_render_rule(name, _bind_rule(rule))
     parser.core.ruler.push("task_lists", _mark_tasks)
     return parser
 
@@ -286,7 +286,7 @@ def _mark_tasks(state: StateCore) -> None:
             first.meta["task"] = task[1] != " "
 
 
-def _bound(rule: Callable[[Sequence[Token], int, MutableMapping[str, Any]], str]) -> Callable[..., str]:
+def _bind_rule(rule: Callable[[Sequence[Token], int, MutableMapping[str, Any]], str]) -> Callable[..., str]:
     """Return the rule with the signature that the renderer calls."""
 
     def render(
@@ -298,7 +298,7 @@ def _bound(rule: Callable[[Sequence[Token], int, MutableMapping[str, Any]], str]
 
 
 def _text(tokens: Sequence[Token], at: int, env: MutableMapping[str, Any]) -> str:
-    words = escape(tokens[at].content) if env.get("in_link") else linked(tokens[at].content)
+    words = escape(tokens[at].content) if env.get("in_link") else link_addresses(tokens[at].content)
     done = tokens[at].meta.get("task")
     return words if done is None else f"{_box(done)} {words}"
 

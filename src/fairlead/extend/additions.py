@@ -10,19 +10,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from fairlead.config.files import Budget, is_owned
 from fairlead.config.home import Home
-from fairlead.config.process import run_in_thread
 from fairlead.core.lenient import scrub_text
 from fairlead.errors import ConfigError
+from fairlead.extend import skills
+from fairlead.extend import skills as skill_files
+from fairlead.platform.process import run_in_thread
+from fairlead.session.additions import PromptParts, SkillSummary
+from fairlead.session.slash_commands import SlashCommand
 
 if TYPE_CHECKING:
     from fairlead.extend.search_paths import SearchPaths
-    from fairlead.extend.skills import Skill
-    from fairlead.extend.templates import Template
-    from fairlead.session.additions import PromptParts, SkillSummary
-    from fairlead.session.slash_commands import SlashCommand
+    from fairlead.extend.skills import Skill, Template
 
 #: The names of context files. The first one that a directory has is used.
 CONTEXT_NAMES = ("AGENTS.md", "AGENTS.MD", "CLAUDE.md", "CLAUDE.MD")
@@ -162,22 +164,18 @@ class UserAdditions:
         if not text.startswith("/"):
             return text
         found = self._get(cwd)
-        return _expanded(text, found.templates, found.skills if self._skill_commands else None)
+        return _expand(text, found.templates, found.skills if self._skill_commands else None)
 
     def skills(self, cwd: Path) -> list[SkillSummary]:
-        from fairlead.session.additions import SkillSummary
-
         return [SkillSummary(each.name, each.description) for each in self._get(cwd).skills.values() if not each.hidden]
 
     def skill_text(self, name: str, cwd: Path) -> str:
-        from fairlead.extend.skills import require_skill
-
-        return require_skill(name, {each.name: each for each in self._get(cwd).skills.values() if not each.hidden}).invoked("")
+        return skills.require_skill(
+            name, {each.name: each for each in self._get(cwd).skills.values() if not each.hidden}
+        ).make_prompt("")
 
     def discover(self, skills: Sequence[Path], templates: Sequence[Path]) -> None:
         """Also look for skills and templates in these paths. They replace those of an earlier call."""
-        from msgspec.structs import replace
-
         self._search_paths = replace(self._search_paths, discovered_skills=skills, discovered_templates=templates)
         self.reload()
 
@@ -203,22 +201,16 @@ class UserAdditions:
 
 def _read(search_paths: SearchPaths, cwd: Path) -> _LoadedAdditions:
     """Read everything for work in `cwd`."""
-    from fairlead.session.additions import PromptParts
-
     problems: list[str] = []
     template_problems: list[str] = []
     skills: Mapping[str, Skill] = {}
     templates: Mapping[str, Template] = {}
     skills_text = ""
     if skill_paths := search_paths.present(search_paths.skill_paths(cwd), cwd):
-        from fairlead.extend.skills import load_skills, skills_prompt
-
-        skills = load_skills(skill_paths, problems, search_paths.check)
-        skills_text = skills_prompt(skills.values())
+        skills = skill_files.load_skills(skill_paths, problems, search_paths.check)
+        skills_text = skill_files.skills_prompt(skills.values())
     if template_paths := search_paths.present(search_paths.template_paths(cwd), cwd):
-        from fairlead.extend.templates import load_templates
-
-        templates = load_templates(template_paths, template_problems, search_paths.check)
+        templates = skill_files.load_templates(template_paths, template_problems, search_paths.check)
         problems += template_problems
     home = search_paths.home
     if home is None:
@@ -239,15 +231,13 @@ def _read(search_paths: SearchPaths, cwd: Path) -> _LoadedAdditions:
 
 def _commands(templates: Mapping[str, Template], skills: Mapping[str, Skill]) -> list[SlashCommand]:
     """Return the slash commands of these templates and skills."""
-    from fairlead.session.slash_commands import SlashCommand
-
     prompts = [SlashCommand(each.name, each.description, "prompt", each.origin) for each in templates.values()]
     return prompts + [
         SlashCommand(_SKILL_COMMAND + each.name, each.description, "skill", each.origin) for each in skills.values()
     ]
 
 
-def _expanded(text: str, templates: Mapping[str, Template], skills: Mapping[str, Skill] | None) -> str:
+def _expand(text: str, templates: Mapping[str, Template], skills: Mapping[str, Skill] | None) -> str:
     """Return the prompt that `text`, which begins with a slash, stands for.
 
     An unknown name is plain text, because it may be a path. `/skill:` cannot be a path, and the name of a missing skill must not
@@ -258,9 +248,7 @@ def _expanded(text: str, templates: Mapping[str, Template], skills: Mapping[str,
         return text
     name, arguments = words[0], words[1].strip() if len(words) > 1 else ""
     if name in templates:
-        return templates[name].filled(arguments)
+        return templates[name].fill(arguments)
     if skills is None or not name.startswith(_SKILL_COMMAND):
         return text
-    from fairlead.extend.skills import require_skill
-
-    return require_skill(name.removeprefix(_SKILL_COMMAND), skills).invoked(arguments)
+    return skill_files.require_skill(name.removeprefix(_SKILL_COMMAND), skills).make_prompt(arguments)

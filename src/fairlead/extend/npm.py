@@ -14,9 +14,9 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 from fairlead.config import files, json_files
-from fairlead.config.programs import find_program
 from fairlead.core.secrets import is_secret_variable
 from fairlead.errors import ConfigError
+from fairlead.platform.programs import find_program
 
 #: pi's own packages, which extensions name as peers, are provided by the runtime, so npm must not install them.
 _FLAGS = ("--legacy-peer-deps", "--no-audit", "--no-fund")
@@ -47,7 +47,7 @@ def npm_environment(env: Mapping[str, str], *, signs_in: bool = True) -> dict[st
     These are npm's settings, and the variables that the user's own `.npmrc` names, such as `${NPM_TOKEN}`. Without `signs_in`
     they are left out too, because scripts of packages are about to run.
     """
-    named = frozenset(_named_variables(env)) if signs_in else frozenset[str]()
+    named = frozenset(_find_variables(env)) if signs_in else frozenset[str]()
 
     def is_kept(name: str, value: str) -> bool:
         return name in named or (signs_in and name.lower().startswith(_SETTINGS)) or not _holds_secret(name, value)
@@ -65,7 +65,7 @@ def _holds_secret(name: str, value: str) -> bool:
         return True
 
 
-def _named_variables(env: Mapping[str, str]) -> Iterator[str]:
+def _find_variables(env: Mapping[str, str]) -> Iterator[str]:
     """Yield the variables that the user's `.npmrc` names."""
     configured = next((value for name, value in env.items() if name.lower() == "npm_config_userconfig"), "")
     path = Path(configured) if configured else Path(env.get("HOME") or os.path.expanduser("~")) / ".npmrc"  # noqa: PTH111

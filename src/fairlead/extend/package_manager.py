@@ -19,15 +19,16 @@ from typing import Any, Literal, cast
 from msgspec import Struct
 
 from fairlead.config import files, json_files
-from fairlead.config.git import git_call, serving
 from fairlead.config.home import Home, expand_user
-from fairlead.config.packages import PackageSource, package_paths, parse_source
-from fairlead.config.private_files import make_folders
-from fairlead.config.programs import current_folder, search_path
+from fairlead.config.packages import PackageSource, make_no_package_error, package_paths, parse_source
 from fairlead.core.secrets import redacted, without_credentials
 from fairlead.errors import ConfigError
-from fairlead.extend.node.manifest import missing_extensions
+from fairlead.extend.extensions.discovery import missing_extensions
+from fairlead.extend.node.program import npm_command
 from fairlead.extend.npm import drop_settings, npm_environment, npm_flags, packages_with_scripts, refuse_settings, remark
+from fairlead.platform.git import git_call, serving
+from fairlead.platform.open_files import make_private_folders
+from fairlead.platform.programs import current_folder, own_environment
 
 #: Seconds that npm and git have to install a package for one run.
 _INSTALL_SECONDS = 300.0
@@ -180,7 +181,7 @@ class PackageManager:
                 break
         else:
             entries.append(source.text)
-        make_folders(self.folder)
+        make_private_folders(self.folder)
         json_files.change_object(self._settings, "packages", entries)
 
 
@@ -214,7 +215,7 @@ class PackageFetcher:
         self._check(source)
         if source.kind == "npm":
             root = self._base / "npm"
-            make_folders(root)
+            make_private_folders(root)
             if not os.path.exists(root / "package.json"):
                 (root / "package.json").write_text(json.dumps({"name": "pi-packages", "private": True}) + "\n")
             spec = source.identity + (f"@{source.ref}" if source.ref else "@latest")
@@ -233,7 +234,7 @@ class PackageFetcher:
 
     def _clone(self, source: PackageSource) -> None:
         folder = source.folder(self._base)
-        make_folders(folder.parent)
+        make_private_folders(folder.parent)
         # What is interrupted or fails leaves what was there. An update clones again too: the configuration of the clone that is
         # there may have changed, and git would run what it names.
         with TemporaryDirectory(prefix=".", dir=folder.parent) as begun:
@@ -283,14 +284,11 @@ class PackageFetcher:
             shutil.rmtree(source.folder(self._base), ignore_errors=True)
 
     def _npm(self, *arguments: str, root: Path, scripts: bool = False) -> None:
-        from fairlead.extend.node.program import npm_command
-
         if not self._is_own:
             refuse_settings(root)
         flags = npm_flags(self._env, self._outside, scripts=scripts)
         command = [*npm_command(self._env, self._outside), *arguments, "--prefix", str(root.resolve()), *flags]
-        path = search_path(self._env.get("PATH"), outside=self._outside)
-        env = {**npm_environment(self._env, signs_in=not scripts), "PATH": path}
+        env = own_environment(npm_environment(self._env, signs_in=not scripts), outside=self._outside)
         self._run(command, env, root, f"npm {arguments[0]}")
 
     def _git(self, *words: str, repository: Path | None = None, address: str | None = None) -> None:
@@ -317,7 +315,18 @@ class PackageFetcher:
             raise ConfigError(f"{name} was not done after {error.timeout:g} seconds.") from None
         if done.returncode:
             said = redacted(without_credentials(done.stderr or done.stdout)).strip().splitlines()
-            raise ConfigError(f"{name} failed: {' '.join(said[-3:])}")
+            raise ConfigError(f"{name} failed: {' '.join(_find_reason(said))}")
+
+
+#: How npm marks the lines that say what failed. The last ones only say where its log is.
+_NPM_ERROR = re.compile(r"npm (?:error|ERR!) ?(?:code |[A-Z]*\d+(?: |$))?")
+
+
+def _find_reason(said: Sequence[str]) -> list[str]:
+    """Return the lines of a program that say why it failed: those that npm marks, else the last ones."""
+    marked = [_NPM_ERROR.sub("", line).strip() for line in said if _NPM_ERROR.match(line)]
+    reasons = [line for line in marked if line and "A complete log of this run" not in line]
+    return reasons[:4] or list(said[-3:])
 
 
 def fetch_temporarily(
@@ -390,9 +399,7 @@ def _existing_path(text: str, cwd: Path) -> Path:
     if os.path.exists(path):
         return path.resolve()
     if text.startswith(("npm:", "git:")):
-        raise ConfigError(
-            f"{without_credentials(text)} does not name a package. Expected npm:NAME, npm:NAME@VERSION or git:HOST/PATH."
-        )
+        raise make_no_package_error(text)
     raise ConfigError(f"{path} does not exist.")
 
 

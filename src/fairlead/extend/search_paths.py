@@ -9,6 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from fairlead.config import packages as config_packages
 from fairlead.config.files import Budget, Check, is_inside, is_owned
 from fairlead.config.home import PROJECT_FOLDER, Home, Level, project_boundary
 from fairlead.errors import ConfigError
@@ -27,7 +28,7 @@ def read_markdown(
     data = (budget or Budget()).read(path, check, within=within)
     if data is None:
         raise ConfigError(f"{path}: there is no such file.")
-    from fairlead.session import front_matter  # its patterns take a millisecond to compile, and most projects have no such files
+    from fairlead.session import front_matter  # noqa: PLC0415  its patterns take a millisecond to compile, and most projects have no such files
 
     try:
         return front_matter.pick(data.decode("utf-8", "replace"), keys)
@@ -79,8 +80,8 @@ class SearchPaths(Struct, frozen=True, kw_only=True):
 
     def skill_paths(self, cwd: Path) -> Iterator[SearchPath]:
         """Yield the search paths of skills. If two skills have the same name, the one found first is used."""
-        yield from _flagged("--skill", self.skills)
-        yield from _discovered(self.discovered_skills)
+        yield from _find_flagged("--skill", self.skills)
+        yield from _find_discovered(self.discovered_skills)
         if self.home is None or not self.find_skills:
             return
         yield from self._of_project("skills", cwd)
@@ -88,18 +89,18 @@ class SearchPaths(Struct, frozen=True, kw_only=True):
             # The owner of a folder above can put any text there.
             if folder != self.user and is_owned(folder, cwd):
                 yield from (_folder(folder / name, "skills", "project", folder) for name in SHARED_FOLDERS)
-        yield from self._listed("skills", self.settings_skills, cwd)
+        yield from self._find_listed("skills", self.settings_skills, cwd)
         yield _folder(self.home.root, "skills", "user")
         yield from (_folder(self.user / name, "skills", "user") for name in SHARED_FOLDERS)
 
     def template_paths(self, cwd: Path) -> Iterator[SearchPath]:
         """Yield the search paths of prompt templates. If two have the same name, the one found first is used."""
-        yield from _flagged("--prompt-template", self.templates)
-        yield from _discovered(self.discovered_templates)
+        yield from _find_flagged("--prompt-template", self.templates)
+        yield from _find_discovered(self.discovered_templates)
         if self.home is None or not self.find_templates:
             return
         yield from self._of_project("prompts", cwd)
-        yield from self._listed("prompts", self.settings_templates, cwd)
+        yield from self._find_listed("prompts", self.settings_templates, cwd)
         yield _folder(self.home.root, "prompts", "user")
 
     def present(self, search_paths: Iterable[SearchPath], cwd: Path) -> list[SearchPath]:
@@ -130,25 +131,23 @@ class SearchPaths(Struct, frozen=True, kw_only=True):
         folders = () if self.home is None else self.home.project_folders(cwd)
         return (_folder(folder, name, "project", cwd) for folder in reversed(folders))
 
-    def _listed(self, setting: str, names: Sequence[str], cwd: Path) -> Iterator[SearchPath]:
+    def _find_listed(self, setting: str, names: Sequence[str], cwd: Path) -> Iterator[SearchPath]:
         if not names:
             return
-        from fairlead.config.packages import listed_packages, package_of
-
-        packages = [] if self.home is None else listed_packages(self.home, cwd)
+        packages = [] if self.home is None else config_packages.find_listed_packages(self.home, cwd)
         for name in names:
             path = self.user / name[2:] if name.startswith("~/") else Path(name)
             origin = Origin(path, "local", "project" if path.is_relative_to(cwd) else "user")
-            if (package := package_of(path, packages)) is not None:
+            if (package := config_packages.package_of(path, packages)) is not None:
                 origin = replace(origin, base=package.folder, package=package.text)
             yield SearchPath(path, origin, f"{setting} in settings.json")
 
 
-def _flagged(flag: str, paths: Sequence[Path]) -> Iterator[SearchPath]:
+def _find_flagged(flag: str, paths: Sequence[Path]) -> Iterator[SearchPath]:
     return (SearchPath(path, Origin(path, "cli", "temporary"), flag) for path in paths)
 
 
-def _discovered(paths: Sequence[Path]) -> Iterator[SearchPath]:
+def _find_discovered(paths: Sequence[Path]) -> Iterator[SearchPath]:
     return (SearchPath(path, Origin(path, "local", "temporary"), "an extension") for path in paths)
 
 

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any, Self
 from msgspec.structs import replace
 
 from fairlead.errors import DatabaseUnavailable, JobConflict, JobError, JobNotFound
-from fairlead.jobs.database import Database, DatabaseUrl, closed
-from fairlead.jobs.dbos_queue import KeyLimits, Queues, enqueue, migrate
+from fairlead.jobs.database import Database, DatabaseUrl, make_closed_error
+from fairlead.jobs.dbos_queue import KeyLimits, Queues, enqueue, migrate, must_wait, release_waiting, transaction_of
 from fairlead.jobs.event_log import EventReader
 from fairlead.jobs.records import JobRecord, Records, add_event, record_of
 from fairlead.jobs.root import check_root, is_inside
 from fairlead.jobs.schema import JOB_COLUMNS
-from fairlead.jobs.session_order import must_wait, release_waiting, transaction_of
 from fairlead.jobs.sessions import read_header, read_transcript
 from fairlead.jobs.task import LONGEST_ID, Job, check_key, is_id
 from fairlead.protocol.http.fleet import JobEvent, JobResult
@@ -75,7 +74,7 @@ class Jobs:
         Raises DatabaseUnavailable, ConfigError, and JobError if it was closed.
         """
         if self._is_closed:
-            raise closed(self._url)
+            raise make_closed_error(self._url)
         if not self._is_ready:
             await self._database.create_tables()
             self._is_ready = True
@@ -101,7 +100,7 @@ class Jobs:
             JobConflict: A job with the same id has other contents.
             DatabaseUnavailable: The database cannot be reached.
         """
-        checked = [self._bounded(job.checked()) for job in jobs]
+        checked = [self._bind_to_root(job.validate()) for job in jobs]
         if len({job.id for job in checked}) < len(checked):
             raise JobError("Two of these jobs have the same id. Nothing was submitted.")
         await self.open()
@@ -115,7 +114,7 @@ class Jobs:
         if new:
             await self._prepare_queues({job.key: None for job in new if job.key is not None})
             await self._queues.run(lambda client, engine: _insert(client, engine, new))
-        return await self._results_of([job.id for job in checked])
+        return await self._list_results([job.id for job in checked])
 
     async def prompt(self, session: str, prompt: str, *, id: str | None = None, **fields: Any) -> JobResult:
         """Send a prompt to a session: a job whose id is that of the session with a number.
@@ -149,7 +148,7 @@ class Jobs:
 
     async def _submit_new(self, job: Job) -> JobResult:
         """Queue a job. Unlike `submit`, raise JobConflict if it exists, also with the same contents."""
-        new = [self._bounded(job.checked())]
+        new = [self._bind_to_root(job.validate())]
         await self._prepare_queues({} if job.key is None else {job.key: None})
         has_tried = False
 
@@ -160,7 +159,7 @@ class Jobs:
             _insert(client, engine, new, may_exist=not is_first)
 
         await self._queues.run(insert)
-        return (await self._results_of([job.id]))[0]
+        return (await self._list_results([job.id]))[0]
 
     async def events(self, id: str, *, after: int | None = 0) -> AsyncGenerator[JobEvent]:
         """Yield the events of a job after a number, and new ones as they come, until the job has ended. None: only new ones.
@@ -171,7 +170,7 @@ class Jobs:
         Raises:
             JobNotFound: No job has this id.
         """
-        await self._known([id])
+        await self._find_known([id])
         if after is None:
             after = await self._events.last_number(id)
         async for event in self._events.follow(id, after):
@@ -187,7 +186,7 @@ class Jobs:
             TimeoutError: Some jobs have not ended in time.
         """
         left = dict.fromkeys([record.id for record in await self.records()] if ids is None else ids)
-        await self._known(list(left))
+        await self._find_known(list(left))
         end = None if timeout is None else time.monotonic() + timeout
         changes = self._events.changes()
         signal = changes.subscribe("")
@@ -219,7 +218,7 @@ class Jobs:
 
     async def get(self, id: str) -> JobResult:
         """Return what is known of a job. Raises JobNotFound if no job has this id."""
-        return _result((await self._known([id]))[id])
+        return _result((await self._find_known([id]))[id])
 
     async def records(self, *, session: str | None = None) -> list[JobRecord]:
         """Return the rows of all jobs, or those of one session."""
@@ -233,7 +232,7 @@ class Jobs:
         Raises:
             JobNotFound: No job has this id.
         """
-        await self._known([id])
+        await self._find_known([id])
         return await self._records.patch(id)
 
     async def transcript(self, session: str) -> bytes | None:
@@ -249,13 +248,13 @@ class Jobs:
         Raises:
             JobNotFound: No job has one of the ids. Then nothing is cancelled.
         """
-        records = await self._known(ids)
+        records = await self._find_known(ids)
         cancelled = [record.workflow for record in records.values() if await self._records.cancel(record.id)]
         if cancelled:
             await self._queues.cancel(cancelled)
             for session in {record.session for record in records.values()}:
                 await self._queues.run(lambda client, engine, session=session: release_waiting(client, engine, session))
-        return await self._results_of(ids)
+        return await self._list_results(ids)
 
     async def retry(self, *ids: str) -> list[JobResult]:
         """Queue jobs again that failed, were cancelled or are parked. Their sessions continue where they ended.
@@ -266,7 +265,7 @@ class Jobs:
             JobNotFound: No job has one of the ids. Then nothing is queued.
             JobError: A job is queued, runs, or is done.
         """
-        records = await self._known(ids)
+        records = await self._find_known(ids)
         for record in records.values():
             if record.status not in ("failed", "cancelled", "parked"):
                 raise JobError(
@@ -277,7 +276,7 @@ class Jobs:
             check_root(record.job)
         await self._prepare_queues({})
         await self._queues.run(lambda client, engine: _retry(client, engine, list(records.values())))
-        return await self._results_of(ids)
+        return await self._list_results(ids)
 
     async def limit(self, key: str, *, concurrency: int | None = None, rate: int | None = None, period: float = 60.0) -> None:
         """Set what the jobs of a provider key may do together, in the whole fleet. None: no limit.
@@ -301,7 +300,7 @@ class Jobs:
         await asyncio.to_thread(migrate_once, self._url)
         await self._queues.register(keys)
 
-    async def _known(self, ids: Sequence[str]) -> dict[str, JobRecord]:
+    async def _find_known(self, ids: Sequence[str]) -> dict[str, JobRecord]:
         await self.open()
         found = await self._records.find([id for id in ids if is_id(id)])  # Postgres does not take every text
         for id in ids:
@@ -309,7 +308,7 @@ class Jobs:
                 raise JobNotFound(f"There is no job {id!r}. `fairlead jobs list` shows all jobs.")
         return found
 
-    def _bounded(self, job: Job) -> Job:
+    def _bind_to_root(self, job: Job) -> Job:
         """Return a job with the root of this object. Raises JobError if it names a place outside it."""
         if self._root is not None:
             job = replace(job, root=self._root)
@@ -337,7 +336,7 @@ class Jobs:
         header = await read_header(self.session_store, session)
         return header is None or is_inside(header.get("cwd"), self._root)
 
-    async def _results_of(self, ids: Sequence[str]) -> list[JobResult]:
+    async def _list_results(self, ids: Sequence[str]) -> list[JobResult]:
         found = await self._records.find(ids)
         return [_result(found[id]) for id in ids]
 

@@ -18,17 +18,20 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+from fairlead.config.extras import install_command
 from fairlead.config.home import expand_user
-from fairlead.config.private_files import keep_database_private
+from fairlead.core.secrets import learn, redacted
 from fairlead.errors import ConfigError, DatabaseUnavailable, FairleadError, JobError
 from fairlead.jobs.schema import DBOS_VERSION, TABLES, TABLES_VERSION
+from fairlead.platform.open_files import keep_database_private
+from fairlead.stores.postgres import CONNECTION
 from fairlead.stores.sqlite import use_wal
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
 
 _POSTGRES = re.compile(r"postgres(?:ql)?(?:\+psycopg)?://")
-_PASSWORD = re.compile(r"(?<=://)([^:/@?]*):[^/?]*@|(?<=[?&]password=)[^&]*")
+_PASSWORD = re.compile(r"(?<=://)([^:/@?\s]*):\S*@|(?<=password=)[^&\s]*")
 #: Seconds until a statement gives up waiting for a lock that another process holds.
 _BUSY_SECONDS = 30
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
@@ -52,15 +55,19 @@ class DatabaseUrl:
             self.file = expand_user(url.removeprefix("sqlite:///")).absolute()
         elif _POSTGRES.match(url):
             self.postgres = _POSTGRES.sub("postgresql://", url)
+            for password in _PASSWORD.finditer(self.postgres):
+                learn(*re.split("[:@/?]", password[0]))  # a driver may take one with these characters for a host, and name it
         else:
-            raise ConfigError(f"The database {shown(url)!r} is not known. Give sqlite:///FILE or postgresql://USER@HOST/NAME.")
+            raise ConfigError(
+                f"The database {hide_password(url)!r} is not known. Give sqlite:///FILE or postgresql://USER@HOST/NAME."
+            )
 
     @property
     def sqlalchemy(self) -> str:
         """The address as SQLAlchemy and DBOS write it."""
         if self.file is None:
             return self.postgres.replace("postgresql://", "postgresql+psycopg://")
-        from sqlalchemy import URL
+        from sqlalchemy import URL  # noqa: PLC0415  an extra
 
         # In their addresses, `?` and `%` have a meaning.
         return URL.create("sqlite", database=str(self.file)).render_as_string()
@@ -69,7 +76,7 @@ class DatabaseUrl:
         return f"sqlite:///{self.file}" if self.file is not None else self.postgres
 
 
-def shown(url: str) -> str:
+def hide_password(url: str) -> str:
     """Return an address without its password."""
     return _PASSWORD.sub(lambda found: "***" if found[1] is None else f"{found[1]}:***@", url)
 
@@ -85,24 +92,24 @@ class Transaction:
 
     def run(self, sql: str, values: Sequence[Any] = ()) -> int:
         """Run a statement and return how many rows it changed."""
-        self._cursor.execute(self._translated(sql), values)
+        self._cursor.execute(self._translate(sql), values)
         return self._cursor.rowcount
 
     def run_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> int:
         """Run a statement once per row of values, and return how many rows they changed together."""
-        self._cursor.executemany(self._translated(sql), rows)
+        self._cursor.executemany(self._translate(sql), rows)
         return self._cursor.rowcount
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
         """Run a query and return its rows."""
-        self._cursor.execute(self._translated(sql), values)
+        self._cursor.execute(self._translate(sql), values)
         return self._cursor.fetchall()
 
     def announcement(self, jobs: Sequence[str]) -> str:
         """Return what listeners on Postgres are told when these jobs have changed. Readers of SQLite notice by themselves."""
         return " ".join(jobs) if len(jobs) < 50 else ""
 
-    def _translated(self, sql: str) -> str:
+    def _translate(self, sql: str) -> str:
         return sql.replace("?", "%s") if self.is_postgres else sql
 
 
@@ -147,7 +154,7 @@ class Database:
             JobError: The connection was closed.
         """
         if self._closed.is_set():
-            raise closed(self.url)
+            raise make_closed_error(self.url)
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._do, work, is_one_statement)
 
     async def rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
@@ -181,7 +188,7 @@ class Database:
         except FairleadError:
             raise
         except Exception as error:
-            problem = f"The database {shown(str(self.url))} cannot be used: {_first_line(error)}."
+            problem = f"The database {hide_password(str(self.url))} cannot be used: {_first_line(error)}."
             raise ConfigError(f"{problem} Check its address, and that its user may create tables.") from error
 
     def _refuse_newer(self, transaction: Transaction) -> None:
@@ -195,15 +202,17 @@ class Database:
             for (version,) in transaction.rows(f"SELECT version FROM {table}") if transaction.rows(exists, (table,)) else ():
                 if not isinstance(version, int) or version > known:
                     raise ConfigError(
-                        f"The database {shown(str(self.url))} was made by a newer fairlead: {table} has the version {version!r},"
-                        f" and this one knows versions up to {known}. Update fairlead."
+                        f"A newer fairlead created the database {hide_password(str(self.url))}: {table} has the version"
+                        f" {version!r}, and this one knows versions up to {known}. Update fairlead."
                     )
 
     async def fleet(self) -> str:
         """Return the id of the database. It keeps the files of jobs apart from those of jobs in other databases."""
         ((id,), *_) = await self.rows("SELECT id FROM fairlead_fleet")
         if not re.fullmatch(r"[0-9a-f]{12}", str(id)):  # it names directories
-            raise ConfigError(f"The database {shown(str(self.url))} has {id!r} as its id. Expected twelve hexadecimal digits.")
+            raise ConfigError(
+                f"The database {hide_password(str(self.url))} has {id!r} as its id. Expected twelve hexadecimal digits."
+            )
         return id
 
     async def close(self) -> None:
@@ -258,14 +267,14 @@ class Database:
             return _is_passing_on_sqlite(error)
         if not self.is_postgres:
             return False
-        import psycopg
+        import psycopg  # noqa: PLC0415  an extra
 
         return isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)) and not _is_refused(error)
 
     def _raise_refusal(self, error: Exception) -> None:
         """Raise ConfigError if the server refused the connection."""
         if self._connection is None and self.is_postgres and _is_refused(error):
-            problem = f"The database {shown(str(self.url))} refuses the connection: {_first_line(error)}."
+            problem = f"The database {hide_password(str(self.url))} refuses the connection: {_first_line(error)}."
             raise ConfigError(f"{problem} Check the user, the password and the name of the database.") from error
 
     def _connect(self) -> Any:
@@ -318,7 +327,6 @@ def prepare_sqlite(connection: sqlite3.Connection) -> None:
 def connect_postgres(url: DatabaseUrl, **options: str) -> Any:
     """Connect to Postgres. A server that has gone without a word is noticed within seconds. Raises ConfigError and psycopg's."""
     psycopg = import_psycopg()
-    from fairlead.stores.postgres import CONNECTION
 
     return psycopg.connect(url.postgres, autocommit=True, **CONNECTION, **options)
 
@@ -326,7 +334,7 @@ def connect_postgres(url: DatabaseUrl, **options: str) -> Any:
 def import_psycopg() -> Any:
     """Import psycopg. Raises ConfigError with the command that installs it."""
     try:
-        import psycopg
+        import psycopg  # noqa: PLC0415  an extra
     except ImportError:
         raise missing_extra("psycopg") from None
     return psycopg
@@ -334,8 +342,6 @@ def import_psycopg() -> Any:
 
 def missing_extra(package: str) -> ConfigError:
     """Return the error for a package of the extra `jobs` that is not installed."""
-    from fairlead.config.extras import install_command
-
     return ConfigError(f"fairlead.jobs needs {package}. This installs it: {install_command('jobs')}")
 
 
@@ -347,13 +353,13 @@ def unavailable(url: DatabaseUrl, error: BaseException) -> DatabaseUnavailable:
             " program keeps it locked."
         )
     return DatabaseUnavailable(
-        f"The database {shown(str(url))} cannot be reached: {_first_line(error)}. Check that it runs, and its address."
+        f"The database {hide_password(str(url))} cannot be reached: {_first_line(error)}. Check that it runs, and its address."
     )
 
 
-def closed(url: DatabaseUrl) -> JobError:
+def make_closed_error(url: DatabaseUrl) -> JobError:
     """Return the error for a connection that was closed."""
-    return JobError(f"The connection to the jobs in {shown(str(url))} was closed. Make another Jobs to go on.")
+    return JobError(f"The connection to the jobs in {hide_password(str(url))} was closed. Make another Jobs to go on.")
 
 
 def _is_refused(error: Exception) -> bool:
@@ -364,4 +370,5 @@ def _is_refused(error: Exception) -> bool:
 
 
 def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+    """Return the first line of what a driver says, which may quote the address."""
+    return redacted(hide_password((str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")))

@@ -1,12 +1,18 @@
 """DBOS, as far as fairlead uses it: queues with limits and priorities, and claims of jobs by workers.
 
 Everything here uses the public interface of DBOS 3.3. docs/decisions/034 says what was found about it by running it.
+
+The jobs of a session run one at a time, as they were submitted. A job whose session has another job that has not ended waits:
+DBOS gets it when its turn comes. Until then its status in the database is `waiting`, which callers see as `queued`. So all jobs
+are in the queues of their keys, and the limits of a key count prompts of sessions too. The worker that ends a job gives the
+next one to DBOS. Supervisors look for jobs that wait for nothing, because a worker may die in between.
 """
 
 from __future__ import annotations
 
 import asyncio
 import base64
+import logging
 import os
 import pickle
 import sys
@@ -20,14 +26,17 @@ from msgspec import Struct
 
 from fairlead.errors import ConfigError
 from fairlead.jobs.database import DatabaseUrl, Transaction, missing_extra, prepare_sqlite, unavailable
-from fairlead.jobs.schema import WORKFLOW_OF_JOB
+from fairlead.jobs.records import record_of
+from fairlead.jobs.schema import JOB_COLUMNS, WORKFLOW_OF_JOB
 from fairlead.protocol.http.fleet import MOST_PRIORITY
+from fairlead.stores.postgres import CONNECTION
 
 if TYPE_CHECKING:
     from dbos import DBOSClient
-    from sqlalchemy import Engine
+    from sqlalchemy import Connection, Engine
 
     from fairlead.jobs.records import JobRecord
+
 
 T = TypeVar("T")
 
@@ -126,16 +135,16 @@ class Queues:
         if workflows:
             await self.run(resume)
 
-    async def claimed(self, worker: str | None = None) -> list[tuple[str, str, str]]:
+    async def list_claimed(self, worker: str | None = None) -> list[tuple[str, str, str]]:
         """Return the claimed workflows of a worker, or of all: their ids, their queues, and their workers."""
 
-        def claimed(client: DBOSClient, _: Engine) -> list[tuple[str, str, str]]:
+        def list_pending(client: DBOSClient, _: Engine) -> list[tuple[str, str, str]]:
             found = client.list_workflows(
                 status="PENDING", executor_id=worker, name=WORKFLOW, load_input=False, load_output=False
             )
             return [(each.workflow_id, each.queue_name or DEFAULT_QUEUE, each.executor_id or "") for each in found]
 
-        return await self.run(claimed)
+        return await self.run(list_pending)
 
     def close(self) -> None:
         """Close the connections. What is being tried again fails."""
@@ -152,7 +161,7 @@ def _patiently(work: Callable[[], T], url: DatabaseUrl, stop: threading.Event) -
 
     Raises DatabaseUnavailable.
     """
-    from sqlalchemy.exc import IntegrityError, InterfaceError, OperationalError, ProgrammingError
+    from sqlalchemy.exc import IntegrityError, InterfaceError, OperationalError, ProgrammingError  # noqa: PLC0415  an extra
 
     for pause in (0.0, 0.2, 0.5, 1.0, 2.0, 3.0, None):
         try:
@@ -201,7 +210,7 @@ def _priority(seq: int, priority: int) -> int:
 def import_dbos() -> Any:
     """Import DBOS. Raises ConfigError with the command that installs it."""
     try:
-        import dbos
+        import dbos  # noqa: PLC0415  an extra
     except ImportError as error:
         raise missing_extra(error.name or "dbos") from None
     return dbos
@@ -217,7 +226,7 @@ def refuse_pickles() -> None:
 
     Raises ConfigError if this release of DBOS would still unpickle.
     """
-    from dbos import _serialization as formats  # pyright: ignore[reportPrivateUsage]
+    from dbos import _serialization as formats  # noqa: PLC0415  an extra  # pyright: ignore[reportPrivateUsage]
 
     sys.addaudithook(_refuse_lookup)
     pickled = base64.b64encode(pickle.dumps(os.getcwd)).decode()
@@ -301,12 +310,10 @@ def _are_arguments(inputs: str | None, id: str, generation: int) -> bool:
 
 def make_engine(url: DatabaseUrl) -> Engine:
     """Return a pool of connections for DBOS."""
-    import sqlalchemy
-    import sqlalchemy.event
+    import sqlalchemy  # noqa: PLC0415  an extra
+    import sqlalchemy.event  # noqa: PLC0415  an extra
 
     if url.file is None:
-        from fairlead.stores.postgres import CONNECTION
-
         options = "-c idle_in_transaction_session_timeout=5000"
         return sqlalchemy.create_engine(
             url.sqlalchemy,
@@ -334,10 +341,53 @@ def migrate(url: DatabaseUrl) -> None:
 
     If another process does the same at this moment, one of the two fails. Then it looks again.
     """
-    import logging
-
     dbos = import_dbos()
     logger = logging.getLogger("dbos")
     logger.setLevel(logging.CRITICAL)
     _patiently(lambda: dbos.DBOS.migrate(url.sqlalchemy), url, threading.Event())
     logger.setLevel(logging.ERROR)
+
+
+def must_wait(transaction: Transaction, session: str, id: str) -> bool:
+    """Whether a job of a session has to wait for another one. Until the transaction ends, no other process decides that."""
+    _lock(transaction, session)
+    rows = transaction.rows(
+        "SELECT 1 FROM fairlead_jobs WHERE session = ? AND id <> ? AND status IN ('waiting', 'queued', 'running') LIMIT 1",
+        (session, id),
+    )
+    return bool(rows)
+
+
+def release_waiting(client: DBOSClient, engine: Engine, session: str | None = None) -> int:
+    """Queue the next job of a session, or of all sessions, if none of it is queued or runs. Returns how many were queued."""
+    which, values = ("", ()) if session is None else (" AND session = ?", (session,))
+    statement = f"SELECT DISTINCT session FROM fairlead_jobs WHERE status = 'waiting'{which}"
+    with engine.connect() as connection:
+        sessions = transaction_of(connection).rows(statement, values)
+    return sum(_release(client, engine, found) for (found,) in sessions)
+
+
+def _release(client: DBOSClient, engine: Engine, session: str) -> int:
+    with engine.begin() as connection:
+        transaction = transaction_of(connection)
+        _lock(transaction, session)
+        rows = transaction.rows(
+            "UPDATE fairlead_jobs SET status = 'queued' WHERE seq = (SELECT MIN(seq) FROM fairlead_jobs WHERE session = ?"
+            " AND status = 'waiting') AND NOT EXISTS (SELECT 1 FROM fairlead_jobs WHERE session = ?"
+            f" AND status IN ('queued', 'running')) RETURNING {JOB_COLUMNS}",
+            (session, session),
+        )
+        for row in rows:
+            enqueue(client, connection, record_of(row))
+        return len(rows)
+
+
+def transaction_of(connection: Connection) -> Transaction:
+    """Return the transaction of a connection of SQLAlchemy, for our own statements."""
+    return Transaction(connection.connection, is_postgres=connection.engine.dialect.name == "postgresql")
+
+
+def _lock(transaction: Transaction, session: str) -> None:
+    """Keep other processes from deciding about a session. On SQLite, a transaction has the whole database anyway."""
+    if transaction.is_postgres:
+        transaction.rows("SELECT pg_advisory_xact_lock(hashtextextended(?, 4711))", (session,))

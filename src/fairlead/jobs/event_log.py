@@ -1,4 +1,4 @@
-"""The events of jobs: numbered, saved in the database, and read from any process while the job runs."""
+"""The events of jobs: encoded, numbered, saved in the database, and read from any process while the job runs."""
 
 from __future__ import annotations
 
@@ -13,8 +13,88 @@ from typing import Any
 import msgspec
 
 from fairlead.errors import DatabaseUnavailable
+from fairlead.events import (
+    CompactionEnd,
+    CompactionStart,
+    Event,
+    MessageEnd,
+    RetryEnd,
+    RetryStart,
+    SummaryRetryScheduled,
+    TextDelta,
+    ThinkingDelta,
+    ToolEnd,
+    ToolRunning,
+    ToolStart,
+    TurnEnd,
+    TurnStart,
+)
 from fairlead.jobs.database import CHANNEL, Database, DatabaseUrl, connect_postgres, connect_sqlite
+from fairlead.messages import AssistantMessage
 from fairlead.protocol.http.fleet import ENDED, JobEvent
+
+_encode = msgspec.json.Encoder(enc_hook=repr).encode
+
+
+class EventEncoder:
+    """Turns the events of a run into the events of a job. Pieces of a text that come one after another become one event."""
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        #: The kind, the entry before the message and the block of the pieces, and where the message stands after them.
+        self._kind, self._entry, self._block, self._offset = "", 0, 0, 0
+
+    def encode(self, event: Event) -> bytes | None:
+        """Return an event as JSON. None if listeners do not get it, or if it is kept until `pending` is called."""
+        if isinstance(event, TextDelta):
+            return self._keep("text", event)
+        if isinstance(event, ThinkingDelta):
+            return self._keep("thinking", event)
+        fields = _fields(event)
+        return None if fields is None else _encode(fields)
+
+    def pending(self) -> bytes | None:
+        """Return the pieces that were kept, as one event, and forget them."""
+        if not self._pieces:
+            return None
+        pieces, self._pieces = self._pieces, []
+        place = {"entry": self._entry, "block": self._block, "offset": self._offset}
+        return _encode({"type": self._kind, "text": "".join(pieces), **place})
+
+    def _keep(self, kind: str, event: TextDelta | ThinkingDelta) -> bytes | None:
+        piece, is_next = event.event, event.offset - len(event.event.delta) == self._offset
+        is_same = is_next and (kind, event.entry, piece.index) == (self._kind, self._entry, self._block)
+        ready = None if is_same else self.pending()
+        self._kind, self._entry, self._block, self._offset = kind, event.entry, piece.index, event.offset
+        self._pieces.append(piece.delta)
+        return ready
+
+
+def _fields(event: Event) -> dict[str, Any] | None:
+    match event:
+        case MessageEnd(message):
+            return {"type": "message", "message": message}
+        case ToolStart(id, name, arguments):
+            return {"type": "tool", "call": id, "name": name, "arguments": arguments}
+        case ToolRunning(id, name):
+            return {"type": "tool_running", "call": id, "name": name}
+        case ToolEnd():
+            return {"type": "tool_end", "call": event.call_id, "name": event.tool_name, "is_error": event.is_error}
+        case TurnStart():
+            return {"type": "turn"}
+        case TurnEnd(AssistantMessage() as message):
+            return {"type": "turn_end", "stop_reason": message.stop_reason}
+        case RetryStart(attempt, most, delay, error) | SummaryRetryScheduled(attempt, most, delay, error):
+            return {"type": "retry", "attempt": attempt, "of": most, "delay_ms": delay, "error": error}
+        case RetryEnd(success):
+            return {"type": "retry_end", "success": success}
+        case CompactionStart(reason):
+            return {"type": "compaction", "reason": reason}
+        case CompactionEnd():
+            return {"type": "compaction_end", "error": event.error}
+        case _:
+            return None
+
 
 #: How often a reader of a SQLite file looks whether it has changed, and how often any reader looks anyway.
 _SQLITE_SECONDS, _ANYWAY_SECONDS = 0.02, 1.0
@@ -120,7 +200,7 @@ class Changes:
     def close(self) -> None:
         self._closed.set()
 
-    def _tell(self, payload: str) -> None:
+    def _notify(self, payload: str) -> None:
         for job in [*payload.split(), ""] if payload else list(self._subscribers):
             for signal in self._subscribers.get(job, ()):
                 signal.set()
@@ -141,7 +221,7 @@ class Changes:
             while not self._closed.wait(_SQLITE_SECONDS):
                 (version,) = connection.execute("PRAGMA data_version").fetchone()
                 if version != last and self._subscribers:
-                    self._loop.call_soon_threadsafe(self._tell, "")
+                    self._loop.call_soon_threadsafe(self._notify, "")
                 last = version
         finally:
             connection.close()
@@ -149,7 +229,7 @@ class Changes:
     def _watch_postgres(self) -> None:
         with connect_postgres(self._url) as connection:
             connection.execute(f"LISTEN {CHANNEL}")
-            self._loop.call_soon_threadsafe(self._tell, "")
+            self._loop.call_soon_threadsafe(self._notify, "")
             while not self._closed.is_set():
                 for notice in connection.notifies(timeout=0.5):
-                    self._loop.call_soon_threadsafe(self._tell, notice.payload)
+                    self._loop.call_soon_threadsafe(self._notify, notice.payload)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
-from fairlead.config.private_files import make_folders, open_private
 from fairlead.errors import ConfigError
+from fairlead.platform.open_files import make_private_folders, open_private
 
 if TYPE_CHECKING:
     from fairlead.jobs.client import Jobs
@@ -53,7 +53,7 @@ async def export_jobs(jobs: Jobs, folder: Path) -> ExportCounts:
     rows: list[dict[str, Any]] = []
     try:
         for name in ("transcripts", "patches"):
-            make_folders(folder / name)
+            make_private_folders(folder / name)
         sessions: set[str] = set()
         for result in await jobs.list():
             patch = await jobs.patch(result.id)

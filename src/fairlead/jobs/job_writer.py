@@ -114,7 +114,7 @@ class JobWriter:
 
     def note(self, record: JobRecord, progress: Progress) -> None:
         """Write how far a job came soon."""
-        self._changed(record, progress, None)
+        self._find_change(record, progress, None)
 
     async def save(self, record: JobRecord, progress: Progress) -> bool:
         """Write how far a job came, with the events so far. Returns False if another worker owns it."""
@@ -127,17 +127,17 @@ class JobWriter:
         self.add(record.id, record.epoch, number, msgspec.json.encode(fields))
         return await self._change(record, progress, end)
 
-    async def flushed(self) -> None:
+    async def wait_flushed(self) -> None:
         """Wait until everything so far is written."""
         while self._flushing is not None:
             await self._flushing
 
     def _change(self, record: JobRecord, progress: Progress, end: JobEnd | None) -> asyncio.Future[bool]:
         written: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._changed(record, progress, end).waiting.append(written)
+        self._find_change(record, progress, end).waiting.append(written)
         return written
 
-    def _changed(self, record: JobRecord, progress: Progress, end: JobEnd | None) -> _Change:
+    def _find_change(self, record: JobRecord, progress: Progress, end: JobEnd | None) -> _Change:
         change = self._changes.setdefault((record.id, record.epoch), _Change(record.id, record.epoch, progress, None, []))
         change.progress, change.end = copy(progress), end or change.end
         self._flush_soon()

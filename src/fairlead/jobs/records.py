@@ -87,7 +87,7 @@ class JobRecord(Struct, frozen=True):
         job = self.job
         if job.id != self.id or job.session_id != self.session or job.key != self.key:
             raise JobError(f"The row of the job {self.id!r} and the job in it contradict each other.")
-        if job.checked(Path("/")) != job:
+        if job.validate(Path("/")) != job:
             raise JobError(f"The job {self.id!r} names a place to work in that is not absolute.")
         check_snapshot(self.snapshot)
 
@@ -301,7 +301,7 @@ class Records:
         )
         return bool(rows)
 
-    async def lost(self, worker: str) -> list[str]:
+    async def list_lost(self, worker: str) -> list[str]:
         """Return the jobs that a worker runs though it does not own them any more: cancelled ones, above all."""
         rows = await self._database.rows("SELECT id FROM fairlead_jobs WHERE worker = ? AND status <> 'running'", (worker,))
         return [row[0] for row in rows]

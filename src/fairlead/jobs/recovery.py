@@ -1,23 +1,82 @@
-"""Gives the jobs of workers that died or hang to other workers."""
+"""Gives the jobs of workers that died or hang to other workers, and ends processes that outlived their worker.
+
+All that a worker process starts, directly or not, inherits a variable with its id. Only Linux lets one look for that, also for
+processes that have left the process groups of the worker."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from fairlead.errors import JobError, WorkspaceError
 from fairlead.jobs.database import Database
-from fairlead.jobs.dbos_queue import Queues, convert_pickled, end_unreadable, workflow_table
+from fairlead.jobs.dbos_queue import Queues, convert_pickled, end_unreadable, release_waiting, workflow_table
 from fairlead.jobs.leases import LEASE_SECONDS, Leases
-from fairlead.jobs.leftovers import end_processes_of
 from fairlead.jobs.records import JobRecord, Records
-from fairlead.jobs.session_order import release_waiting
 from fairlead.jobs.task import is_id
 from fairlead.jobs.workspaces import workspace_of
+from fairlead.jobs.workspaces.repository import RepositoryWorkspace
+
+#: The variable that a worker process and all that it starts have in their environment.
+MARKER = "FAIRLEAD_WORKER"
+#: The module that a worker process runs.
+WORKER_MODULE = "fairlead.jobs.worker"
+
+
+def end_processes_of(worker: str) -> None:
+    """Kill what a worker process that ended has left behind."""
+    for pid, found in _list_marked():
+        if found == worker:
+            _kill(pid)
+
+
+def end_orphans() -> None:
+    """Kill what workers of this user have left behind that ended together with their supervisor.
+
+    A worker process has the variable itself, so its id belongs to no running worker if no process that has it is one.
+    """
+    marked = list(_list_marked())
+    alive = {worker for pid, worker in marked if _is_worker(pid)}
+    for pid, worker in marked:
+        if worker not in alive and worker == _marker_of(pid):  # else the number belongs to another process by now
+            _kill(pid)
+
+
+def _list_marked() -> Iterator[tuple[int, str]]:
+    """Yield the processes that have the variable, and the ids in it."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        pid = int(folder.name)
+        worker = _marker_of(pid)
+        if worker is not None and pid != os.getpid():
+            yield pid, worker
+
+
+def _marker_of(pid: int) -> str | None:
+    start = f"{MARKER}=".encode()
+    with suppress(OSError):  # it has ended, or belongs to another user
+        for variable in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+            if variable.startswith(start):
+                return variable.removeprefix(start).decode(errors="replace")
+    return None
+
+
+def _is_worker(pid: int) -> bool:
+    try:
+        return WORKER_MODULE.encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
+
+
+def _kill(pid: int) -> None:
+    with suppress(OSError):
+        os.kill(pid, signal.SIGKILL)
+
 
 log = logging.getLogger("fairlead.jobs")
 
@@ -41,7 +100,7 @@ class Recovery:
         If this process dies in between, another one repeats it: the lease is removed last.
         """
         parked = await self._records.take_from(worker, died=died)
-        claimed = await self._queues.claimed(worker)
+        claimed = await self._queues.list_claimed(worker)
         ended = {record.workflow for record in parked}
         if ended:
             await self._queues.cancel(sorted(ended))
@@ -94,8 +153,6 @@ class Recovery:
                     await workspace_of(last.job, data, fleet).release(has_ended=False)
 
     async def _collect(self, records: Sequence[JobRecord], data: Path, fleet: str) -> None:
-        from fairlead.jobs.workspaces.repository import RepositoryWorkspace
-
         last, job = records[-1], records[-1].job
         if job.repo is None or job.commit is None or self._stuck.get(last.session) == last.epoch:
             return
@@ -123,7 +180,7 @@ class Recovery:
 
     async def sweep_claims(self) -> None:
         """Recover claims of workers that have no lease: they woke up after their lease was ended, and claimed once more."""
-        owners = {owner for _, _, owner in await self._queues.claimed()}
+        owners = {owner for _, _, owner in await self._queues.list_claimed()}
         alive = {lease.id for lease in await self._leases.all()}
         missing = owners - alive
         for worker in missing & self._without_lease:

@@ -14,9 +14,10 @@ from urllib.parse import unquote
 
 from msgspec.structs import replace
 
-from fairlead.config.git import is_path
+from fairlead.core.secrets import without_credentials
 from fairlead.errors import JobError
 from fairlead.jobs.task import Job
+from fairlead.platform.git import is_path
 
 #: Addresses of repositories on a network, as git takes them.
 _NETWORK = re.compile(r"(?:https?|ssh|git)://|[\w.-]+@[\w.-]+:(?!:)")
@@ -44,10 +45,10 @@ def check_root(job: Job) -> None:
     if job.repo is not None:
         path = _path_of(job.repo)
         for place in () if path is None else _places(path):
-            _check("repo", job.repo, place, root)
+            _check("repo", without_credentials(job.repo), place, root)
 
 
-def resolved(job: Job) -> Job:
+def resolve(job: Job) -> Job:
     """Return a job with a root with the real path of its directory, so that a link that changes later does not matter."""
     check_root(job)
     if job.root is None or job.workdir is None:
@@ -78,7 +79,9 @@ def _path_of(repo: str) -> Path | None:
     if is_path(repo):
         return Path(repo)
     if not _NETWORK.match(repo):
-        raise JobError(f"repo: expected a path, or an address with http, https, ssh, git or file, got {repo!r}.")
+        raise JobError(
+            f"repo: expected a path, or an address with http, https, ssh, git or file, got {without_credentials(repo)!r}."
+        )
     return None
 
 

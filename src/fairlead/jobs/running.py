@@ -16,12 +16,13 @@ from fairlead.agent.result import usage_in
 from fairlead.errors import FairleadError, LimitReached, RunAborted, SessionInUse, SessionLost, StoreUnavailable, WorkspaceError
 from fairlead.events import Event, MessageEnd, SubagentEvent, TextDelta, ThinkingDelta, TurnEnd
 from fairlead.extension import ToolCallEvent
-from fairlead.jobs.event_encoding import EventEncoder
+from fairlead.jobs.event_log import EventEncoder
 from fairlead.jobs.job_writer import JobEnd, JobWriter
 from fairlead.jobs.records import JobRecord, Progress, Records
-from fairlead.jobs.root import resolved
+from fairlead.jobs.root import resolve
 from fairlead.jobs.sessions import TakeoverStore, make_agent, open_session, prompts_of, run_or_resume, used_since
-from fairlead.jobs.workspaces import Placement, Workspace, workspace_of
+from fairlead.jobs.workspaces import workspace_of
+from fairlead.jobs.workspaces.workspace import Placement, Workspace
 from fairlead.messages import AssistantMessage, Usage
 from fairlead.protocol.http.fleet import JobLimits
 from fairlead.stores import SessionStore
@@ -63,7 +64,7 @@ class JobRun:
 
     def __init__(self, record: JobRecord, last_event: int, surroundings: JobSurroundings) -> None:
         self._record = record
-        self._job = resolved(record.job)
+        self._job = resolve(record.job)
         self._limits = self._job.limits or JobLimits()
         self._around = surroundings
         self._workspace: Workspace = workspace_of(self._job, surroundings.data, surroundings.fleet)
@@ -90,7 +91,7 @@ class JobRun:
         #: Whether another worker owns the job. Then nothing more is written about it, not even that the run was aborted.
         self._is_lost = False
         #: Releases the session of the job, if another worker owns that.
-        self._leave_session: Callable[[], Awaitable[None]] = _nothing
+        self._leave_session: Callable[[], Awaitable[None]] = _do_nothing
         #: Whether the end of the job has been recorded.
         self.is_recorded = False
 
@@ -121,7 +122,7 @@ class JobRun:
         finally:
             self._flush_pieces()
             with suppress(Exception):
-                await self._saved()
+                await self._wait_saved()
             if self._agent is not None:
                 with suppress(Exception):
                     await self._agent.close()
@@ -156,7 +157,7 @@ class JobRun:
             await self._around.records.save_patch(self._record, patch)
         return None
 
-    async def _cancelled(self) -> JobRecord | None:
+    async def _find_cancelled(self) -> JobRecord | None:
         """Return the record of the job if it was cancelled during this attempt."""
         record = (await self._around.records.find([self._record.id])).get(self._record.id)
         is_cancelled = record is not None and record.status == "cancelled" and record.epoch == self._record.epoch + 1
@@ -164,7 +165,7 @@ class JobRun:
 
     async def _keep_if_cancelled(self) -> bool:
         """If the job was cancelled, save what it used and the files that it left. Returns whether they can go."""
-        record = await self._cancelled()
+        record = await self._find_cancelled()
         if record is None or self._agent is None:
             return False
         self._progress.seconds = self._seconds()
@@ -180,7 +181,7 @@ class JobRun:
     async def stop(self) -> None:
         """Stop the run, because the job was cancelled or another worker owns it."""
         self._is_stopped = True
-        if await self._cancelled() is None:
+        if await self._find_cancelled() is None:
             self._is_lost = True
         if self._preparing is not None:
             self._preparing.cancel()
@@ -361,7 +362,7 @@ class JobRun:
         if not await self._around.writer.save(self._record, self._progress):
             await self.stop()
 
-    async def _saved(self) -> None:
+    async def _wait_saved(self) -> None:
         if self._saving is not None:
             await self._saving
 
@@ -377,5 +378,5 @@ class JobRun:
             self._around.writer.add(self._record.id, self._record.epoch, self._number, data)
 
 
-async def _nothing() -> None:
+async def _do_nothing() -> None:
     """Do nothing: the job has no session yet."""

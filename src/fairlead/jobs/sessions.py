@@ -14,16 +14,19 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from fairlead.agent import Agent
-from fairlead.agent.options import AgentOptions, Hooks
+from fairlead.agent.options import AgentOptions, Hooks, Storage
 from fairlead.errors import SessionNotFound, WorkspaceError
 from fairlead.jobs.task import Job
-from fairlead.jobs.workspaces import Placement
+from fairlead.jobs.workspaces.container import path_with
+from fairlead.jobs.workspaces.workspace import Placement
 from fairlead.messages import AssistantMessage
 from fairlead.models.providers import FLEET_KEY_PREFIX
+from fairlead.session.behaviour import Behaviour
+from fairlead.session.history.entries import NOTE_MARK
 from fairlead.session.history.spending import spendings
-from fairlead.sessions.opening import when_free
+from fairlead.sessions.open_sessions import retry_while_leased
 from fairlead.stores import Lease, SessionStore
-from fairlead.stores.store import not_found
+from fairlead.stores.store import make_not_found_error
 
 if TYPE_CHECKING:
     from fairlead.jobs.records import JobRecord
@@ -70,7 +73,7 @@ class TakeoverStore:
     async def create(self, id: str, header: bytes, *, owner: str, lease_seconds: float, lines: Sequence[bytes] = ()) -> Lease:
         """Create a session, and note its lease if it is that of the job."""
         lease = await self._inner.create(id, header, owner=owner, lease_seconds=lease_seconds, lines=lines)
-        self._noted(lease)
+        self._note_lease(lease)
         return lease
 
     async def append(self, lease: Lease, lines: Sequence[bytes], *, after: int | None = None) -> int:
@@ -82,11 +85,11 @@ class TakeoverStore:
         """Take the session of the job from the worker that had it before, and note the new lease."""
         if self._is_new and id == self._record.session:
             self._is_new = False  # if it exists after all, creating it fails, and then it is opened
-            raise not_found(id)
+            raise make_not_found_error(id)
         if id == self._record.session and self._record.lease is not None:
             await self._inner.release(Lease(id, self._record.lease, "", 0.0, 0.0))
         lease = await self._inner.open(id, owner=owner, lease_seconds=lease_seconds)
-        self._noted(lease)
+        self._note_lease(lease)
         return lease
 
     async def leave(self) -> None:
@@ -94,7 +97,7 @@ class TakeoverStore:
         if self._lease is not None:
             await self._inner.release(self._lease)
 
-    def _noted(self, lease: Lease) -> None:
+    def _note_lease(self, lease: Lease) -> None:
         if lease.id == self._record.session:
             self._lease = lease
             self._note(lease.epoch)
@@ -108,7 +111,7 @@ def make_agent(
     Args:
         job: The job.
         placement: Where it works.
-        options: Options of `Agent` that apply to all jobs of the worker.
+        options: Options of agents that apply to all jobs of the worker; see `make_options`.
         store: Where its session is kept.
         owner: The name of the worker.
         hooks: The functions that the agent calls.
@@ -124,12 +127,9 @@ def make_agent(
         if job.model is not None and "/" in job.model:
             chosen["provider"] = job.model.partition("/")[0]
     if placement.shell is not None:
-        from fairlead.jobs.workspaces.container import path_with
-
         chosen["env"] = {**os.environ, "PATH": path_with(placement.shell)}
-    chosen |= {"cwd": placement.cwd, "hooks": hooks, "store": store, "session_id": job.session_id}
-    chosen |= {"lease_owner": owner, "lease_seconds": SESSION_LEASE_SECONDS}
-    agent = Agent(AgentOptions(**chosen))
+    storage = Storage(store=store, lease_owner=owner, lease_seconds=SESSION_LEASE_SECONDS)
+    agent = Agent(make_options(chosen, cwd=placement.cwd, hooks=hooks, store=storage, session_id=job.session_id))
     if placement.shell is not None and agent.settings.shell_path is not None:
         raise WorkspaceError("The setting shellPath replaces the shell that runs commands in the container. Remove it.")
     if placement.shell is not None:
@@ -138,9 +138,15 @@ def make_agent(
     return agent
 
 
+def make_options(chosen: Mapping[str, Any], **more: Any) -> AgentOptions:
+    """Return the options of an agent. Those in `chosen` may come from JSON, in which `behaviour` is an object."""
+    given: dict[str, Any] = {**chosen, **more, "behaviour": Behaviour(**chosen.get("behaviour", {}))}
+    return AgentOptions(**given)
+
+
 async def open_session(agent: Agent) -> None:
     """Open the session of an agent, if necessary after the lease of another owner has expired. Raises SessionInUse."""
-    await when_free(agent.open, SESSION_LEASE_SECONDS + 2, _TAKE_INTERVAL)
+    await retry_while_leased(agent.open, SESSION_LEASE_SECONDS + 2, _TAKE_INTERVAL)
 
 
 def key_variable(key: str) -> str:
@@ -211,5 +217,6 @@ async def read_transcript(store: SessionStore, session: str) -> bytes | None:
     """Return a session as the lines of a session file. None if there is no such session."""
     with suppress(SessionNotFound):
         stored = await store.read(session)
-        return b"".join(line + b"\n" for line in (stored.header, *(each.line for each in stored.lines)))
+        lines = (each.line for each in stored.lines if not each.line.startswith(NOTE_MARK))
+        return b"".join(line + b"\n" for line in (stored.header, *lines))
     return None

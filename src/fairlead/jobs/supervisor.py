@@ -18,16 +18,15 @@ import msgspec
 from msgspec import Struct
 
 from fairlead.agent import Agent
-from fairlead.agent.options import AgentOptions
-from fairlead.config.private_files import make_folders
 from fairlead.errors import ConfigError
 from fairlead.jobs.client import migrate_once
 from fairlead.jobs.database import Database, DatabaseUrl
 from fairlead.jobs.dbos_queue import KeyLimits, Queues
 from fairlead.jobs.leases import LEASE_SECONDS, Leases, new_worker_id
-from fairlead.jobs.leftovers import MARKER, WORKER_MODULE, end_orphans, end_processes_of
-from fairlead.jobs.recovery import Recovery
+from fairlead.jobs.recovery import MARKER, WORKER_MODULE, Recovery, end_orphans, end_processes_of
+from fairlead.jobs.sessions import make_options
 from fairlead.jobs.worker import WorkerSettings
+from fairlead.platform.open_files import make_private_folders
 
 log = logging.getLogger("fairlead.jobs")
 
@@ -64,7 +63,7 @@ def _check_writable(folder: Path) -> None:
     """Raise ConfigError if files cannot be created in the directory of the worker: all jobs in repositories would fail."""
     try:
         for part in ("mirrors", "worktrees"):
-            make_folders(folder / part)
+            make_private_folders(folder / part)
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
@@ -73,7 +72,7 @@ def _check_writable(folder: Path) -> None:
 
 async def _check_agents(options: SupervisorOptions) -> None:
     """Make an agent with the options of all jobs, and log what it cannot use. Raises FairleadError if all jobs would fail."""
-    agent = Agent(AgentOptions(**options.agent, cwd=options.data, keep=False))
+    agent = Agent(make_options(options.agent, cwd=options.data, keep=False))
     try:
         await agent.extensions.find_model()
         for warning in agent.warnings:

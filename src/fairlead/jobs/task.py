@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from fairlead.config.git import is_path
 from fairlead.errors import JobError
+from fairlead.platform.git import is_path
 from fairlead.protocol.http import fleet
 
 LONGEST_ID = 128
@@ -29,7 +29,7 @@ class Job(fleet.Job, frozen=True):
         """The id of the session that the job's conversation is saved in."""
         return self.session or self.id
 
-    def checked(self, folder: Path | None = None) -> Job:
+    def validate(self, folder: Path | None = None) -> Job:
         """Return the job with absolute paths. Paths are relative to `folder`, by default the current directory.
 
         Raises:
@@ -126,7 +126,7 @@ def read_tasks(lines: Iterable[bytes], name: str, folder: Path) -> list[Job]:
             continue
         try:
             # Some editors begin a file with a byte order mark.
-            job = msgspec.json.decode(line.removeprefix(BOM_UTF8) if number == 1 else line, type=Job).checked(folder)
+            job = msgspec.json.decode(line.removeprefix(BOM_UTF8) if number == 1 else line, type=Job).validate(folder)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, JobError) as error:
             raise JobError(f"{name}, line {number}: {_reason(error)}. Nothing was submitted.") from None
         if job.id in seen:

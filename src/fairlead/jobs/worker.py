@@ -9,6 +9,7 @@ sign of life.
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import gc
 import logging
 import os
@@ -24,12 +25,21 @@ from msgspec import Struct
 
 from fairlead.errors import DatabaseUnavailable, JobError
 from fairlead.jobs.database import Database, DatabaseUrl
-from fairlead.jobs.dbos_queue import APPLICATION, VERSION, WORKFLOW, Queues, import_dbos, make_engine, queue_of, refuse_pickles
+from fairlead.jobs.dbos_queue import (
+    APPLICATION,
+    VERSION,
+    WORKFLOW,
+    Queues,
+    import_dbos,
+    make_engine,
+    queue_of,
+    refuse_pickles,
+    release_waiting,
+)
 from fairlead.jobs.job_writer import JobEnd, JobWriter
 from fairlead.jobs.leases import LEASE_SECONDS, RENEW_SECONDS, Leases
 from fairlead.jobs.records import JobRecord, Progress, Records
 from fairlead.jobs.running import JobRun, JobSurroundings
-from fairlead.jobs.session_order import release_waiting
 from fairlead.jobs.task import is_id
 from fairlead.stores import open_store
 
@@ -104,7 +114,7 @@ class Worker:
             loop.create_task(self._show_life()),
         ]
         self._launch()
-        _skip_what_stays()
+        _freeze_gc()
         stopping = loop.create_task(self._is_stopping.wait())
         done, _ = await asyncio.wait([*tasks, stopping], return_when=asyncio.FIRST_COMPLETED)
         for task in done - {stopping}:
@@ -175,7 +185,7 @@ class Worker:
             try:
                 has_ended = await run.run()
             except Exception as error:
-                has_ended = await self._failed(run, started[0], error)
+                has_ended = await self._handle_failure(run, started[0], error)
             finally:
                 if self._running.get(id) is run:  # else this worker has claimed the job again
                     del self._running[id]
@@ -196,7 +206,7 @@ class Worker:
         await self._writer.finish(record, Progress(), end, number + 1)
         await self._release_next(record.session)
 
-    async def _failed(self, run: JobRun, record: JobRecord, error: Exception) -> bool:
+    async def _handle_failure(self, run: JobRun, record: JobRecord, error: Exception) -> bool:
         """Handle an error of the worker itself: give the job to another attempt, or end it if there were many.
 
         Returns whether the job has ended, or belongs to another worker.
@@ -240,7 +250,7 @@ class Worker:
         while True:
             await asyncio.sleep(_CANCEL_SECONDS)
             if self._running:
-                for id in await self._records.lost(self._settings.worker):
+                for id in await self._records.list_lost(self._settings.worker):
                     if (run := self._running.get(id)) is not None:
                         await run.stop()
 
@@ -250,7 +260,7 @@ class Worker:
             await asyncio.sleep(1)
 
 
-def _skip_what_stays() -> None:
+def _freeze_gc() -> None:
     """Have the garbage collector skip what was imported so far: DBOS and SQLAlchemy bring 100,000 objects that stay.
 
     Looking at them again and again took a twentieth of the CPU of jobs.
@@ -269,8 +279,6 @@ def _is_no_cancellation(record: logging.LogRecord) -> bool:
 def _die_with_parent() -> None:
     """Let the kernel end this process with its supervisor. Where that is not possible, the pipe breaks a second later."""
     if sys.platform == "linux":
-        import ctypes
-
         with suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fairlead.config import json_files
-from fairlead.config.process import run_in_thread
 from fairlead.core.secrets import learn
 from fairlead.errors import ConfigError, LoginFailed, NoCredentials
 from fairlead.models.credentials import store_login_entry
+from fairlead.platform.process import run_in_thread
 
 if TYPE_CHECKING:
     from fairlead.models.providers import LoginAuth

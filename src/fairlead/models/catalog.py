@@ -21,6 +21,8 @@ class Provider(Struct, frozen=True):
     """A built-in provider."""
 
     name: str
+    #: Its name for people.
+    label: str
     api: str
     base_url: str
     #: Environment variables that may hold the key. The first one that is set wins.
@@ -31,6 +33,8 @@ class Provider(Struct, frozen=True):
     url_variables: tuple[str, ...] = ()
     #: The end of the URL that users leave out in such a variable.
     url_suffix: str = ""
+    #: Whether users can grant a program a key on a page of the provider. OpenRouter documents that for all programs.
+    grants_keys: bool = False
 
     def url(self, env: Mapping[str, str]) -> str:
         """Return the base URL for requests: the one that the environment names, else the built-in one."""
@@ -48,6 +52,7 @@ PROVIDERS: dict[str, Provider] = {
     for provider in (
         Provider(
             "anthropic",
+            "Anthropic",
             "anthropic-messages",
             "https://api.anthropic.com",
             ("ANTHROPIC_API_KEY",),
@@ -57,11 +62,18 @@ PROVIDERS: dict[str, Provider] = {
         # Many servers that imitate OpenAI only offer chat completions. To reach them, users set
         # `"api": "openai-completions"` for `openai` in models.json, or add a provider there.
         Provider(
-            "openai", "openai-responses", "https://api.openai.com/v1", ("OPENAI_API_KEY",), "gpt-6.1-sol", ("OPENAI_BASE_URL",)
+            "openai",
+            "OpenAI",
+            "openai-responses",
+            "https://api.openai.com/v1",
+            ("OPENAI_API_KEY",),
+            "gpt-6.1-sol",
+            ("OPENAI_BASE_URL",),
         ),
         # Google's SDK takes the server's URL without the API version.
         Provider(
             "google",
+            "Google Gemini",
             "google-generative-ai",
             "https://generativelanguage.googleapis.com/v1beta",
             ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
@@ -70,18 +82,27 @@ PROVIDERS: dict[str, Provider] = {
             "/v1beta",
         ),
         Provider(
-            "openrouter", _COMPLETIONS, "https://openrouter.ai/api/v1", ("OPENROUTER_API_KEY",), "anthropic/claude-opus-5.5"
+            "openrouter",
+            "OpenRouter",
+            _COMPLETIONS,
+            "https://openrouter.ai/api/v1",
+            ("OPENROUTER_API_KEY",),
+            "anthropic/claude-opus-5.5",
+            grants_keys=True,
         ),
-        Provider("xai", "openai-responses", "https://api.x.ai/v1", ("XAI_API_KEY",), "grok-4.7"),
-        Provider("deepseek", _COMPLETIONS, "https://api.deepseek.com", ("DEEPSEEK_API_KEY",), "deepseek-v4-pro"),
-        Provider("mistral", _COMPLETIONS, "https://api.mistral.ai/v1", ("MISTRAL_API_KEY",), "mistral-medium-latest"),
-        Provider("moonshotai", _COMPLETIONS, "https://api.moonshot.ai/v1", ("MOONSHOT_API_KEY",), "kimi-k3"),
-        Provider("zai", _COMPLETIONS, "https://api.z.ai/api/paas/v4", ("ZAI_API_KEY",), "glm-5.3"),
-        Provider("groq", _COMPLETIONS, "https://api.groq.com/openai/v1", ("GROQ_API_KEY",), "openai/gpt-oss-120b"),
-        Provider("cerebras", _COMPLETIONS, "https://api.cerebras.ai/v1", ("CEREBRAS_API_KEY",), "gpt-oss-120b"),
-        Provider("together", _COMPLETIONS, "https://api.together.xyz/v1", ("TOGETHER_API_KEY",), "moonshotai/Kimi-K3"),
+        Provider("xai", "xAI", "openai-responses", "https://api.x.ai/v1", ("XAI_API_KEY",), "grok-4.7"),
+        Provider("deepseek", "DeepSeek", _COMPLETIONS, "https://api.deepseek.com", ("DEEPSEEK_API_KEY",), "deepseek-v4-pro"),
+        Provider("mistral", "Mistral", _COMPLETIONS, "https://api.mistral.ai/v1", ("MISTRAL_API_KEY",), "mistral-medium-latest"),
+        Provider("moonshotai", "Moonshot AI", _COMPLETIONS, "https://api.moonshot.ai/v1", ("MOONSHOT_API_KEY",), "kimi-k3"),
+        Provider("zai", "Z.ai", _COMPLETIONS, "https://api.z.ai/api/paas/v4", ("ZAI_API_KEY",), "glm-5.3"),
+        Provider("groq", "Groq", _COMPLETIONS, "https://api.groq.com/openai/v1", ("GROQ_API_KEY",), "openai/gpt-oss-120b"),
+        Provider("cerebras", "Cerebras", _COMPLETIONS, "https://api.cerebras.ai/v1", ("CEREBRAS_API_KEY",), "gpt-oss-120b"),
+        Provider(
+            "together", "Together AI", _COMPLETIONS, "https://api.together.xyz/v1", ("TOGETHER_API_KEY",), "moonshotai/Kimi-K3"
+        ),
         Provider(
             "fireworks",
+            "Fireworks AI",
             _COMPLETIONS,
             "https://api.fireworks.ai/inference/v1",
             ("FIREWORKS_API_KEY",),
@@ -89,6 +110,12 @@ PROVIDERS: dict[str, Provider] = {
         ),
     )
 }
+
+
+def provider_label(name: str) -> str:
+    """Return the name of a provider for people: its own name unless it is built in."""
+    known = PROVIDERS.get(name)
+    return name if known is None else known.label
 
 
 class CatalogModel(Struct, rename="camel", frozen=True, omit_defaults=True):

@@ -7,14 +7,19 @@ conflict where a variable has the same name as a literal key: then the variable 
 from __future__ import annotations
 
 import os
+import re
+import signal
+import subprocess
 from collections.abc import Mapping
+from subprocess import TimeoutExpired
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from fairlead.config.child_guard import child_guard
-from fairlead.config.programs import current_folder, search_path, user_folder
 from fairlead.errors import NoCredentials
+from fairlead.platform.process import child_guard
+from fairlead.platform.programs import current_folder, own_environment, user_folder
 
 if TYPE_CHECKING:
     from re import Pattern
@@ -22,6 +27,8 @@ if TYPE_CHECKING:
 
 #: Seconds that a command has to print a key.
 COMMAND_SECONDS = 10.0
+#: The most bytes that a command may print.
+_MOST_OUTPUT = 1024 * 1024
 #: Seconds that a background process may keep writing after the command itself has ended.
 _DRAIN = 0.1
 
@@ -63,7 +70,7 @@ class ConfigValue(Struct, frozen=True):
         """Return the names of the variables that it needs and that are not set."""
         return [name for name in self.variables if name != self.text and not self._variable(name, env)]
 
-    def resolved(self, env: Mapping[str, str]) -> str:
+    def resolve(self, env: Mapping[str, str]) -> str:
         """Return what it stands for, if it is not a command and no variable is missing."""
         if self.is_literal:
             return self.text
@@ -76,7 +83,7 @@ class ConfigValue(Struct, frozen=True):
         return own if isinstance(own, str) and own else env.get(name, "")
 
 
-def escaped(text: str) -> str:
+def escape(text: str) -> str:
     """Return the value to write for a text that stands for itself."""
     doubled = text.replace("$", "$$")
     return f"$!{doubled[1:]}" if doubled.startswith("!") else doubled
@@ -84,9 +91,11 @@ def escaped(text: str) -> str:
 
 def _reference() -> Pattern[str]:
     """Return the pattern of what a dollar sign begins: an escape, or one of the two ways to name a variable."""
-    import re
-
     return re.compile(r"\$(?:([$!])|\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
+
+
+class _Stopped(Exception):
+    """A command has to be stopped. The text says what it did."""
 
 
 def command_output(command: str, what: str, env: Mapping[str, str]) -> str:
@@ -94,8 +103,6 @@ def command_output(command: str, what: str, env: Mapping[str, str]) -> str:
 
     `what` names the value in errors. Raises NoCredentials if the command fails or prints nothing.
     """
-    import subprocess
-
     try:
         # The command gets no standard input, because fairlead's own belongs to the host.
         process = subprocess.Popen(
@@ -106,7 +113,7 @@ def command_output(command: str, what: str, env: Mapping[str, str]) -> str:
             stderr=subprocess.PIPE,
             # The working directory may be a stranger's, and many programs read their configuration where they start.
             cwd=user_folder(),
-            env={**env, "PATH": search_path(env.get("PATH", os.defpath), outside=current_folder())},
+            env=own_environment(env, outside=current_folder()),
             start_new_session=True,
         )
     except (OSError, ValueError) as error:  # without a shell, too long, with a NUL character
@@ -116,11 +123,9 @@ def command_output(command: str, what: str, env: Mapping[str, str]) -> str:
     with process:
         try:
             output, errors = _outputs(process)
-        except TimeoutError:
+        except _Stopped as error:
             _kill(process)
-            raise NoCredentials(
-                f"{what} comes from a command that took longer than {COMMAND_SECONDS:g} seconds: {command}"
-            ) from None
+            raise NoCredentials(f"{what} comes from a command that {error}: {command}") from None
         finally:
             child_guard.remove(process.pid)
     if process.returncode != 0:
@@ -138,23 +143,23 @@ def command_output(command: str, what: str, env: Mapping[str, str]) -> str:
 def _outputs(process: Popen[bytes]) -> tuple[bytes, bytes]:
     """Return what a command writes to stdout and stderr until it ends, even if a child of it keeps them open.
 
-    Raises TimeoutError if it does not end in time.
+    Raises _Stopped if it does not end in time, or writes too much.
     """
-    from subprocess import TimeoutExpired
-    from time import monotonic
-
     deadline = monotonic() + COMMAND_SECONDS
     ended = False
     while True:
         try:
             return process.communicate(timeout=_DRAIN)
         except TimeoutExpired as unfinished:
-            if ended:
-                return unfinished.stdout or b"", unfinished.stderr or b""
+            output, errors = unfinished.stdout or b"", unfinished.stderr or b""
+        if len(output) + len(errors) > _MOST_OUTPUT:
+            raise _Stopped(f"printed more than {_MOST_OUTPUT >> 20} MiB")
+        if ended:
+            return output, errors
         # What it wrote before it ended is still in the pipes, so read once more.
         ended = process.poll() is not None
         if not ended and monotonic() > deadline:
-            raise TimeoutError
+            raise _Stopped(f"took longer than {COMMAND_SECONDS:g} seconds")
 
 
 def _kill(process: Popen[bytes]) -> None:
@@ -162,7 +167,6 @@ def _kill(process: Popen[bytes]) -> None:
     if os.name != "posix":
         process.kill()
         return
-    import signal
 
     try:
         os.killpg(process.pid, signal.SIGKILL)

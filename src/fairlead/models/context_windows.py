@@ -7,10 +7,13 @@ not know them.
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import ProviderError
+from fairlead.models.apis import response_reading
+from fairlead.models.http.client import HttpRequest, RequestAborted
 
 if TYPE_CHECKING:
     from fairlead.core.model import Model
@@ -71,7 +74,7 @@ class ContextWindows:
             del self._reported[key]
 
 
-async def served_window(http: Http, model: Model, auth: RequestAuth) -> int | None:
+async def ask_window(http: Http, model: Model, auth: RequestAuth) -> int | None:
     """Ask a server for the window of one of its models.
 
     Args:
@@ -85,7 +88,6 @@ async def served_window(http: Http, model: Model, auth: RequestAuth) -> int | No
     url = _list_url(model)
     if url is None:
         return None
-    from fairlead.models.http.client import HttpRequest, RequestAborted
 
     key = auth.api_key
     headers = [("accept", "application/json"), ("anthropic-version", "2023-06-01")]
@@ -98,8 +100,6 @@ async def served_window(http: Http, model: Model, auth: RequestAuth) -> int | No
                 return None
             return _window_in(await response.read(_LONGEST_LIST), model.id)
     except (ProviderError, RequestAborted, TimeoutError) as error:
-        import logging
-
         logging.getLogger("fairlead.models").debug("%s did not list its models (%s)", model.provider, type(error).__name__)
         return None
 
@@ -116,19 +116,23 @@ def _list_url(model: Model) -> str | None:
 
 
 def _window_in(body: bytes, model_id: str) -> int | None:
-    from fairlead.models.apis.response_reading import decoded, record, records
-
-    listed = list(records(record(decoded(body.decode("utf-8", "replace"))).get("data")))
+    listed = list(
+        response_reading.records(
+            response_reading.record(response_reading.decode_json(body.decode("utf-8", "replace"))).get("data")
+        )
+    )
     only = listed[0] if len(listed) == 1 else None
     entry = next((each for each in listed if each.get("id") == model_id), only)
-    return None if entry is None else stated_window(entry)
+    return None if entry is None else read_window(entry)
 
 
-def stated_window(entry: dict[str, Any]) -> int | None:
+def read_window(entry: dict[str, Any]) -> int | None:
     """Return the context window that an entry of a server's model list states, in tokens; None if it states none."""
-    from fairlead.models.apis.response_reading import record
-
-    sources: list[dict[str, Any]] = [record(entry.get("meta")), entry, record(entry.get("top_provider"))]
+    sources: list[dict[str, Any]] = [
+        response_reading.record(entry.get("meta")),
+        entry,
+        response_reading.record(entry.get("top_provider")),
+    ]
     for field in _FIELDS:
         for source in sources:
             value = source.get(field)

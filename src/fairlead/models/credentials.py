@@ -7,12 +7,16 @@ provider supports login, the token in auth.json is its key.
 
 from __future__ import annotations
 
+import base64
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import closing
 from pathlib import Path
 from threading import Lock
 from typing import Any, cast
+from urllib.parse import quote, unquote, urlsplit
 
+import msgspec
 from msgspec import Struct
 
 from fairlead.config import files, json_files
@@ -20,7 +24,7 @@ from fairlead.config.home import Home
 from fairlead.core.secrets import learn
 from fairlead.errors import ConfigError, NoCredentials
 from fairlead.models.catalog import PROVIDERS
-from fairlead.models.config_value import ConfigValue, command_output, escaped
+from fairlead.models.config_value import ConfigValue, command_output, escape
 
 #: Headers that carry a key.
 _KEY_HEADERS = frozenset({"authorization", "x-api-key", "api-key", "x-goog-api-key"})
@@ -114,9 +118,9 @@ class CredentialStore:
         keys = filter(None, map(_key_of, (self._auth or {}).values()))
         return {name for key in keys for name in ConfigValue(key).variables}
 
-    def configured(self, provider: str, models_json_key: str | None, *, logins: bool = False) -> bool:
+    def has_key(self, provider: str, models_json_key: str | None, *, logins: bool = False) -> bool:
         """Tell whether a provider has a key, without running a command. With `logins`, the token of a login counts as a key."""
-        value = self._written(provider, models_json_key, logins)
+        value = self._find_written(provider, models_json_key, logins)
         return value is not None and not value.missing(self._env)
 
     def key(self, provider: str, models_json_key: str | None, *, logins: bool = False) -> str | None:
@@ -133,7 +137,7 @@ class CredentialStore:
         Raises:
             NoCredentials: the command that should print the key failed, or a variable is not set.
         """
-        value = self._written(provider, models_json_key, logins)
+        value = self._find_written(provider, models_json_key, logins)
         return None if value is None else self._resolve(value, f"The key of {provider}")
 
     def source(self, provider: str, models_json_key: str | None, *, logins: bool = False) -> str | None:
@@ -145,7 +149,7 @@ class CredentialStore:
             return "--api-key"
         entry = self._auth_entry(provider)
         if _key_of(entry):
-            return self._stored_in(provider)
+            return self._find_key_file(provider)
         if logins and self.token(provider) is not None:
             return f"the login in {self._home.auth_path}"
         known = PROVIDERS.get(provider)
@@ -161,7 +165,7 @@ class CredentialStore:
         named = value.variables
         return f"{files}, which names the environment variable {', '.join(named)}" if named else files
 
-    def _stored_in(self, provider: str) -> str:
+    def _find_key_file(self, provider: str) -> str:
         """Return the file that a stored key comes from."""
         for path in self._home.auth_files():
             if _key_of(self._read_auth(path).get(provider)):
@@ -180,7 +184,7 @@ class CredentialStore:
             return self._output(value.command, what)
         if missing := value.missing(self._env):
             raise NoCredentials(f"{what} needs environment variables that are not set: {', '.join(missing)}.")
-        resolved = value.resolved(self._env)
+        resolved = value.resolve(self._env)
         if value.looks_like_variable and resolved == value.text and resolved not in self._unset:
             self._unset.add(resolved)
             text = f"{what} is given as {resolved}, but no such environment variable is set: {resolved} itself is sent."
@@ -203,14 +207,13 @@ class CredentialStore:
         entry = self.login_entry(provider)
         if entry is None:
             return None
-        import msgspec
 
         try:
             return msgspec.convert(entry, LoginToken)
         except msgspec.ValidationError:
             return None
 
-    def _written(self, provider: str, models_json_key: str | None, logins: bool) -> ConfigValue | None:
+    def _find_written(self, provider: str, models_json_key: str | None, logins: bool) -> ConfigValue | None:
         """Find the key as it is written."""
         if self._flag_key and provider == self._flag_provider:
             return ConfigValue(self._flag_key, is_literal=True)
@@ -265,13 +268,11 @@ def store_key(home: Home, provider: str, key: str) -> None:
     learn(key)
     if not key.strip().isprintable():
         raise ConfigError("The key has control characters, or bytes that are not text. Copy it again. Nothing has changed.")
-    _store(home, provider, {"type": "api_key", "key": escaped(key.strip())})
+    _store(home, provider, {"type": "api_key", "key": escape(key.strip())})
 
 
 def store_login(home: Home, provider: str, token: LoginToken) -> None:
     """Write the token of a login to auth.json, replacing what it has for the provider. Raises ConfigError if that fails."""
-    import msgspec
-
     _store(home, provider, {"type": "oauth", **msgspec.to_builtins(token)})
 
 
@@ -280,7 +281,7 @@ def store_login_entry(home: Home, provider: str, entry: Mapping[str, Any]) -> No
     _store(home, provider, dict(entry))
 
 
-def stored_providers(home: Home) -> list[str]:
+def list_stored_providers(home: Home) -> list[str]:
     """Return the providers that auth.json has a key or a login for. Raises ConfigError if it cannot be read."""
     data = None if home.isolated else files.read_bytes(home.auth_path)
     return [] if data is None else list(json_files.parse_object(home.auth_path, data))
@@ -291,7 +292,7 @@ def forget_stored(home: Home, provider: str | None) -> list[str]:
     home.refuse_if_shared("The keys of the server")
     if home.isolated:
         raise ConfigError("Keys are not stored in an isolated run.")
-    found = [name for name in stored_providers(home) if provider in (None, name)]
+    found = [name for name in list_stored_providers(home) if provider in (None, name)]
 
     def forget(content: dict[str, Any]) -> None:
         for name in found:
@@ -310,9 +311,7 @@ def _store(home: Home, provider: str, entry: dict[str, Any]) -> None:
 
 def _database_keys(path: Path, warnings: list[str]) -> dict[str, Any]:
     """Read the keys in the database of omp, in the form of auth.json. A file that cannot be read leaves a warning."""
-    import sqlite3
-    from contextlib import closing
-    from urllib.parse import quote
+    import sqlite3  # noqa: PLC0415  few programs need a database
 
     query = "SELECT provider, data FROM auth_credentials WHERE credential_type = 'api_key' {} ORDER BY id DESC"
     try:
@@ -325,13 +324,11 @@ def _database_keys(path: Path, warnings: list[str]) -> dict[str, Any]:
     except sqlite3.Error as error:
         warnings.append(f"{path}: the keys in it cannot be read: {error}.")
         return {}
-    return {str(provider): _stored_key(data) for provider, data in rows}
+    return {str(provider): _convert_row(data) for provider, data in rows}
 
 
-def _stored_key(data: Any) -> dict[str, Any]:
+def _convert_row(data: Any) -> dict[str, Any]:
     """Return a row of the database in the form of auth.json."""
-    import msgspec
-
     try:
         fields = msgspec.json.decode(data)
     except (msgspec.DecodeError, TypeError):
@@ -358,12 +355,10 @@ def split_login(url: str) -> tuple[str, str | None]:
     login, at, host = rest[:end].rpartition("@")
     if not at:
         return url, None
-    from base64 import b64encode
-    from urllib.parse import unquote
 
     user, _, password = login.partition(":")
     pair = f"{unquote(user)}:{unquote(password)}".encode("utf-8", "replace")
-    return f"{scheme}{separator}{host}{rest[end:]}", f"Basic {b64encode(pair).decode()}"
+    return f"{scheme}{separator}{host}{rest[end:]}", f"Basic {base64.b64encode(pair).decode()}"
 
 
 def needs_no_key(base_url: str, headers: Mapping[str, str]) -> bool:
@@ -372,8 +367,6 @@ def needs_no_key(base_url: str, headers: Mapping[str, str]) -> bool:
 
 
 def _is_loopback(url: str) -> bool:
-    from urllib.parse import urlsplit
-
     try:
         host = urlsplit(url).hostname or ""
     except ValueError:

@@ -171,9 +171,9 @@ class KeyLimiter:
                 usage = end.message.usage
                 ticket.tokens = usage.total_tokens or ticket.tokens
                 if end.status in _REFUSALS:
-                    self._refused(ticket, end.retry_after)
+                    self._on_refusal(ticket, end.retry_after)
                 elif end.message.stop_reason not in ("error", "aborted"):
-                    self._succeeded()
+                    self._on_success()
             self._let_through()
 
     @property
@@ -186,7 +186,7 @@ class KeyLimiter:
             or bool(limit.concurrency or limit.requests_per_minute or limit.tokens_per_minute)
         )
 
-    def _refused(self, ticket: Ticket, retry_after: float | None) -> None:
+    def _on_refusal(self, ticket: Ticket, retry_after: float | None) -> None:
         now = self._clock()
         pause = _PAUSE if retry_after is None else min(retry_after, _LONGEST_PAUSE)
         self._paused_until = max(self._paused_until, now + pause)
@@ -206,7 +206,7 @@ class KeyLimiter:
                 "the provider refused a request, so at most %d of its key run at the same time for now", int(self._allowed)
             )
 
-    def _succeeded(self) -> None:
+    def _on_success(self) -> None:
         if self._allowed is not None and self._clock() >= self._paused_until:
             self._allowed += 1 / self._allowed
             if self._allowed > self._before_refusal:

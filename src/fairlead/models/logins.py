@@ -2,28 +2,37 @@
 
 `begin` asks for the code, `wait_for_token` waits until the user has entered it, and `renew` exchanges an old token for a new
 one. `Logins` does this for the providers of a registry and stores the tokens in auth.json. `renew_if_due` renews them there.
+
+`receive_key` lets the user grant a key on a page of the provider instead (OAuth 2.0 with PKCE, RFC 7636), as OpenRouter has it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import secrets
 import time
+from base64 import urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Collection
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any, cast
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 import msgspec
 from msgspec import Meta, Struct
 
 from fairlead.config import json_files
-from fairlead.config.process import run_in_thread
 from fairlead.core import lenient
 from fairlead.core.runtime import CancelToken
 from fairlead.core.secrets import learn, redacted
 from fairlead.errors import ConfigError, LoginFailed, NoCredentials, ProviderError
+from fairlead.models.added_logins import log_in
+from fairlead.models.catalog import PROVIDERS
 from fairlead.models.credentials import EARLY_MS, LoginToken, store_key, store_login
 from fairlead.models.http.client import Http, HttpRequest
 from fairlead.models.models_json import OAuthEntry
 from fairlead.models.registry import Registry
+from fairlead.platform.process import run_in_thread
 
 if TYPE_CHECKING:
     from fairlead.models.added_logins import LoginUi
@@ -37,6 +46,8 @@ SHORTEST_INTERVAL, LONGEST_INTERVAL = 0.1, 3600
 SLOW_DOWN = 5
 #: Seconds that the provider has to answer a request.
 PATIENCE = 30.0
+#: Seconds that the user has to grant a key on the page of the provider.
+GRANT_SECONDS = 600.0
 #: A token that is valid for more seconds than this never expires.
 LONGEST_LIFETIME = 1e10
 
@@ -135,23 +146,82 @@ async def renew(http: Http, oauth: OAuthEntry, token: LoginToken) -> LoginToken:
     return renewed if renewed.refresh else msgspec.structs.replace(renewed, refresh=token.refresh)
 
 
+async def receive_key(http: Http, base_url: str, show: Callable[[str], object]) -> str:
+    """Let the user grant a key on the page of a provider, and wait for it.
+
+    The page sends the browser back to a server on loopback, under a secret path.
+
+    Args:
+        http: the client for the request that exchanges the code for the key.
+        base_url: the address of the provider's API.
+        show: called with the address of the page.
+
+    Raises:
+        LoginFailed: the user declined, or did not answer in time, or the provider gave no key.
+        ProviderError: the provider cannot be reached.
+    """
+    verifier, path = secrets.token_urlsafe(32), f"/{secrets.token_urlsafe(16)}"
+    challenge = urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
+    answered: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+
+    async def on_browser(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError):
+            async with asyncio.timeout(PATIENCE):
+                head = await reader.readuntil(b"\r\n\r\n")
+                method, target, _ = head.split(b"\r\n", 1)[0].decode("ascii").split(" ")
+                url = urlsplit(target)
+                is_known = method == "GET" and url.path == path
+                if is_known and not answered.done():
+                    answered.set_result(next(iter(parse_qs(url.query).get("code", [])), None))
+                text = "You can close this page and go back to fairlead." if is_known else "There is nothing here."
+                status = "200 OK" if is_known else "404 Not Found"
+                kind = "Content-Type: text/plain; charset=utf-8"
+                writer.write(f"HTTP/1.1 {status}\r\n{kind}\r\nConnection: close\r\n\r\n{text}\n".encode())
+                await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(on_browser, "127.0.0.1", 0, limit=16384)
+    async with server:
+        callback = f"http://localhost:{server.sockets[0].getsockname()[1]}{path}"
+        place = urlsplit(base_url)
+        asked = {"callback_url": callback, "code_challenge": challenge, "code_challenge_method": "S256"}
+        show(f"{place.scheme}://{place.netloc}/auth?{urlencode(asked)}")
+        try:
+            async with asyncio.timeout(GRANT_SECONDS):
+                code = await answered
+        except TimeoutError:
+            raise LoginFailed("The login was not completed in time.") from None
+    if code is None:
+        raise LoginFailed("The login was declined.")
+    body = {"code": code, "code_verifier": verifier, "code_challenge_method": "S256"}
+    answer = await _send(http, f"{base_url}/auth/keys", "application/json", msgspec.json.encode(body))
+    key = answer.get("key")
+    if not isinstance(key, str) or not key:
+        raise LoginFailed(_refusal(answer) if "error" in answer else f"{base_url}/auth/keys gave no key.")
+    learn(key)
+    return key
+
+
 async def _ask(http: Http, url: str, form: dict[str, str]) -> dict[str, Any]:
-    """Send a form to the provider. Returns its answer, which may be a refusal.
+    """Send a form to the provider. Returns its answer, which may be a refusal; see `_send`."""
+    return await _send(http, url, "application/x-www-form-urlencoded", urlencode(form).encode())
+
+
+async def _send(http: Http, url: str, content_type: str, body: bytes) -> dict[str, Any]:
+    """Send a request of a login to the provider. Returns its answer, which may be a refusal.
 
     Raises ProviderError if there is no answer, and LoginFailed if the answer is not one to a login.
     """
-    from urllib.parse import urlencode
-
-    headers = [("content-type", "application/x-www-form-urlencoded"), ("accept", "application/json")]
-    request = HttpRequest("POST", url, headers, urlencode(form).encode(), is_private=True)
+    headers = [("content-type", content_type), ("accept", "application/json")]
+    request = HttpRequest("POST", url, headers, body, is_private=True)
     try:
         async with asyncio.timeout(PATIENCE), http.stream(request, CancelToken()) as response:
-            body = await response.read()
+            said = await response.read()
             status = response.status
     except TimeoutError:
         raise ProviderError(f"{url} did not answer within {PATIENCE:g} seconds.", transient=True) from None
     try:
-        answer: Any = lenient.decode(body)
+        answer: Any = lenient.decode(said)
     except ValueError:
         answer = None
     if isinstance(answer, dict) and (status < 400 or isinstance(cast("dict[str, Any]", answer).get("error"), str)):
@@ -191,8 +261,6 @@ def _refusal(answer: dict[str, Any]) -> str:
 
 def _key_names() -> list[str]:
     """The environment variables that hold keys of known providers."""
-    from fairlead.models.catalog import PROVIDERS
-
     return [name for provider in PROVIDERS.values() for name in provider.key_variables]
 
 
@@ -217,7 +285,6 @@ class Logins:
         if self._registry.added.login(provider) is None:
             return False
         self._refuse_if_shared()
-        from fairlead.models.added_logins import log_in
 
         await log_in(self._registry, provider, ui)
         return True

@@ -1,17 +1,29 @@
-"""Finds models by name.
+"""Finds models by name, and chooses one for people who have not named any.
 
-A pattern is `provider/id`, an id, part of an id or name, or a glob. Each may end in `:level`, a thinking level.
+A pattern is `provider/id`, an id, part of an id or name, or a glob. Each may end in `:level`, a thinking level. Without a name,
+the order is: what the settings and the keys allow, a model server that runs on this machine, weights on this machine.
 """
 
 from __future__ import annotations
 
+import difflib
+import fnmatch
+import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
+from msgspec import Struct
 from msgspec.structs import replace
 
+from fairlead.config.settings import Settings
 from fairlead.core.model import THINKING_LEVELS, Model, ThinkingLevel
 from fairlead.errors import ModelNotFound
+from fairlead.models.local import servers
+
+if TYPE_CHECKING:
+    from fairlead.models.registry import Registry
+
 
 #: What a level may be called: `max` is the highest, `auto` leaves the choice to the default.
 LEVEL_NAMES: Mapping[str, ThinkingLevel | None] = {
@@ -19,6 +31,9 @@ LEVEL_NAMES: Mapping[str, ThinkingLevel | None] = {
     "max": THINKING_LEVELS[-1],
     **{level: level for level in THINKING_LEVELS},
 }
+
+_LIST_ADVICE = "Use --list-models to see available models."
+_KEY_ADVICE = "No provider has a key yet: set one, such as ANTHROPIC_API_KEY. `fairlead models --all` lists every model."
 
 Choice: TypeAlias = tuple[Model, ThinkingLevel | None]
 Naming: TypeAlias = Callable[[Model], str]
@@ -60,7 +75,7 @@ def match(pattern: str, sources: Sequence[Source], usable: Usable) -> Choice:
     if found := exact(pattern, candidates, bare_id):
         return _one_of(pattern, found, usable)
     if not similar:
-        raise not_found(pattern, candidates)
+        raise make_not_found_error(pattern, candidates, can_use_any=bool(usable(sources[-1]())))
     return best(similar), level
 
 
@@ -86,7 +101,7 @@ def match_all(pattern: str, sources: Sequence[Source], usable: Usable, warnings:
     models = sources[-1]()
     found = matching(name, models)
     if not found:
-        raise not_found(pattern, models)
+        raise make_not_found_error(pattern, models, can_use_any=bool(usable(models)))
     return [(model, level) for model in usable(found) or found]
 
 
@@ -120,7 +135,7 @@ def unknown_model(pattern: str, models: Sequence[Model], base_of: Callable[[str]
     return replace(base, id=model_id, name=model_id, reasoning=reasoning), level
 
 
-def qualified(provider: str | None, model: str) -> str:
+def qualify(provider: str | None, model: str) -> str:
     """Return the pattern that `--provider` and `--model` mean together."""
     if not provider or model.lower().startswith(f"{provider.lower()}/"):
         return model
@@ -170,10 +185,9 @@ def matching(pattern: str, models: Sequence[Model]) -> list[Model]:
         models, wanted = within, rest
     if not is_glob(wanted):
         return [model for model in models if wanted in _loose(model.id) or wanted in _loose(model.name)]
-    from fnmatch import fnmatchcase
 
     namings = (bare_id,) if within else (bare_id, full_name)
-    return [model for model in models if any(fnmatchcase(_loose(naming(model)), wanted) for naming in namings)]
+    return [model for model in models if any(fnmatch.fnmatchcase(_loose(naming(model)), wanted) for naming in namings)]
 
 
 def best(models: Sequence[Model]) -> Model:
@@ -200,9 +214,15 @@ def bare_id(model: Model) -> str:
     return model.id
 
 
-def not_found(pattern: str, models: Sequence[Model]) -> ModelNotFound:
-    """Make the error for a pattern that matches no model. It suggests similar names."""
-    text = f'Model "{pattern}" not found. Use --list-models to see available models.'
+def make_not_found_error(pattern: str, models: Sequence[Model], *, can_use_any: bool = True) -> ModelNotFound:
+    """Make the error for a pattern that matches no model. It suggests similar names.
+
+    Args:
+        pattern: the pattern.
+        models: the models that it could have matched.
+        can_use_any: whether `--list-models` lists anything.
+    """
+    text = f'Model "{pattern}" not found. {_LIST_ADVICE if can_use_any else _KEY_ADVICE}'
     name = split_level(pattern)[0]
     near = _nearest(name, models) or _with_nearest_words(name, models)
     if near:
@@ -224,8 +244,6 @@ def _loose(name: str) -> str:
 
 
 def _rank(model: Model) -> tuple[bool, list[int], int, str]:
-    import re
-
     name = model.id.lower()
     dated = re.search(r"[-@](\d{8}|\d{6}|\d{4}-\d{2}-\d{2}|\d{2}-\d{2}|\d{2}-\d{4}|\d{4})$", name)
     # A number of three digits or more is a size or a date, not a version.
@@ -235,20 +253,16 @@ def _rank(model: Model) -> tuple[bool, list[int], int, str]:
 
 
 def _nearest(pattern: str, models: Sequence[Model]) -> list[str]:
-    from difflib import get_close_matches
-
     wanted = pattern.lower()
     naming: Naming = full_name if "/" in wanted else bare_id
     names: dict[str, str] = {}
     for model in models:
         names.setdefault(naming(model).lower(), full_name(model))
-    return [names[name] for name in get_close_matches(wanted, names, n=3, cutoff=0.7)]
+    return [names[name] for name in difflib.get_close_matches(wanted, names, n=3, cutoff=0.7)]
 
 
 def _with_nearest_words(pattern: str, models: Sequence[Model]) -> list[str]:
     """Return the model that a pattern without a provider would name if its words were those of ids: `opsu` is `opus`."""
-    import re
-
     if "/" in pattern:
         return []
     words = {word for model in models for word in re.findall(r"[a-z]{3,}", model.id.lower())}
@@ -259,11 +273,67 @@ def _with_nearest_words(pattern: str, models: Sequence[Model]) -> list[str]:
 
 def nearest_name(name: str, known: Iterable[str]) -> str | None:
     """Return the known name that is most similar to a mistyped one, or None if none is similar."""
-    from difflib import get_close_matches
-
-    found = get_close_matches(name.lower(), list(known), 1, 0.7)
+    found = difflib.get_close_matches(name.lower(), list(known), 1, 0.7)
     return found[0] if found else None
 
 
 def _either(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
+
+
+NOTHING_FOUND = (
+    "No model can be used: no provider's key is set, and no model server was found on this machine. Set a key, such as "
+    "ANTHROPIC_API_KEY; or start Ollama, LM Studio, llama.cpp or vLLM; or run a small model here with `fairlead local`. "
+    "`fairlead help local-models` has the lines to type."
+)
+
+
+class ModelChoice(Struct, frozen=True):
+    """A model and the reason for it, as one sentence; None and what to do if there is no model."""
+
+    model: Model | None
+    why: str
+    #: Whether the model runs on this machine, although the user has not asked for that.
+    is_local: bool = False
+
+
+async def choose_model(registry: Registry, settings: Settings, env: Mapping[str, str]) -> ModelChoice:
+    """Choose the best available model. Searches this machine only if no key and no setting gives a model.
+
+    Args:
+        registry: the known models. It gets the servers and weights that are found as providers.
+        settings: the settings of the user and the project.
+        env: the environment variables.
+
+    Returns:
+        The choice.
+
+    Raises:
+        ConfigError: `FAIRLEAD_LOCAL_SERVERS` cannot be used.
+    """
+    model = registry.default(settings)
+    if model is not None:
+        return ModelChoice(model, f"{model.provider}/{model.id} answers: {registry.reason_for_default(model, settings)}.")
+    found = await servers.find_servers(env)
+    for server in found:
+        registry.unlisted.use_found(server)
+    for server in found:
+        model = registry.find(server.name, server.models[0].id)
+        if model is not None:
+            where = server.base_url.removesuffix("/v1")
+            return ModelChoice(model, f"No key is set: {model.provider}/{model.id} answers, at {where} on this machine.", True)
+    model = _find_downloaded(registry)
+    if model is not None:
+        why = f"No key is set and no model server runs: {model.provider}/{model.id} answers, whose weights you downloaded."
+        return ModelChoice(model, why, True)
+    return ModelChoice(None, NOTHING_FOUND)
+
+
+def _find_downloaded(registry: Registry) -> Model | None:
+    """Return a model whose weights the user has downloaded with fairlead, if llama.cpp is installed to run it."""
+    from fairlead.models.local.llama import is_installed  # noqa: PLC0415  an extra
+    from fairlead.models.local.weights import DOWNLOADS, models_folder  # noqa: PLC0415  an extra
+
+    folder = models_folder(registry.home)
+    ready = [each for each in DOWNLOADS if os.path.exists(folder / each.file)]
+    return registry.find("local", ready[0].name) if ready and is_installed() else None

@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from fairlead.config.process import run_in_thread
 from fairlead.core.model import Model, ModelStream
 from fairlead.core.secrets import learn
 from fairlead.errors import FairleadError
+from fairlead.models import added_logins, logins
+from fairlead.models import limiter as rate_limiter
 from fairlead.models.adapters import open_stream
+from fairlead.models.context_windows import ask_window
 from fairlead.models.credentials import EARLY_MS, RequestAuth
 from fairlead.models.http.client import Http
 from fairlead.models.registry import Registry
+from fairlead.platform.process import run_in_thread
 
 if TYPE_CHECKING:
     from fairlead.config.settings import RateLimit
@@ -88,19 +91,18 @@ class ModelStreams:
         """The context windows that servers reported. All sessions of a process share them."""
         return self._registry.windows
 
-    async def served_window(self, model: Model) -> int | None:
+    async def ask_window(self, model: Model) -> int | None:
         """Ask the server of `model` for its context window, in tokens; None if it does not say. Raises nothing."""
         if self._registry.added.stream(model) is not None:
             return None  # an extension asks the model in its own way
-        from fairlead.models.context_windows import served_window
 
         try:
             auth = await run_in_thread(partial(self._registry.auth, model))
         except FairleadError:
             return None
-        return await served_window(self._http, model, auth)
+        return await ask_window(self._http, model, auth)
 
-    def known(self, model: Model) -> ModelStream | None:
+    def find_open_stream(self, model: Model) -> ModelStream | None:
         """Return the stream of `model` if it is open and its key still holds."""
         added = self._registry.added.stream(model)
         if added is not None:
@@ -121,24 +123,20 @@ class ModelStreams:
         """
         if api_key is not None and self._registry.added.stream(model) is None:
             return await self._with_key(model, api_key)
-        stream = self.known(model)
+        stream = self.find_open_stream(model)
         if stream is None:
             registry = self._registry
             if registry.added.login(model.provider) is not None:
-                from fairlead.models.added_logins import prepare_key
-
-                await prepare_key(registry, model.provider)
+                await added_logins.prepare_key(registry, model.provider)
             elif registry.login(model.provider) is not None:
-                from fairlead.models.logins import renew_if_due
-
-                await renew_if_due(registry, self._http, model.provider)
+                await logins.renew_if_due(registry, self._http, model.provider)
             version = registry.version
             # In a thread, because the key may be the output of a command.
             try:
                 auth = await run_in_thread(partial(registry.auth, model))
             finally:
                 self._after()
-            stream = self._opened(model, auth)
+            stream = self._open_stream(model, auth)
             self._streams[model.provider, model.id] = _Connected(stream, version, auth.expires)
         return stream
 
@@ -149,15 +147,13 @@ class ModelStreams:
             headers = {}
         learn(api_key)
         headers = {name: value for name, value in headers.items() if name.lower() != "authorization"}
-        return self._opened(model, RequestAuth(api_key, headers))
+        return self._open_stream(model, RequestAuth(api_key, headers))
 
-    def _opened(self, model: Model, auth: RequestAuth) -> ModelStream:
-        from fairlead.models.limiter import limiter_for
-
+    def _open_stream(self, model: Model, auth: RequestAuth) -> ModelStream:
         asked = replace(model, input=["text"]) if self._block_images else model
         if auth.base_url is not None:
             asked = replace(asked, base_url=auth.base_url)
-        limiter = limiter_for(model.provider, auth.api_key)
+        limiter = rate_limiter.limiter_for(model.provider, auth.api_key)
         limit = self._rate_limits.get(model.provider) or self._rate_limits.get("*")
         if limit is not None:
             limiter.restrict(limit)

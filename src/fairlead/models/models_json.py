@@ -12,9 +12,11 @@ import msgspec
 from msgspec import Struct
 
 from fairlead.config import files, json_files
+from fairlead.config.settings_parsing import unknown_key
 from fairlead.core.messages import PromptCache
 from fairlead.core.model import Model, Price
 from fairlead.errors import ConfigError
+from fairlead.models.apis import openai_completions_compat
 from fairlead.models.catalog import PROVIDERS
 
 T = TypeVar("T")
@@ -115,11 +117,11 @@ class ProviderEntry(Struct, rename="camel", frozen=True):
             base = Model(
                 model.id, model.id, api, provider, base_url, False, ["text"], Price(), 128_000, 16_384, compat=self.compat
             )
-            yield self._overridden(model.apply_to(base))
+            yield self._override(model.apply_to(base))
 
     def adjust(self, model: Model) -> Model:
         """Return a built-in model of the provider with the changes that the entry asks for."""
-        return self._overridden(ModelChange(base_url=self.base_url, api=self.api, compat=self.compat).apply_to(model))
+        return self._override(ModelChange(base_url=self.base_url, api=self.api, compat=self.compat).apply_to(model))
 
     def headers_for(self, model_id: str) -> dict[str, str]:
         """Return the extra headers for a model, as written: the provider's, then the model's, then its override's."""
@@ -128,14 +130,14 @@ class ProviderEntry(Struct, rename="camel", frozen=True):
         given.append(override.headers if override else None)
         return {name: value for headers in given if headers for name, value in headers.items()}
 
-    def changed(self, news: Self) -> Self:
+    def merge(self, news: Self) -> Self:
         """Return the entry with everything that `news` mentions. Headers are added to those that it has."""
         values = {name: value for name in self.__struct_fields__ if (value := getattr(news, name)) is not None}
         if self.headers and news.headers:
             values["headers"] = {**self.headers, **news.headers}
         return msgspec.structs.replace(self, **values)
 
-    def _overridden(self, model: Model) -> Model:
+    def _override(self, model: Model) -> Model:
         change = (self.model_overrides or {}).get(model.id)
         return model if change is None else change.apply_to(model)
 
@@ -168,7 +170,7 @@ def read_models_json(path: Path, warnings: list[str], *, checks_keys: bool = Fal
             except (msgspec.DecodeError, UnicodeError, RecursionError):
                 providers = _read_piecewise(path, json_files.parse_object(path, data), warnings)
         else:
-            from fairlead.config import yaml_files
+            from fairlead.config import yaml_files  # noqa: PLC0415  loads yaml, in 12 ms
 
             providers = _read_piecewise(path, yaml_files.parse_object(path, data), warnings)
         if checks_keys:
@@ -177,7 +179,8 @@ def read_models_json(path: Path, warnings: list[str], *, checks_keys: bool = Fal
         warnings.append(str(error))
         return {}
     return {
-        name: _only_reachable(path, name, _checked(path, name, entry, warnings), warnings) for name, entry in providers.items()
+        name: _only_reachable(path, name, _check_entry(path, name, entry, warnings), warnings)
+        for name, entry in providers.items()
     }
 
 
@@ -195,7 +198,7 @@ def provider_entry(name: str, config: dict[str, Any], *, complete: bool = True) 
     problems: list[str] = []
     here = Path("register_provider")
     entry = _read_piecewise(here, {"providers": {name: config}}, problems).get(name) or ProviderEntry()
-    entry = _checked(here, name, entry, problems)
+    entry = _check_entry(here, name, entry, problems)
     if complete:
         entry = _only_reachable(here, name, entry, problems)
     if problems:
@@ -212,8 +215,6 @@ def _unknown_keys(path: Path, data: bytes) -> list[str]:
         known = declared.__struct_encode_fields__
         for key in fields:
             if key not in known and not (key == "$schema" and not where):
-                from fairlead.config.unknown_keys import unknown_key
-
                 found.append(f"{path}: {unknown_key(where + key, [where + name for name in known])}")
         return fields
 
@@ -235,19 +236,19 @@ def _unknown_keys(path: Path, data: bytes) -> list[str]:
     return found
 
 
-def _checked(path: Path, provider: str, entry: ProviderEntry, warnings: list[str]) -> ProviderEntry:
+def _check_entry(path: Path, provider: str, entry: ProviderEntry, warnings: list[str]) -> ProviderEntry:
     """Drop values that no model can have. Each leaves a warning, and so does each setting that fairlead does not support."""
     where = f"{path}: providers.{provider}"
     _check_compat(where, entry.compat, warnings)
     models, overrides = entry.models, entry.model_overrides
     if models is not None:
-        models = [_checked_model(f"{where}.models[{index}]", model, warnings) for index, model in enumerate(models)]
+        models = [_check_model(f"{where}.models[{index}]", model, warnings) for index, model in enumerate(models)]
     if overrides is not None:
-        overrides = {id: _checked_model(f"{where}.modelOverrides.{id}", change, warnings) for id, change in overrides.items()}
+        overrides = {id: _check_model(f"{where}.modelOverrides.{id}", change, warnings) for id, change in overrides.items()}
     return msgspec.structs.replace(entry, models=models, model_overrides=overrides)
 
 
-def _checked_model(where: str, model: M, warnings: list[str]) -> M:
+def _check_model(where: str, model: M, warnings: list[str]) -> M:
     _check_compat(where, model.compat, warnings)
     unusable: dict[str, None] = {}
     for field, key, tokens in (
@@ -263,13 +264,11 @@ def _checked_model(where: str, model: M, warnings: list[str]) -> M:
 def _check_compat(where: str, compat: dict[str, Any] | None, warnings: list[str]) -> None:
     as_text = (compat or {}).get("toolCallsAsText")
     if as_text is not None and not isinstance(as_text, bool):
-        warnings.append(f"{where}.compat.toolCallsAsText: expected true or false, found {json_files.found(as_text)}.")
+        warnings.append(f"{where}.compat.toolCallsAsText: expected true or false, found {json_files.describe_value(as_text)}.")
     style = (compat or {}).get("thinkingFormat")
     if style is None:
         return
-    from fairlead.models.apis.openai_completions_compat import UNSUPPORTED_THINKING_FORMATS
-
-    if style in UNSUPPORTED_THINKING_FORMATS:
+    if style in openai_completions_compat.UNSUPPORTED_THINKING_FORMATS:
         warnings.append(f'{where}.compat.thinkingFormat: "{style}" is not supported. The model is used, but not asked to think.')
 
 
@@ -296,12 +295,12 @@ def _read_piecewise(path: Path, content: dict[str, Any], warnings: list[str]) ->
     if providers is None:
         return {}
     if not isinstance(providers, dict):
-        raise ConfigError(f"{path}: providers: expected an object, found {json_files.found(providers)}.")
+        raise ConfigError(f"{path}: providers: expected an object, found {json_files.describe_value(providers)}.")
     result: dict[str, ProviderEntry] = {}
     for name, value in cast("dict[str, Any]", providers).items():
         where = f"providers.{name}"
         if not isinstance(value, dict):
-            warnings.append(f"{path}: {where}: expected an object, found {json_files.found(value)}. Left out.")
+            warnings.append(f"{path}: {where}: expected an object, found {json_files.describe_value(value)}. Left out.")
             continue
         fields = dict(cast("dict[str, Any]", value))
         models = fields.pop("models", None)
@@ -309,7 +308,7 @@ def _read_piecewise(path: Path, content: dict[str, Any], warnings: list[str]) ->
         if entry is None:
             continue
         if models is not None and not isinstance(models, list):
-            warnings.append(f"{path}: {where}.models: expected a list, found {json_files.found(models)}. Left out.")
+            warnings.append(f"{path}: {where}.models: expected a list, found {json_files.describe_value(models)}. Left out.")
             models = None
         if models is not None:
             read = (

@@ -140,7 +140,7 @@ class Providers:
                 is_own = self.home.peer is None and path == self.home.models_path
                 for name, entry in read_models_json(path, self.warnings, checks_keys=is_own).items():
                     entries.setdefault(name, entry)
-            added = {name: entries.get(name, ProviderEntry()).changed(entry) for name, entry in self.added.providers.items()}
+            added = {name: entries.get(name, ProviderEntry()).merge(entry) for name, entry in self.added.providers.items()}
             self._entries = entries | added
         return self._entries
 
@@ -180,7 +180,7 @@ class Providers:
                 return RequestAuth(None, headers, expires, base_url)
         if key is None:
             if entry.auth != "none" and not needs_no_key(model.base_url, headers) and not self._is_virtual(model.provider):
-                raise self._no_key(model.provider)
+                raise self._make_no_key_error(model.provider)
         elif entry.auth_header:
             headers["Authorization"] = f"Bearer {key}"
         return RequestAuth(key, headers, expires, base_url)
@@ -241,7 +241,7 @@ class Providers:
         if (self.added.has_stream(provider) and self.added.login(provider) is None) or self._is_virtual(provider):
             return True
         logins = self._supports_login(provider)
-        return self._credentials.configured(provider, self.entry(provider).api_key, logins=logins)
+        return self._credentials.has_key(provider, self.entry(provider).api_key, logins=logins)
 
     def _is_virtual(self, provider: str) -> bool:
         """Whether all models of a provider are virtual. It needs no key then."""
@@ -252,7 +252,7 @@ class Providers:
             return True
         return self.entry(model.provider).auth == "none"
 
-    def _no_key(self, provider: str) -> NoCredentials:
+    def _make_no_key_error(self, provider: str) -> NoCredentials:
         known = PROVIDERS.get(provider)
         ways = [f"set {known.key_variables[0]}"] if known else []
         if known and self.home.peer is None and not self.home.isolated:

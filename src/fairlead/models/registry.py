@@ -9,7 +9,7 @@ from msgspec import structs
 
 from fairlead.config.home import Home
 from fairlead.config.settings import Settings
-from fairlead.core.model import Model, ModelStream, ThinkingLevel
+from fairlead.core.model import THINKING_LEVELS, Model, ModelStream, ThinkingLevel
 from fairlead.errors import ConfigError, ModelNotFound
 from fairlead.models import model_patterns
 from fairlead.models.catalog import PROVIDERS, catalog_models
@@ -35,6 +35,10 @@ class Registry(Providers):
     def __init__(self, home: Home, env: Mapping[str, str], credentials: CredentialStore, warnings: list[str]) -> None:
         super().__init__(home, env, credentials, warnings)
         self.windows = ContextWindows()
+        #: The thinking levels that models may have.
+        self.levels: Sequence[ThinkingLevel] = THINKING_LEVELS
+        #: Whether `available` sorts the models by name.
+        self.sorts_models = False
         self.unlisted = UnlistedProviders(self)
         self._own: list[Model] | None = None
         self._all: list[Model] | None = None
@@ -64,7 +68,12 @@ class Registry(Providers):
 
     def available(self) -> list[Model]:
         """Return the models that have a key or need none. Runs no command to find out."""
-        return self._usable(self._all_models())
+        usable = self._usable(self._all_models())
+        return sorted(usable, key=self._make_sort_key()) if self.sorts_models else usable
+
+    def can_use(self, model: Model) -> bool:
+        """Whether the model has a key or needs none. Runs no command to find out."""
+        return self._can_use(model)
 
     def has_usable(self) -> bool:
         """Whether any model has a key or needs none. Faster than `available`."""
@@ -92,7 +101,7 @@ class Registry(Providers):
         """
         found = self.find(provider, model_id)
         if found is None and model_id and any(model.provider == provider for model in self._all_models()):
-            choice = self._unknown(f"{provider}/{model_id}")
+            choice = self._choose_unlisted(f"{provider}/{model_id}")
             return None if choice is None else structs.replace(choice[0], id=model_id, name=model_id)
         return found
 
@@ -121,12 +130,12 @@ class Registry(Providers):
             raise
         except ModelNotFound:
             if is_local:
-                from fairlead.models.local.provider import missing_weights
+                from fairlead.models.local.llama import missing_weights  # noqa: PLC0415  an extra
 
                 raise ModelNotFound(missing_weights(model_id)) from None
             if (problem := self.unlisted.silent_server(provider)) is not None:
                 raise ModelNotFound(problem) from None
-            unknown = self._unknown(pattern)
+            unknown = self._choose_unlisted(pattern)
             if unknown is None or (available_only and not self._can_use(unknown[0])):
                 # Without a key, a name alone can only be that of a model on this machine.
                 if not slash and not available_only and not self.has_usable() and self.unlisted.look_for_servers():
@@ -176,6 +185,8 @@ class Registry(Providers):
             return f"{self.home.models_path.name} describes it"
         known = PROVIDERS.get(model.provider)
         variable = next((name for name in known.key_variables if self.env.get(name, "").strip()), None) if known else None
+        if variable is None and not self._has_key(model.provider):
+            return f"its server, {model.base_url}, needs no key"
         return f"{variable} is set" if variable else f"there is a key for {model.provider}"
 
     def default_of(self, provider: str) -> Model | None:
@@ -254,6 +265,7 @@ class Registry(Providers):
                 for model in entry.make_models(provider, self.env)
             ]
             made += [model for model, _ in self.added.virtual.values()]
+            made = [self._without_unknown_levels(model) for model in made]
             self._own = list({(model.provider, model.id): model for model in made}.values())
         return self._own
 
@@ -263,8 +275,28 @@ class Registry(Providers):
             replaced = {(model.provider, model.id) for model in own}
             rest = [model for model in catalog_models(self.env) if (model.provider, model.id) not in replaced]
             adjusted = (entries[model.provider].adjust(model) if model.provider in entries else model for model in rest)
-            self._all = own + [self._without_login(model) for model in adjusted]
+            self._all = own + [self._without_unknown_levels(self._without_login(model)) for model in adjusted]
         return self._all
+
+    def _make_sort_key(self) -> Callable[[Model], tuple[bool, str, bool, str]]:
+        """Return what sorts models as pi does: the catalog by name, then added models, last those of added providers."""
+        listed = {(model.provider, model.id) for model in catalog_models(self.env)}
+        providers = {provider for provider, _ in listed}
+
+        def key(model: Model) -> tuple[bool, str, bool, str]:
+            if model.provider not in providers:
+                return True, "", True, ""
+            is_listed = (model.provider, model.id) in listed
+            return False, model.provider, not is_listed, model.id if is_listed else ""
+
+        return key
+
+    def _without_unknown_levels(self, model: Model) -> Model:
+        names = model.thinking_level_map
+        if names is None or self.levels is THINKING_LEVELS:
+            return model
+        known = {level: name for level, name in names.items() if level in self.levels}
+        return structs.replace(model, thinking_level_map=known)
 
     # inside: choosing
 
@@ -276,7 +308,7 @@ class Registry(Providers):
             own, every = (lambda: self._usable(self._own_models())), (lambda: self._usable(self._all_models()))
         return model_patterns.match(pattern, (own, every), self._usable)
 
-    def _unknown(self, pattern: str) -> model_patterns.Choice | None:
+    def _choose_unlisted(self, pattern: str) -> model_patterns.Choice | None:
         """Describe a model that only its provider knows. Leaves a warning."""
         choice = model_patterns.unknown_model(pattern, self._all_models(), self.default_of)
         if choice is not None:
@@ -293,7 +325,7 @@ class Registry(Providers):
             model = self.default_of(settings.default_provider) if settings.default_provider else None
             return model if model is not None and self._can_use(model) else None
         try:
-            pattern = model_patterns.qualified(settings.default_provider, settings.default_model)
+            pattern = model_patterns.qualify(settings.default_provider, settings.default_model)
             return self.match(pattern, available_only=True)[0]
         except ModelNotFound:
             return None
@@ -306,4 +338,9 @@ class Registry(Providers):
             model = self.default_of(provider) if self._has_key(provider) else None
             if model is not None:
                 return model
+        for provider in PROVIDERS.values():  # another server may need no key
+            if provider.url(self.env) != provider.base_url or provider.name in self.provider_entries():
+                model = self.default_of(provider.name)
+                if model is not None and self._can_use(model):
+                    return model
         return None

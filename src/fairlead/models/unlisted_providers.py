@@ -11,12 +11,13 @@ from msgspec.structs import replace
 
 from fairlead.errors import ConfigError
 from fairlead.models.catalog import PROVIDERS
+from fairlead.models.local import servers
 from fairlead.models.models_json import ModelEntry, ProviderEntry
 
 if TYPE_CHECKING:
     from fairlead.core.model import Model
     from fairlead.models.http.client import Http
-    from fairlead.models.local.provider import LocalModels
+    from fairlead.models.local.llama import LocalModels
     from fairlead.models.local.servers import FoundServer
     from fairlead.models.registry import Registry
 
@@ -54,9 +55,9 @@ class UnlistedProviders:
         self._registry.add_provider(server.name, server.entry())
 
     def use_server(self, base_url: str, provider: str | None, model_id: str | None) -> None:
-        """Use a server as a provider. `described_server` explains the arguments, and which provider it is then."""
+        """Use a server as a provider. `describe_server` explains the arguments, and which provider it is then."""
         registry = self._registry
-        self.server_name, entry = described_server(base_url, provider, model_id, registry.provider_entries(), registry.env)
+        self.server_name, entry = describe_server(base_url, provider, model_id, registry.provider_entries(), registry.env)
         registry.add_provider(self.server_name, entry)
 
     async def learn_from_server(self, http: Http, model_id: str | None) -> Model | None:
@@ -67,10 +68,8 @@ class UnlistedProviders:
         name, registry = self.server_name, self._registry
         if name is None:
             return None
-        from fairlead.models.local.servers import served_models
-
         entry, key = registry.entry(name), registry.key(name)
-        served = await served_models(http, entry.base_url or "", [("authorization", f"Bearer {key}")] if key else [])
+        served = await servers.list_served_models(http, entry.base_url or "", [("authorization", f"Bearer {key}")] if key else [])
         chosen = next((each for each in served if model_id in (None, each.id)), None)
         if chosen is None:
             return None
@@ -87,7 +86,7 @@ class UnlistedProviders:
         Raises:
             ConfigError: `file` cannot be used.
         """
-        from fairlead.models.local.provider import LocalModels
+        from fairlead.models.local.llama import LocalModels  # noqa: PLC0415  an extra
 
         if self._local is None or file is not None:
             self._local = LocalModels(self._registry.home, self._registry.env, file)
@@ -109,25 +108,21 @@ class UnlistedProviders:
         """
         if provider in PROVIDERS or provider in self._sought or provider in self._registry.provider_entries():
             return
-        from fairlead.models.local.servers import addresses, find_servers_now
-
         self._sought[provider] = None
         try:
-            address = dict(addresses(self._registry.env)).get(provider)
+            address = dict(servers.addresses(self._registry.env)).get(provider)
         except ConfigError as error:
             self._registry.warnings.append(str(error))
             return
         if address is not None:
-            found = find_servers_now(self._registry.env, provider, model_id)
+            found = servers.find_servers_now(self._registry.env, provider, model_id)
             self._sought[provider] = None if found else address
             for server in found:
                 self.use_found(server)
 
     def look_for_servers(self) -> bool:
         """Add all model servers that run on this machine. Returns whether there are any. Raises ConfigError."""
-        from fairlead.models.local.servers import find_servers_now
-
-        found = find_servers_now(self._registry.env)
+        found = servers.find_servers_now(self._registry.env)
         for server in found:
             self.use_found(server)
         return bool(found)
@@ -145,7 +140,7 @@ class UnlistedProviders:
             self._local.close()
 
 
-def described_server(
+def describe_server(
     base_url: str, provider: str | None, model_id: str | None, entries: Mapping[str, ProviderEntry], env: Mapping[str, str]
 ) -> tuple[str, ProviderEntry]:
     """Describe a server as a provider.

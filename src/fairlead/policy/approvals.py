@@ -10,18 +10,21 @@ match against its result.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+import unicodedata
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 from pathlib import PurePath
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
+from fairlead.config.home import AGENT_FOLDERS
 from fairlead.config.settings import ApprovalAction, ApprovalMode, ApprovalRule
 from fairlead.policy.patterns import ANY, CommandPattern, PathPattern, WildcardPattern
-from fairlead.policy.powerful import takes_effect
+from fairlead.policy.repositories import GIT, is_of_repository
 from fairlead.policy.shell import PlainCommand, plain_commands, possible_commands
-from fairlead.policy.wildcards import covers_words, spelled_words
+from fairlead.policy.wildcards import count_spelled_words, covers_words
 
 #: The kinds of `Subject`.
 Kind: TypeAlias = Literal["command", "path", "uri", "arguments"]
@@ -29,7 +32,7 @@ Kind: TypeAlias = Literal["command", "path", "uri", "arguments"]
 _STRICTNESS: tuple[ApprovalAction, ...] = ("allow", "ask", "deny")
 _BY_MODE: dict[ApprovalMode, ApprovalAction] = {"auto": "allow", "write": "ask", "ask": "ask", "deny": "deny"}
 #: The tools that the mode `write` lets change files of the workspace.
-_WRITING_TOOLS = frozenset(("edit", "edit_file", "write", "write_file"))
+_WRITING_TOOLS = frozenset(("edit", "edit_file", "write", "write_file", "Edit", "Write"))
 
 
 class Subject(Struct, frozen=True):
@@ -67,6 +70,14 @@ class Policy:
         self.mode: ApprovalMode = mode
         self._rules = list(rules)
 
+    def add(self, rule: ApprovalRule) -> None:
+        """Apply one more rule from now on."""
+        self._rules.append(rule)
+
+    def with_rule(self, rule: ApprovalRule) -> Policy:
+        """Return the policy that would apply with one more rule."""
+        return Policy(self.mode, [*self._rules, rule])
+
     def verdict(self, tool: str, *, harmless: bool, subject: Subject, around: PatternContext) -> Verdict:
         """Decide about one tool call.
 
@@ -78,7 +89,7 @@ class Policy:
         """
         is_allowed = harmless or (self.mode == "write" and tool in _WRITING_TOOLS and _is_inside(subject, around))
         fallback = Verdict("allow" if is_allowed else _BY_MODE[self.mode], f'approvals.mode is "{self.mode}"')
-        rules = [rule for rule in self._rules if _is_about(rule, tool)]
+        rules = [rule for rule in self._rules if _is_about(rule, tool) and _holds_in(rule, around.cwd)]
         if not rules:
             return fallback
         if subject.kind != "command":
@@ -109,6 +120,15 @@ def _is_inside(subject: Subject, around: PatternContext) -> bool:
 def _is_about(rule: ApprovalRule, tool: str) -> bool:
     """Return whether a rule applies to a tool. "ask" and "deny" rules ignore case."""
     return _pattern(rule.tool, rule.action != "allow").fits(tool)
+
+
+def _holds_in(rule: ApprovalRule, cwd: str) -> bool:
+    """Return whether a rule holds in a working directory. Some file systems ignore case, so "ask" and "deny" rules do."""
+    if rule.project is None:
+        return True
+    if rule.action == "allow":
+        return PurePath(cwd).is_relative_to(rule.project)
+    return PurePath(cwd.casefold()).is_relative_to(rule.project.casefold())
 
 
 def _stricter(forbidding: Sequence[ApprovalRule], verdicts: Sequence[Verdict]) -> Verdict:
@@ -143,14 +163,14 @@ def _covers(rule: ApprovalRule, command: PlainCommand | None) -> bool:
         return False
     if rule.action != "allow" or pattern.is_literal:
         return True
-    return not command.is_built_in and covers_words(command.words, spelled_words(rule.pattern))
+    return not command.is_built_in and covers_words(command.words, count_spelled_words(rule.pattern))
 
 
 def _fits(rule: ApprovalRule, pattern: str, subject: Subject, around: PatternContext) -> bool:
     forbids = rule.action != "allow"
     if subject.kind in ("uri", "arguments"):
         return _pattern(pattern, False).fits(subject.text)
-    paths = _path_pattern(pattern, around.cwd, around.home, forbids)
+    paths = _path_pattern(pattern, around.cwd if rule.project is None else rule.project, around.home, forbids)
     if forbids:
         return paths.matches(subject.text) or paths.matches(subject.named)
     path, folder = PurePath(subject.text), PurePath(paths.fixed)
@@ -172,3 +192,93 @@ def _command_pattern(text: str) -> CommandPattern:
 @lru_cache(256)
 def _path_pattern(text: str, cwd: str, home: str, everywhere: bool) -> PathPattern:
     return PathPattern(text, cwd, home, everywhere=everywhere)
+
+
+#: These hold even if the working directory itself is inside one.
+_EVERYWHERE = frozenset((GIT, *AGENT_FOLDERS))
+
+_VERSION_CONTROL = """
+    .gitattributes .gitconfig .githooks .gitmodules .hg .hgrc .hooks .jj .lefthook .lfsconfig .lintstagedrc* .overcommit.yml
+    .pre-commit-config.y*ml .pre-commit-hooks.y*ml .sl .svn .bzr .husky .huskyrc* .simple-git-hooks.* commondir head
+    lefthook* lint-staged.config.* simple-git-hooks.*
+"""
+_AGENTS = """
+    *.mcp.json .agents .aider* .amazonq .augment .claude .claude.json .cline* .codex .continue .crush.json .cursor .gemini .goose*
+    .junie .kilocode* .kiro .mcp.json .mcp.y*ml .opal .opencode .qwen .roo .trae .windsurf mcp.json opencode.json*
+"""
+_EDITORS = """
+    *.code-workspace *.sublime-project .devcontainer .devcontainer.json .dir-locals*.el .exrc .fleet .gitpod.y*ml .helix .idea
+    .bloop .bsp .clangd .cproject .dart_tool .eclipse .emacs* .externaltoolbuilders .hie-bios .idx .luarc.json* .merlin
+    .metals .kateproject* .local.vim* .localvimrc .lvimrc .nanorc .nova .nvim* .project .projectile .settings .spacemacs*
+    .sublime* .theia .vim .vimrc* .vs .vscode* .ycm_extra_conf.py .zed _exrc _vimrc .replit .rust-analyzer.toml .sourcekit-lsp
+    .trunk buildserver.json devcontainer.json hie.yaml rust-analyzer.toml
+"""
+#: Checkers and formatters that editors run on their own. These files name plugins for them, which are code.
+_CHECKERS = """
+    .babelrc* .credo.exs .eslintrc* .flake8 .formatter.exs .mocharc* .mypy.ini .php-cs-fixer* .postcssrc* .prettierrc*
+    .pylintrc .ansible-lint .golangci.* .markdownlint* .remarkrc* .rspec .rubocop*.y*ml .scalafix.conf .solargraph.yml
+    .sqlfluff .standard.yml .stylelintrc* .swcrc .textlintrc* .vimspector.json dprint.json* .dprint.json* mypy.ini
+    phpstan.neon* psalm.xml* pylintrc
+"""
+_SHELLS = """
+    *.desktop .autoenv* .bash* .config .cshrc .direnv .env.sh .envrc* .forward .gnupg .inputrc .kshrc .lessfilter .local .login
+    .logout .mailcap .mise* .muttrc .netrc .pam_environment .procmailrc .profile .rtx.toml .screenrc .ssh .tcshrc .tmux.conf
+    .tmuxinator* .tool-versions .wezterm.lua .xinitrc .xprofile .xsession* .zlog* .zprofile .zsh* config.fish launchagents
+    mise*.toml
+"""
+_PACKAGES = """
+    *.egg-link *.pth *.pyc .bazelrc .bun .bundle .cargo .condarc .gem .gemrc .mvn .npm .npmrc .pdm-python .pip .pnp.*
+    .pnpmfile.* .gradle .jvmopts .pypirc .python-version .sbtopts .user.ini .venv .yarn .yarnrc* __editable__* __pycache__
+    bunfig.toml node_modules pip.conf pip.ini pnpmfile.* pyvenv.cfg rust-toolchain rust-toolchain.toml site-packages
+    sitecustomize usercustomize sitecustomize.* usercustomize.* uv.toml venv
+"""
+_DEBUGGERS_AND_CONSOLES = """
+    .gdbinit .ghci .iex.exs .ipython .irbrc .jupyter .lldbinit .ocamlinit .octaverc .pdbrc* .pryrc .psqlrc .pythonrc*
+    .pythonstartup .rdata .renviron .rprofile .sqliterc ipython_config.* jupyter_*config.*
+"""
+_SERVICES = """
+    .appveyor.yml .azure-pipelines* .buildkite .circleci .cirrus.* .drone.y*ml .forgejo .gitea .github .gitlab .gitlab-ci.y*ml
+    .codefresh .codemagic.y*ml .htaccess .renovaterc* .semaphore .teamcity .tekton .travis.yml .woodpecker* appveyor.yml
+    azure-pipelines* bitbucket-pipelines.y*ml bitrise.y*ml buildspec.y*ml cloudbuild.y*ml codefresh.y*ml codemagic.y*ml
+    jenkinsfile* netlify.toml renovate.json* vercel.json
+"""
+_NAMES = " ".join(
+    (_VERSION_CONTROL, _AGENTS, _EDITORS, _CHECKERS, _SHELLS, _PACKAGES, _DEBUGGERS_AND_CONSOLES, _SERVICES)
+).split()
+_PLAIN = frozenset(name for name in _NAMES if "*" not in name) | _EVERYWHERE
+_PATTERNS = [WildcardPattern(name) for name in _NAMES if "*" in name]
+#: What HFS+ leaves out of names, and more that other file systems may.
+_IGNORED = re.compile(
+    "[\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]"
+)
+#: The short names that Windows gives to `.git` and the like.
+_SHORT_NAME = re.compile(r"[a-z0-9_$]{1,6}~[0-9]+(\..*)?")
+
+
+def takes_effect(path: PurePath, folder: PurePath, spelled: Collection[str] = ()) -> bool:
+    """Return whether a program may run something because of this file, although the user does not run the project's code.
+
+    Args:
+        path: the file, with all links resolved. It need not exist.
+        folder: the working directory, or another directory of the workspace, that contains the file.
+        spelled: the names of files and folders that the user has allowed by name.
+    """
+    allowed = set(map(_fold, spelled))
+    names = [_fold(name) for name in path.relative_to(folder).parts]
+    if any(name not in allowed and _is_powerful(name) for name in names):
+        return True
+    if any(_fold(part) in _EVERYWHERE - allowed for part in folder.parts):
+        return True
+    return GIT not in allowed and is_of_repository(folder, path.relative_to(folder).parts)
+
+
+def _is_powerful(name: str) -> bool:
+    if name in _PLAIN or _SHORT_NAME.fullmatch(name):
+        return True
+    return any(pattern.fits(name) for pattern in _PATTERNS)
+
+
+def _fold(name: str) -> str:
+    """Return a name as file systems compare it that ignore case, some characters, or what follows a name on Windows."""
+    name = unicodedata.normalize("NFKC", _IGNORED.sub("", name)).casefold()
+    return name.partition(":")[0].rstrip(". ") or name

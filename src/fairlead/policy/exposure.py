@@ -20,7 +20,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from fairlead.config.open_files import Identity, identity_of
+from fairlead.platform.open_files import Identity, identity_of
 
 #: Whether a folder and a name in it are those of a protected file.
 Fits: TypeAlias = Callable[[str, str], bool]
@@ -216,33 +216,33 @@ class _Watcher:
     def take_events(self) -> None:
         """Look at what has changed until now. When this returns, `exposed` is up to date for each command."""
         with self._reading:
-            left = self._queued() if self._file >= 0 else 0
+            left = self._count_queued() if self._file >= 0 else 0
             while left > 0:
                 try:
                     data = os.read(self._file, 1 << 16)
                 except BlockingIOError:
                     return
                 left -= len(data)
-                self._tell_all(data)
+                self._report_all(data)
 
-    def _queued(self) -> int:
+    def _count_queued(self) -> int:
         """Return how many bytes of events there are now. While a command makes more, reading would never end."""
-        import fcntl  # Windows, where nothing is watched, does not have these
-        import termios
+        import fcntl  # noqa: PLC0415  Windows, where nothing is watched, does not have these
+        import termios  # noqa: PLC0415  POSIX only
 
         queued = bytearray(4)
         fcntl.ioctl(self._file, termios.FIONREAD, queued)
         return int.from_bytes(queued, sys.byteorder)
 
-    def _tell_all(self, data: bytes) -> None:
+    def _report_all(self, data: bytes) -> None:
         start = 0
         while start < len(data):
             number, mask, _, length = _HEAD.unpack_from(data, start)
             name = data[start + _HEAD.size : start + _HEAD.size + length].rstrip(b"\0")
             start += _HEAD.size + length
-            self._tell(number, mask, os.fsdecode(name))
+            self._report(number, mask, os.fsdecode(name))
 
-    def _tell(self, number: int, mask: int, name: str) -> None:
+    def _report(self, number: int, mask: int, name: str) -> None:
         with self._changing:
             if mask & _OVERFLOW:  # events were lost
                 lost = {each: None for _, exposures in self._folders.values() for each in exposures}

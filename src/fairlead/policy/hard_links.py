@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from fairlead.config.open_files import LIST, Identity, has_several, identity_of
+from fairlead.platform.open_files import LIST, Identity, has_several, identity_of
 
 #: The maximum number of files and folders that a scan looks at, and how many seconds it may take.
 _MOST = 300_000

@@ -8,6 +8,7 @@ interpreter, the launcher, and each file that was loaded. Where that is not poss
 from __future__ import annotations
 
 import os
+import re
 import site
 import sys
 import threading
@@ -15,10 +16,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from importlib.util import cache_from_source
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-from fairlead.config.open_files import Identity, has_several, identity_of
 from fairlead.errors import ConfigError
+from fairlead.platform.open_files import Identity, has_several, identity_of
 from fairlead.policy.hard_links import LinkedFiles
 
 _MOST_LINKS = 40
@@ -27,6 +29,8 @@ _VARIABLES = (
     *("LD_LIBRARY_PATH", "LD_PRELOAD", "LD_AUDIT", "GCONV_PATH"),
     *("OPENSSL_CONF", "OPENSSL_MODULES", "OPENSSL_ENGINES", "NODE_PATH"),
 )
+#: In these, an empty entry is the working directory: `/opt/lib:`.
+_EMPTY_MEANS_HERE = ("LD_LIBRARY_PATH",)
 #: When a folder has more hard links to files of the installation than this, it is protected as a whole.
 _MOST_IN_FOLDER = 8
 #: The maximum number of hard links, or folders of them, to protect. Each one costs time.
@@ -41,14 +45,18 @@ class Installation:
         cwd: the working directory, as a real path.
         named: the extensions that the user named.
         programs: programs that fairlead starts outside the sandbox.
+        env: the environment of these programs, besides that of this process.
     """
 
-    def __init__(self, cwd: Path, named: Iterable[Path], programs: Iterable[str]) -> None:
+    def __init__(
+        self, cwd: Path, named: Iterable[Path], programs: Iterable[str], env: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         self._cwd = str(cwd)
         #: Commands and file tools ask from several threads.
         self._looking = threading.Lock()
         self._named = [os.path.abspath(path) for path in named]  # noqa: PTH100
         self._programs = list(programs)
+        self._env = env
         self._known: tuple[object, ...] = ()
         self._found: list[Path] = []
         #: The modules that were looked at, and the files and folders in the working directory that they come from.
@@ -71,7 +79,8 @@ class Installation:
 
     def _paths(self) -> list[Path]:
         self._note_modules()
-        known = (tuple(sys.path), len(sys.meta_path), len(self._loaded), *map(os.environ.get, ("HOME", *_VARIABLES)))
+        variables = [each.get(name) for each in (os.environ, self._env) for name in ("HOME", *_VARIABLES)]
+        known = (tuple(sys.path), len(sys.meta_path), len(self._loaded), *variables)
         if known != self._known:
             self._found = self._find()
             self._known = known
@@ -102,7 +111,7 @@ class Installation:
             self._linked = foreign & {each for folder in self._folders() for each in _links_in(folder).find()}
             self._foreign = foreign
         self._named_twice = inside | (self._linked & foreign)
-        return self._grouped([path for each in self._named_twice for path in here[each][1] if not is_protected(path)])
+        return self._group([path for each in self._named_twice for path in here[each][1] if not is_protected(path)])
 
     def part_at(self, path: Path, found: os.stat_result | None) -> Path | None:
         """Return which part of the installation a file belongs to, by its path or because it is a hard link to it.
@@ -120,7 +129,7 @@ class Installation:
                 return path
         return None
 
-    def _grouped(self, names: Sequence[str]) -> list[Path]:
+    def _group(self, names: Sequence[str]) -> list[Path]:
         """Return the files, or the folders of those that are many. Raises ConfigError."""
         by_folder: dict[str, list[str]] = {}
         for name in names:
@@ -136,11 +145,13 @@ class Installation:
         return _outermost(grouped)
 
     def _find(self) -> list[Path]:
-        imports = [*_import_folders(), *self._loaded_folders(), *filter(os.path.isdir, _variables())]
+        # Programs start in the working directory of the agent, and this process may have another one.
+        variables = [each for env in (os.environ, self._env) for cwd in (self._cwd, _here()) for each in _variables(env, cwd)]
+        imports = [*_import_folders(), *self._list_loaded_folders()]
         wholes = [
             each for each in (sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix, sys.pycache_prefix) if each
         ]
-        files = [*self._loaded, *self._named_files(), *_variables(), *_launcher(), *self._programs]
+        files = [*self._loaded, *self._find_named_files(), *variables, *_launcher(), *self._programs]
         pythons = [each for each in (sys.executable, getattr(sys, "_base_executable", "")) if each]
         inside: list[str] = []
         links: list[str] = []
@@ -151,6 +162,13 @@ class Installation:
                 inside.append(real)
         for path in imports:
             self._check_import(path, _follow(path)[1])
+        for path in filter(os.path.isdir, variables):
+            real = _follow(path)[1]
+            if self._is_imported_from(real):
+                raise ConfigError(
+                    f"The working directory {self._cwd} cannot be a sandbox: libraries are loaded from {real}, because a variable"
+                    f" such as LD_LIBRARY_PATH names it, or has an empty entry. Remove that. {_WHAT_HELPS}"
+                )
         for path in wholes:
             if _follow(path)[1] == self._cwd:
                 raise ConfigError(
@@ -174,17 +192,20 @@ class Installation:
 
     def _check_import(self, path: str, real: str) -> None:
         """Raise ConfigError if fairlead would import modules from the working directory itself."""
-        if self._cwd != real:
-            if not self._cwd.startswith(real.rstrip("/") + "/"):
-                return
-            # A folder of `sys.path` above the working directory: only a folder with the name of a module can be imported.
-            if not self._cwd[len(real.rstrip("/")) + 1 :].split("/")[0].isidentifier():
-                return
+        if not self._is_imported_from(real):
+            return
         raise ConfigError(
             f"The working directory {self._cwd} cannot be a sandbox: commands could change what fairlead runs, because Python"
             f" imports modules from {path} (PYTHONPATH, an editable install, or the folder of the script). Remove it from"
             f" sys.path, or start Python with -P. {_WHAT_HELPS}"
         )
+
+    def _is_imported_from(self, real: str) -> bool:
+        if self._cwd == real:
+            return True
+        above = real.rstrip("/") + "/"
+        # A folder above the working directory: only a folder with the name of a module can be imported from it.
+        return self._cwd.startswith(above) and self._cwd[len(above) :].split("/")[0].isidentifier()
 
     def _is_inside(self, path: str) -> bool:
         return path.startswith(f"{self._cwd}/")
@@ -210,7 +231,7 @@ class Installation:
                 if not self._outer_folders[folder] or os.path.islink(path):
                     self._loaded[path] = None
 
-    def _loaded_folders(self) -> list[str]:
+    def _list_loaded_folders(self) -> list[str]:
         """Return the folders in which packages that were loaded look for their modules."""
         found = [path for path in self._loaded if os.path.isdir(path)]
         for finder in list(sys.meta_path):
@@ -220,7 +241,7 @@ class Installation:
             found += map(str, mapping.values())
         return found
 
-    def _named_files(self) -> Iterator[str]:
+    def _find_named_files(self) -> Iterator[str]:
         """Yield the extensions that the user named, with their bytecode, or the files that scripts import."""
         for path in filter(os.path.exists, self._named):
             yield path
@@ -234,7 +255,7 @@ class Installation:
                 yield real
             while self._is_inside(real):
                 real = os.path.dirname(real)  # noqa: PTH120
-                yield from filter(os.path.isdir, [f"{real}/node_modules"])
+                yield f"{real}/node_modules"  # a new one that is nearer would come first
 
 
 @lru_cache(maxsize=64)
@@ -246,22 +267,26 @@ def _links_in(folder: Path) -> LinkedFiles:
 def _import_folders() -> Iterator[str]:
     """Yield the folders and archives that modules are imported from, now or at the next start."""
     for path in sys.path:
-        if path.startswith("/"):
-            yield path
-        else:
-            try:
-                yield os.path.join(os.getcwd(), path)  # noqa: PTH109, PTH118
-            except OSError:  # it was deleted
-                continue
+        yield os.path.join(_here(), path)  # noqa: PTH118
     if site.ENABLE_USER_SITE:
         yield site.getusersitepackages()
 
 
-def _variables() -> Iterator[str]:
-    """Yield the files and folders that variables name for code, as absolute paths."""
+def _here() -> str:
+    """Return the working directory of this process; `/` if it was deleted, and nothing is loaded from there."""
+    try:
+        return os.getcwd()  # noqa: PTH109
+    except OSError:
+        return "/"
+
+
+def _variables(env: Mapping[str, str], cwd: str) -> Iterator[str]:
+    """Yield the files and folders that variables name for code, as absolute paths. Relative ones begin in `cwd`."""
     for name in _VARIABLES:
-        for path in filter(None, os.environ.get(name, "").replace(" ", ":").split(":")):
-            yield os.path.abspath(path)  # noqa: PTH100
+        value = env.get(name, "")
+        for path in re.split("[ :;]", value) if value else ():
+            if path or name in _EMPTY_MEANS_HERE:
+                yield os.path.normpath(os.path.join(cwd, path))  # noqa: PTH118
 
 
 def _launcher() -> Iterator[str]:

@@ -6,7 +6,7 @@ the hooks, filters, pagers and drivers that the configuration of the user and of
 
 from __future__ import annotations
 
-from fairlead.policy.wildcards import Words
+from fairlead.policy.patterns import Words
 
 #: A path or a revision below the working directory. With paths elsewhere, `git diff` compares any two files.
 INSIDE = r"(?!/)(?!(?:.*/)?\.\.(?:/|$)).*"

@@ -10,9 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+import msgspec
+
 from fairlead.policy.known_git import GIT, INSIDE
-from fairlead.policy.runners import LOADER, RUNNERS
-from fairlead.policy.wildcards import Words
+from fairlead.policy.known_runners import LOADER, RUNNERS
+from fairlead.policy.patterns import Words
 
 #: Programs that run the program after their options. The rule must spell that program, and its own words are judged.
 PREFIXES = frozenset("bunx chronic command env ionice nice nohup npx setsid stdbuf time timeout uvx".split())
@@ -29,23 +31,53 @@ TELL_VERSION = frozenset(("bash", "node", "perl", "php", "python", "ruby"))
 RUN_ANYTHING = (
     RUNNERS
     | frozenset(
-        """7z 7za 7zr ack ag ammonite ansible ansible-playbook ant apt apt-get aptitude ar aria2c as at awk bat batcat
-        batch bazel bc bpftrace brew bsdcpio bsdtar bun bzgrep bzless bzmore c++ c89 c99 capsh cc clang clang++ clisp
-        cloc cmake cobc code coreutils coverage cpan cpio cpp cprofile crontab crystal cscope csi csplit ctags dc dd
-        debugfs delta deno dialog diff3 dnf doctest dot dotnet dpkg ed efax elinks elixir emacs emacsclient enscript
-        erl escript ex exiftool expect ffmpeg fpm ftp fx fzf g++ gawk gcc gem ghc ghci git-shell gnuplot gpg gradle
-        groovy guile helix hg hx iex install ip irb janet java javac jbang jc jdb jj joe journalctl jrunscript just
-        kak kakoune knife kotlin latex ld ldd less lftp links logrotate lualatex lynx m4 magick mail mawk maxima mc
-        mcedit micro mono more most mount mutt mvn mysql nano nasm nawk nc ncat ne netcat nim ninja nmap nox nu nvim
-        ocaml octave octave-cli open openssl osascript pacman pandoc patch pax pdb pdflatex pee pg pico pip-run
-        profile protoc psql puppet pwsh pydoc pygmentize r racket rake rar redis-cli rga rpm rpmbuild rsync
-        run-mailcap run-parts runghc runpy rustc sage sbcl scala scheme scp sdiff sftp snap split sqlite3 ssh-keygen
-        ssh-keyscan sshfs subl svn swift systemctl task tcpdump tee telnet terraform tex tftp tig timeit top tox trace
-        tsx ugrep unrar vagrant vi vidir view vim vimdiff vipe visudo w3m wall wget wish xdg-open xelatex xmllint
-        xonsh xsltproc xzgrep xzless xzmore yt-dlp yum zcmp zdiff zgrep zig zip zless zmore zrun zstdgrep zstdless
-        zypper""".split()
+        """7z 7za 7zr ack ag ammonite ansible ansible-playbook ant apt apt-cache apt-config apt-get aptitude ar aria2c as at
+        awk bat batcat batch bazel bc bpftrace brew bsdcpio bsdtar bun bzgrep bzless bzmore c++ c89 c99 capsh cc clang
+        clang++ clisp cloc cmake cobc code convert coreutils coverage cpan cpio cpp cprofile crontab crystal cscope csi
+        csplit ctags dc dd debugfs delta deno dialog diff3 dnf doctest dot dotnet dpkg duckdb ed efax elinks elixir emacs
+        emacsclient enscript erl escript ex exiftool expect ffmpeg fpm ftp fx fzf g++ gawk gcc gem ghc ghci git-shell
+        gnuplot gpg groovy guile helix helm hg http httpie https hub hx identify iex install ip irb janet javac
+        jbang jc jdb jj joe journalctl jrunscript just kak kakoune knife kotlin kustomize latex ld ldd less lftp links
+        logrotate lualatex lynx m4 magick mail mawk maxima mc mcedit micro mogrify mongo mongosh mono more most mount mutt
+        mysql nano nasm nawk nc ncat ne netcat nim ninja nmap nox nu nvim ocaml octave octave-cli open openssl
+        osascript pacman pandoc patch pax pdb pdflatex pee pg pico pip-run profile protoc psql puppet pwsh pydoc pygmentize
+        pylint r racket rake rar redis-cli rga rpm rpmbuild rsync run-mailcap run-parts runghc runpy rustc sage sbcl scala
+        scheme scp sdiff sftp snap split sqlite3 ssh-keygen ssh-keyscan sshfs subl svn swift systemctl task tcpdump tee
+        telnet terraform tex tftp tig timeit top tox trace tsx ugrep unrar vagrant vi vidir view vim vimdiff vipe visudo
+        w3m wall wget wish xdg-open xelatex xh xhs xmllint xonsh xsltproc xzgrep xzless xzmore yt-dlp yum zcmp zdiff zgrep
+        zig zip zless zmore zrun zstdgrep zstdless zypper""".split()
+    )
+    # These only read, format or check as long as no option names a file, a plugin or a configuration.
+    | frozenset(
+        """autopep8 bandit biome blkid brotli buf chezmoi clang-check clang-format clang-tidy clippy-driver colordiff cppcheck
+        ctest cypress dart dmesg dotenv-linter ffprobe flake8 flutter gcov gofmt gofumpt goimports golangci-lint
+        gs hostnamectl html2text http-server isort jupyter karma ktlint lsof luacheck lz4 lz4cat markdownlint
+        markdownlint-cli2 mdl mediainfo mix mlr mocha mypyc nbconvert nyc oxlint pdftohtml pdftotext phpcs phpstan phpunit
+        playwright pre-commit psalm pyright radon rebar3 rector reviewdog rspec rubocop rustfmt sar scalafmt scc semgrep
+        shfmt sqlfluff sqlite sqlmap standard staticcheck stylelint svgo swiftformat swiftlint sysctl tapioca
+        timedatectl trivy tsd ty typos uncrustify vite vitest vulture wdiff webpack xcodebuild xmlstarlet xo xq yamllint
+        yapf yq-go zstd zstdcat""".split()
+    )
+    # Tools of languages, of clouds, of databases, and for measuring, with such options.
+    | frozenset(
+        """ab age alembic amm asciidoctor ast-grep autocannon autoflake ava aws az babel bats bb behave boot
+        bpython broot buck2 buf c8 cargo-watch cdk celery circleci clickhouse clickhouse-client clickhouse-local clj clojure
+        codemod codespell comby csvsql dagster daphne dbt defaults detect-secrets django-admin dlv doit doxygen duc
+        earthly esbuild eslint_d espeak evans fasd fdupes flask flit fossil gita git-lfs ginkgo gitleaks
+        glab glow gotestsum groovysh grunt grype gulp gunicorn hey hub hugo hypercorn influx info inv invoke
+        ipython jasmine jekyll jruby jscodeshift jsdoc just k6 kernprof kotlinc lab lein lf litecli locust lychee
+        manage.py mariadb mariadb-dump marimo masscan memray migrate mill mitmdump mitmproxy mkdocs mockgen mongodump
+        mongoexport mr mruby mutmut mycli mysqldump ncdu next nextflow ng ngrep nnn nodeunit nose2 nosetests nuxt oha packer
+        pants parcel perldoc pg_dump pg_dumpall pgcli pip-audit pip-compile pip-sync pipdeptree plutil pm2 poe
+        postgres prefect premake5 prettierd pry ptpython ptx pulumi pytype pyupgrade pyinstrument qsv qunit rails ranger repo
+        robot rollup rq sam say sbt scala-cli scalene scons screencapture serverless sg shellharden shellspec
+        sips skopeo slipcover snakemake snyk sphinx-build sqlite-utils sqldiff storybook streamlit stylua swc swiftc syft tap
+        tape terragrunt textlint textutil tflint tfsec thor tofu trial truffleruby tshark tsup turbo typedoc usql uvicorn
+        uvu vd vegeta viztracer waf ward wdio wrangler wrk xmake xsv yazi""".split()
     )
 ) - (PREFIXES | INTERPRETERS | PREFIX_SUBCOMMANDS.keys() | {"find"})
+#: A file of the working directory. Many programs read options from a file that follows `@`.
+_FILE = rf"(?!@){INSIDE}"
 _COLOR = "color colour no-color"
 _FIND_TESTS = (
     "amin anewer atime cmin cnewer ctime daystart depth empty executable false follow gid group ilname iname inum ipath iregex"
@@ -80,14 +112,16 @@ _TREE_LONG = """
 _SED_PART = r"(?:[^/\\\n\[]|\\[^\n])*"
 _SED_ADDRESS = rf"(?:\d+|\$|/{_SED_PART}/)"
 _SED_SCRIPT = rf"(?:{_SED_ADDRESS}(?:,(?:\+?\d+|\$|/{_SED_PART}/))?!?)?(?:[pdq=]|s/{_SED_PART}/{_SED_PART}/[gpi0-9]*)"
-#: An address on the web, a header, a number, or a method that only reads. Other methods look like names of computers.
+#: An address on the web, a header, a number, or a method that only reads. Other methods look like names of computers, and curl
+#: takes the protocol from the beginning of such a name.
 _CURL_WORD = (
-    r"(?!@)(?:[^:]*[./][^:]*|localhost|\d+|GET|HEAD|OPTIONS|(?i:https?)://.*|[A-Za-z-]+: .*|[A-Za-z0-9.-]+:\d+(?:/[^:]*)?"
+    r"(?!@)(?!(?i:dict|ftp|imap|ldap|pop3|smtp)\.)"
+    r"(?:[^:]*[./][^:]*|localhost|\d+|GET|HEAD|OPTIONS|(?i:https?)://.*|[A-Za-z-]+: .*|[A-Za-z0-9.-]+:\d+(?:/[^:]*)?"
     r"|\[[0-9A-Fa-f:]+\][^@]*)"
 )
 _CURL_LONG = """
     compressed connect-timeout fail fail-early fail-with-body get globoff head header http1.0 http1.1 http2 include insecure ipv4
-    ipv6 location max-redirs max-time no-progress-meter request retry retry-all-errors retry-connrefused retry-delay
+    ipv6 location max-redirs max-time no-progress-meter retry retry-all-errors retry-connrefused retry-delay
     retry-max-time show-error silent tlsv1.2 tlsv1.3 verbose
 """
 _DOCKER = Words(
@@ -117,16 +151,35 @@ _CARGO = Words(
     valued="pjF",
     free_after_dashes=True,
 )
+#: Tasks of the build, and options that name no other build. Maven loads a plugin for a word with a colon.
+_GRADLE = Words(
+    flags="imqsSvw",
+    long="""build-cache console continue debug dry-run full-stacktrace info no-build-cache no-daemon no-parallel offline parallel
+        quiet refresh-dependencies rerun-tasks stacktrace status stop tests version warn warning-mode""",
+    operands=r"[A-Za-z0-9_:.*-]+",
+)
+_MAVEN = Words(
+    flags="BVeoqvX",
+    more="-(?:am|amd|fae|ff|fn|ntp)",
+    long="batch-mode errors fail-at-end fail-fast fail-never no-transfer-progress offline quiet show-version version",
+    operands=r"[A-Za-z0-9_-]+",
+)
 #: What follows `--` goes to the compiler, which takes names of files and of programs.
 _CLIPPY = Words(flags="hqrv", valued="ADWFpj", long=_CARGO.long)
+_RUFF_LONG = """
+    color exit-zero ignore line-length no-cache no-fix output-format preview quiet range respect-gitignore select show-files
+    silent statistics target-version verbose
+"""
 _ARCHIVE = Words(flags="lt", long="list test")
 _NPM_READ = Words(flags="aglps", long="all depth global json long offline parseable production silent")
 _NPM_RUN = Words(
     flags="s", long="if-present silent workspaces", operands=r"[A-Za-z0-9_@][A-Za-z0-9_:@./-]*", free_after_dashes=True
 )
+#: A script must be named before what goes to it. `npm run env` is built in: it runs the command that follows.
+_NPM_SCRIPT = msgspec.structs.replace(_NPM_RUN, first=r"(?!env$).*", least=1)
 _NPM = Words(
     subcommands=dict.fromkeys(("explain", "list", "ls", "outdated", "why"), _NPM_READ) | {"view": Words(long="json", most=1)},
-    when_spelled=dict.fromkeys(("run", "run-script", "t", "test"), _NPM_RUN),
+    when_spelled={"run": _NPM_SCRIPT, "run-script": _NPM_SCRIPT, "t": _NPM_RUN, "test": _NPM_RUN},
     before="--version -v --silent -s",
 )
 _PIP = Words(
@@ -140,12 +193,19 @@ _PIP = Words(
 )
 _GO = Words(
     more=r"--?(?:v|race|short|count|run|skip|timeout|cover|bench|benchmem|json|failfast|parallel|p|tags|n|x|a|m|u|f|test|deps)(?:=.*)?",
-    operands=INSIDE,
+    operands=_FILE,
 )
 
 _PROGRAMS: dict[str, Words] = {
     "b2sum": _DIGEST,
     "base64": Words(flags="dDi", valued="w", long="decode ignore-garbage wrap"),
+    "black": Words(
+        flags="qv",
+        valued="lt",
+        long="check color diff fast line-length no-color preview quiet safe target-version verbose",
+        first_word="--check|--diff",
+        operands=_FILE,
+    ),
     "cargo": Words(
         subcommands={
             "metadata": Words(flags="qv", long="format-version locked no-deps offline quiet verbose"),
@@ -163,7 +223,7 @@ _PROGRAMS: dict[str, Words] = {
         valued="mH",
         value="[^@].*|",
         long=_CURL_LONG,
-        more="-[46GILSfgiksv#]*X(?:GET|HEAD|OPTIONS)",
+        more="(?:-[46GILSfgiksv#]*X|--request=)(?:GET|HEAD|OPTIONS)|--request",
         operands=_CURL_WORD,
     ),
     "date": Words(flags="uR", valued="dIr", long="date iso-8601 reference rfc-3339 rfc-email universal utc", operands=r"\+.*"),
@@ -181,6 +241,10 @@ _PROGRAMS: dict[str, Words] = {
             ("diff", "history", "images", "info", "inspect", "logs", "port", "ps", "stats", "top", "version"), _DOCKER
         ),
         before="--version -v",
+    ),
+    "eslint": Words(
+        long="color debug ext max-warnings no-color no-error-on-unmatched-pattern no-inline-config no-warn-ignored quiet version",
+        operands=_FILE,
     ),
     "fd": _FD,
     "fdfind": _FD,
@@ -201,11 +265,19 @@ _PROGRAMS: dict[str, Words] = {
         subcommands={"version": Words(flags="mv", most=0), "env": Words(operands="[A-Z0-9_]+"), "doc": Words()},
         when_spelled=dict.fromkeys(("build", "fmt", "test", "vet", "list"), _GO),
     ),
+    "gradle": _GRADLE,
+    "gradlew": _GRADLE,
     "hostname": Words(flags="AIadfisy", most=0),
     "iconv": Words(flags="cl", valued="ft", long="from-code list to-code"),
     "kubectl": Words(
         subcommands=dict.fromkeys(("api-resources", "api-versions", "describe", "explain", "get", "logs", "version"), _KUBECTL)
         | {"top": Words(subcommands=dict.fromkeys(("node", "nodes", "pod", "pods"), _KUBECTL))},
+    ),
+    "jest": Words(
+        flags="biotw",
+        long="""bail ci colors detectOpenHandles findRelatedTests forceExit listTests maxWorkers no-coverage noStackTrace
+            onlyChanged passWithNoTests runInBand silent testNamePattern testPathPattern verbose version""",
+        operands=_FILE,
     ),
     "json.tool": Words(long="compact json-lines no-ensure-ascii no-indent sort-keys tab", most=1),
     "make": Words(
@@ -217,19 +289,46 @@ _PROGRAMS: dict[str, Words] = {
     ),
     "man": Words(operands=r"[A-Za-z0-9][A-Za-z0-9_.+:-]*"),
     "md5sum": _DIGEST,
-    "nm": Words(flags="ABCDPSagnoprsuvz", valued="ft"),
+    "mvn": _MAVEN,
+    "mvnw": _MAVEN,
+    "mypy": Words(
+        flags="v",
+        valued="mp",
+        value="[A-Za-z0-9_.]*",
+        long="""check-untyped-defs disallow-any-generics disallow-untyped-defs explicit-package-bases follow-imports
+            ignore-missing-imports namespace-packages no-color-output no-error-summary platform pretty python-version
+            show-column-numbers show-error-codes show-error-context show-traceback strict strict-optional verbose version
+            warn-redundant-casts warn-return-any warn-unreachable warn-unused-configs warn-unused-ignores""",
+        operands=_FILE,
+    ),
+    "nm": Words(flags="ABCDPSagnoprsuvz", valued="ft", operands="(?!@).*"),
     "npm": _NPM,
-    "objdump": Words(flags="CDSTadfhprstwx", valued="jM"),
+    "objdump": Words(flags="CDSTadfhprstwx", valued="jM", operands="(?!@).*"),
     "pip": _PIP,
     "pnpm": _NPM,
+    "prettier": Words(
+        flags="clu",
+        long="check color ignore-unknown list-different log-level no-color version",
+        first_word="--check|-c|-l|--list-different|--version",
+        operands=_FILE,
+    ),
     "pytest": Words(
         flags="hlqsvx",
         valued="kmnr",
         long="""capture collect-only co durations exitfirst failed-first ff full-trace last-failed lf maxfail new-first nf
             no-header no-summary quiet setup-show showlocals stepwise sw tb verbose""",
-        operands=rf"(?!@)(?!(?:.*/)?\.\.::){INSIDE}",
+        operands=rf"(?!(?:.*/)?\.\.::){_FILE}",
     ),
     "rg": Words(flags=".0FHILNPSUabchilnopqsuvwx", valued="ABCEMTdegjmrt", long=_RG_LONG),
+    "ruff": Words(
+        subcommands={
+            "check": Words(flags="qsvn", long=_RUFF_LONG, operands=_FILE),
+            "format": Words(flags="qsv", long=f"check diff {_RUFF_LONG}", first_word="--check|--diff", operands=_FILE),
+            "rule": Words(long="all output-format"),
+            "version": Words(most=0),
+        },
+        before="--version -V",
+    ),
     "sed": Words(flags="Enruz", long="null-data quiet regexp-extended silent unbuffered", first=_SED_SCRIPT),
     "shuf": Words(flags="erz", valued="in", long="echo head-count input-range repeat zero-terminated"),
     "sort": Words(
@@ -249,6 +348,11 @@ _PROGRAMS: dict[str, Words] = {
     ),
     "tarfile": _ARCHIVE,
     "tree": Words(flags="ACDFJNQSUXacdfghilnpqrstuvx", valued="ILP", long=_TREE_LONG),
+    "tsc": Words(
+        more=r"--?(?:noEmit|pretty|skipLibCheck|strict|listFiles|watch|w|version|v)",
+        first_word="--?(?:noEmit|version)|-v",
+        operands=rf"(?!(?i:true|false|null)$){_FILE}",  # `--noEmit false` is one option
+    ),
     "uniq": Words(
         flags="Dcdiuz",
         valued="fsw",
@@ -256,10 +360,14 @@ _PROGRAMS: dict[str, Words] = {
         long="all-repeated check-chars count group ignore-case repeated skip-chars skip-fields unique zero-terminated",
         most=1,
     ),
-    "unittest": Words(flags="bcfhpqstv", valued="k", long="buffer catch failfast locals quiet verbose", operands=INSIDE),
+    "unittest": Words(flags="bcfhpqstv", valued="k", long="buffer catch failfast locals quiet verbose", operands=_FILE),
     "unzip": Words(flags="Zclpqtvz", first_word="-(?:Z1?|c|l|p|t|v|z)", more="-Z1"),
     "xxd": Words(flags="abceipu", valued="lsgco", value=r"\d+", most=1),
-    "yarn": Words(when_spelled=_NPM.when_spelled, before="--version -v --silent -s"),
+    # `yarn run` also runs the programs of packages.
+    "yarn": Words(
+        when_spelled={"run": msgspec.structs.replace(_NPM_RUN, is_first_spelled=True), "test": _NPM_RUN},
+        before="--version -v --silent -s",
+    ),
     "yq": Words(flags="MNPCre", long="null-input prettyPrint unwrapScalar exit-status no-colors no-doc"),
     "zipfile": _ARCHIVE,
 }

@@ -5,11 +5,15 @@ In a command pattern, `*` matches any text. In a path pattern, `*` matches withi
 A text may contain unknown parts, written `ANY`. An "ask" or "deny" rule must match if *some* value of the unknown parts matches
 (`may_fit`). An "allow" rule must match only if *every* value matches (`fits`). Matching takes time proportional to the length
 of the pattern times the length of the text; it never backtracks.
-"""
+
+`Words` describes the words of a command that a wildcard in an "allow" rule covers. See `fairlead.policy.wildcards`."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TypeAlias
+
+from msgspec import Struct
 
 #: An unknown part of a text, of any length. Commands and paths cannot contain this character.
 ANY = "\0"
@@ -52,14 +56,14 @@ class WildcardPattern:
         text = text.casefold() if self._fold else text
         if not text.endswith(self._ending) and ANY not in text:  # most names of files end here
             return False
-        at = self._skipped({0})
+        at = self._add_reachable({0})
         for character in text:
             if character == ANY:
                 # An unknown part may match any number of steps. Only a step that matches any text is certain to match it.
                 at = {each for each in at if self._takes_all(each)} if certain else set(range(min(at), len(steps) + 1))
             else:
                 at = {then for each in at if each < len(steps) for then in self._after(each, character)}
-            at = self._skipped(at)
+            at = self._add_reachable(at)
             if not at:
                 return False
         return len(steps) in at
@@ -82,7 +86,7 @@ class WildcardPattern:
             return (at - 1,) if character == "/" else (at,)
         return (at + 1,) if step == character else ()
 
-    def _skipped(self, at: set[int]) -> set[int]:
+    def _add_reachable(self, at: set[int]) -> set[int]:
         """Add the positions that can be reached without matching a character."""
         for each in sorted(at):
             while each < len(self._steps) and self._steps[each] in (_NAME, _ALL, _FOLDERS):
@@ -160,3 +164,43 @@ class PathPattern:
 
 def _has_wildcard(text: str) -> bool:
     return bool(set(text) & set("*?"))
+
+
+class Words(Struct, frozen=True, kw_only=True):
+    """The words after the name of a program, or of a subcommand, that a wildcard covers.
+
+    A value that is a separate word counts as an operand.
+    """
+
+    #: Letters of options, each alone or with others in one word. They have no value, or the value is the next word.
+    flags: str = ""
+    #: Letters of options that may have a value in the same word.
+    valued: str = ""
+    #: What such a value may be, as a regular expression.
+    value: str = ".*"
+    #: Names of long options, separated by blanks. Each may have a value after `=`.
+    long: str = ""
+    #: A regular expression for options that the fields above cannot describe.
+    more: str | None = None
+    #: A regular expression for operands. By default any word is harmless.
+    operands: str = ".*"
+    #: A regular expression for the first operand.
+    first: str | None = None
+    #: A regular expression for the first word, whether it is an option or an operand. Without words, it has to match nothing.
+    first_word: str | None = None
+    #: The minimum and the maximum number of operands. With a maximum, every word after the first operand counts as one, because
+    #: not all systems look for options there.
+    least: int = 0
+    most: int | None = None
+    #: Whether the wildcard covers all words after `--`, because they go to code that runs anyway.
+    free_after_dashes: bool = False
+    #: Whether the rule itself must name the first operand, for a wildcard to cover any operand.
+    is_first_spelled: bool = False
+    #: The subcommands that only read, and what they cover.
+    subcommands: Mapping[str, Words] = {}
+    #: The subcommands that change something or run code of the project. The rule itself must name them.
+    when_spelled: Mapping[str, Words] = {}
+    #: Options before the subcommand, separated by blanks.
+    before: str = ""
+    #: Options before the subcommand that a rule may spell, and that have a value in the next word.
+    before_valued: str = ""

@@ -11,19 +11,16 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from fairlead.config.home import MCP_FILE, Home, user_folder
-from fairlead.config.open_files import Identity, has_several, identity_of
 from fairlead.errors import ToolError
+from fairlead.platform.open_files import Identity, has_several, identity_of
 from fairlead.policy.exposure import Fits, Watched
+from fairlead.policy.hard_links import HardLinks
 from fairlead.policy.patterns import PathPattern, WildcardPattern
 from fairlead.policy.repositories import EFFECTIVE, GIT, TooMany, find_effective, is_of_repository
-
-if TYPE_CHECKING:
-    from fairlead.policy.hard_links import HardLinks
 
 _WILD = frozenset("*?")
 #: The maximum number of files and folders to search for what patterns match, and how many seconds that may take.
@@ -38,7 +35,7 @@ _MOST_HIDDEN = 200
 #: Files with keys, and with what the user trusts. Others whose names begin like that are backups, locks or temporary files.
 _KEY_FILES = ("auth.json", "mcp-sign-ins.json", "trust.json", "serve.token", "models.json", "mcp.json")
 #: Those in the home of another program, which that program and fairlead read.
-_PEER_KEY_FILES = (*_KEY_FILES, "models.yml", "models.yaml", "agent.db", "agent.db-wal")
+_PEER_KEY_FILES = (*_KEY_FILES, ".credentials.json", "models.yml", "models.yaml", "agent.db", "agent.db-wal")
 #: The homes of other programs in the user's directory.
 _OTHER_HOMES = (".pi", ".omp", ".xcsh")
 #: How many names in a home, or profiles of another program, are looked at.
@@ -81,8 +78,10 @@ def key_files(home: Home, env: Mapping[str, str]) -> list[Path]:
         names.setdefault(user / program / "agent", _PEER_KEY_FILES)
         for profile in _names_in(user / program / "profiles"):
             names.setdefault(user / program / "profiles" / profile / "agent", _PEER_KEY_FILES)
-    if named := env.get("PI_CODING_AGENT_DIR"):
-        names.setdefault(user / named[2:] if named.startswith("~/") else Path(named).absolute(), _PEER_KEY_FILES)
+    names.setdefault(user / ".claude", _PEER_KEY_FILES)
+    for variable in ("PI_CODING_AGENT_DIR", "CLAUDE_CONFIG_DIR"):
+        if named := env.get(variable):
+            names.setdefault(user / named[2:] if named.startswith("~/") else Path(named).absolute(), _PEER_KEY_FILES)
     return [folder / name for folder, files in names.items() for name in files]
 
 
@@ -127,7 +126,7 @@ class Protected:
         #: The names of the key files, by their folders, with and without links in the path.
         self._key_names: dict[str, set[str]] = {}
         for key in keys:
-            for folder in {_folded(key.parent), _folded(_real(key.parent))}:
+            for folder in {_fold(key.parent), _fold(_real(key.parent))}:
                 self._key_names.setdefault(folder, set()).add(key.name.casefold())
         self._listed = [text for text in listed if not text.startswith("!")]
         self._lifted = [text[1:] for text in listed if text.startswith("!")]
@@ -200,7 +199,7 @@ class Protected:
         folders = dict.fromkeys(_real(key.parent) for key in self._keys if _real(key.parent) not in seen)
         beside = [folder / name for folder in seen for name in _names_in(folder) if self._is_key(f"{folder}/{name}")]
         kept = [key for key in self._keys if key not in lifted]
-        found = dict.fromkeys(_real(path) for path in (*kept, *beside, *self._found()))
+        found = dict.fromkeys(_real(path) for path in (*kept, *beside, *self._find_listed()))
         cwd = _real(self._cwd())
         # A job works inside fairlead's home, and its directory is shown where the rest is hidden.
         shown = cwd if folders.keys() & set(cwd.parents) else None
@@ -208,9 +207,9 @@ class Protected:
         found = [path for path in found if not folders.keys() & set(path.parents) or (shown and path.is_relative_to(shown))]
         hidden = [path for path in (*folders, *found) if path.is_dir()]
         files = [path for path in found if path.exists() and not path.is_dir()]
-        return Masks(hidden, [*files, *self._other_names(hidden, files)], self._watched([*hidden, *files]))
+        return Masks(hidden, [*files, *self._other_names(hidden, files)], self._find_watched([*hidden, *files]))
 
-    def _watched(self, hidden: Sequence[Path]) -> Watched:
+    def _find_watched(self, hidden: Sequence[Path]) -> Watched:
         """Return what must not appear while a command runs, beside what is `hidden` and must not be replaced."""
         paths = [*hidden, *(key for key in self._keys if not self._matches(self._lifted, key))]
         trees: list[tuple[Path, Fits]] = []
@@ -231,8 +230,6 @@ class Protected:
 
     def _other_names(self, folders: Sequence[Path], files: Sequence[Path]) -> list[Path]:
         """Return the hard links to protected files in the working directory. Raises ToolError if they cannot all be found."""
-        from fairlead.policy.hard_links import HardLinks
-
         protected = HardLinks(folders, besides=self._jobs)
         linked = {
             *protected.identities(),
@@ -276,8 +273,8 @@ class Protected:
 
         What a key file leads to, if it is a link, is a key file too.
         """
-        folded = _folded(path)
-        is_target = any(folded == _folded(_real(key)) for key in self._keys)
+        folded = _fold(path)
+        is_target = any(folded == _fold(_real(key)) for key in self._keys)
         return self._is_named(path) or (is_target and not self._matches(self._lifted, path))
 
     def _is_named(self, path: Path) -> bool:
@@ -292,8 +289,6 @@ class Protected:
 
     def _by_other_names(self, path: Path, found: os.stat_result) -> bool | None:
         """Return whether another name of a file is protected. None if not all of its names were found."""
-        from fairlead.policy.hard_links import HardLinks
-
         if self._near is None or not self._near.is_fresh(found):
             self._near, self._far = HardLinks([_real(self._cwd()), *self._bases()]), None
         identity = found.st_dev, found.st_ino
@@ -338,7 +333,7 @@ class Protected:
     def _absolute(self, text: str) -> Path:
         return self._home / text[2:] if text.startswith("~/") else self._cwd() / text
 
-    def _found(self) -> Iterator[Path]:
+    def _find_listed(self) -> Iterator[Path]:
         """Yield what exists of the user's list. Patterns without a slash are searched for in the working directory.
 
         Raises ToolError if the search takes too long.
@@ -414,7 +409,7 @@ def _real(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
-def _folded(path: Path) -> str:
+def _fold(path: Path) -> str:
     """Return a path in a form to compare, because some file systems ignore case."""
     return str(path).casefold()
 

@@ -21,7 +21,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from fairlead.config.home import AGENT_FOLDERS, MCP_FILE
-from fairlead.config.open_files import LIST, PASS, open_below
+from fairlead.platform.open_files import LIST, PASS, open_below
 
 GIT = ".git"
 HEAD = "HEAD"
@@ -101,7 +101,7 @@ def take_away(root: Path, known: set[Identity]) -> Check:
 
 def move_aside(folder: Path, name: str) -> Path | None:
     """Rename an entry of a folder as `take_away` does. Returns the new path, or None if renaming fails. Raises OSError."""
-    opened = _listed(os.open(folder, LIST), str(folder))
+    opened = _list_folder(os.open(folder, LIST), str(folder))
     try:
         new = opened.rename(name)
     finally:
@@ -235,7 +235,7 @@ def _walk(root: Path, most: int | None, enter: Callable[[_OpenFolder], None]) ->
     pending: list[_OpenFolder] = []
     count = 0
     try:
-        _push(pending, _listed(os.open(root, LIST), str(root)), enter)
+        _push(pending, _list_folder(os.open(root, LIST), str(root)), enter)
         while pending:
             count, pending[-1].size = count + pending[-1].size, 0
             if most is not None and count > most:
@@ -280,10 +280,10 @@ def _open(pending: Sequence[_OpenFolder], path: str) -> _OpenFolder:
     except PermissionError:
         mode = _make_readable(nearest.file, names)
         file = open_below(nearest.file, names, LIST)
-    return _listed(file, path, mode)
+    return _list_folder(file, path, mode)
 
 
-def _listed(file: int, path: str, mode: int | None = None) -> _OpenFolder:
+def _list_folder(file: int, path: str, mode: int | None = None) -> _OpenFolder:
     """List the folder with the descriptor `file`. Raises OSError, and closes `file`, if the folder cannot be listed."""
     try:
         return _OpenFolder(file, path, mode)
@@ -329,7 +329,7 @@ def _clear(folder: _OpenFolder, known: set[Identity], check: Check) -> None:
     for name, identity in folder.effective.items():
         was_folder = _leave_out(folder, name)
         if identity not in known and not folder.is_empty(name):
-            new = _taken(folder, name, check)
+            new = _rename_away(folder, name, check)
             if new is not None and was_folder:
                 folder.folders.append(new)  # it may look like a repository itself, or contain one
     if folder.head is None:
@@ -337,10 +337,10 @@ def _clear(folder: _OpenFolder, known: set[Identity], check: Check) -> None:
     if folder.head in known:
         folder.folders.clear()
     else:
-        _taken(folder, HEAD, check)
+        _rename_away(folder, HEAD, check)
 
 
-def _taken(folder: _OpenFolder, name: str, check: Check) -> str | None:
+def _rename_away(folder: _OpenFolder, name: str, check: Check) -> str | None:
     path = Path(folder.path)
     new = folder.rename(name)
     if new is None:

@@ -13,73 +13,36 @@ from itertools import islice
 
 from msgspec import Struct
 
+from fairlead.policy.known_runners import (
+    BEFORE_DASHES,
+    COMMON_OPTIONS,
+    COMMON_SUBCOMMANDS,
+    LOADER,
+    OPTIONS,
+    RUNNERS,
+    SUBCOMMANDS,
+    TAKE_TEXTS,
+)
 from fairlead.policy.patterns import ANY, WildcardPattern
 
-#: Programs that run a command given in their arguments.
-RUNNERS = frozenset(
-    """, . aa-exec annotate-output arch ash autossh bash bear builtin bunx busybox bwrap caffeinate capsh catatonit
-    catchsegv ccache cgexec choom chpst chronic chroot chrt clush comma command concurrently corepack cpulimit
-    cross-env csh daemonize dash dbus-launch dbus-run-session direnv distcc doas dotenv dotenvx dumb-init eatmydata
-    entr env env-cmd envdir eval exec expect fakechroot fakeroot faketime find firejail fish flock gdb gosu heaptrack
-    hyperfine ifne ionice jobs ksh latrace libeatmydata linux32 linux64 lldb logsave ltrace lxc-attach memusage
-    mispipe mksh mosh mpiexec mpirun nice nix-shell nodemon nohup npx nsenter numactl orterun parallel pasta pdsh pee
-    perf pipenv pkexec pkgx pnpx poetry prlimit proot proxychains proxychains4 pssh rbash reflex retry rlwrap rr rtk
-    run0 runcon runuser s6-setuidgid sandbox-exec scan-build sccache screen script sem setarch setpriv setsid
-    setuidgid sg sh socat softlimit source srun ssh ssh-agent sshpass start-stop-daemon stdbuf steam-run strace su
-    su-exec sudo systemd-cat systemd-inhibit systemd-run taskset tcsh time timeout tini tini-static tmux torify
-    torsocks toybox trap tsocks uclampset uftrace unbuffer unshare uv uvx valgrind watch watchexec with-contenv wsl
-    xargs xcrun xvfb-run zrun zsh""".split()
-)
-#: Programs that run a command after one of these words. More than one word means that they follow each other, in this order.
-_SUBCOMMANDS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys("asdf aws-vault bundle bundler chamber fnm jenv lerna nodenv nx pyenv rbenv tox".split(), ("exec",)),
-    **dict.fromkeys("conda doppler flatpak hatch infisical mamba micromamba op pdm pipx".split(), ("run",)),
-    **dict.fromkeys("buildah heroku rye snap toolbox volta".split(), ("run",)),
-    **dict.fromkeys("docker docker-compose kubectl nerdctl oc podman podman-compose".split(), ("debug", "exec", "run")),
-    **dict.fromkeys("apptainer cabal composer dune opam singularity stack".split(), ("exec",)),
-    "adb": ("shell",),
-    "bun": ("exec", "run", "x"),
-    "cargo": ("watch",),
-    "devbox": ("run",),
-    "distrobox": ("enter",),
-    "git": ("bisect run", "submodule foreach"),
-    "guix": ("environment", "shell"),
-    "lxc": ("exec",),
-    "machinectl": ("shell",),
-    "mise": ("exec", "watch", "x"),
-    "multipass": ("exec",),
-    "nix": ("develop", "run", "shell"),
-    "npm": ("exec", "explore", "x"),
-    "nvm": ("exec", "run"),
-    "pixi": ("exec", "run"),
-    "pnpm": ("dlx", "exec"),
-    "rtx": ("exec", "x"),
-    "sops": ("exec-env", "exec-file"),
-    "vagrant": ("ssh",),
-    "yarn": ("dlx", "exec", "node"),
-}
-_FD_RUNS = ("-x", "-X", "--exec", "--exec-batch")
-#: Programs that run a command after one of these options, which may be part of the same word.
-_OPTIONS: dict[str, tuple[str, ...]] = {
-    "fd": _FD_RUNS,
-    "fdfind": _FD_RUNS,
-    "git": ("-x", "--exec", "--extcmd"),
-    "rg": ("--pre", "--hostname-bin"),
-    "rsync": ("-e", "--rsh"),
-    "sort": ("--compress-program",),
-    "tar": ("-I", "-F", "--to-command", "--use-compress-program", "--checkpoint-action", "--info-script", "--rsh-command"),
-}
-#: The file names of the dynamic loader, which can run other programs.
-LOADER = re.compile(r"(?:ld[-.].*so|libc\.musl).*")
+#: Programs that take settings as words, some of which are commands: `git -c core.pager=rm`.
+_CONFIGURABLE = frozenset(("git", "hg"))
+_SETTING = re.compile(r"(?:-c|--config=)?[A-Za-z][\w-]*\.[\w.*-]*=")
+#: A program with an ending, a version, or the `g` that GNU programs have elsewhere: `gxargs`, `bash-5.2`.
+_SPELLED_OTHERWISE = re.compile(r"(g?)([a-z].*?)(?:-?[0-9][0-9.]*)?(?:\.exe|\.distrib)?")
+_PYTHON = re.compile(r"(?:python|pypy)[0-9.]*")
 #: Programs that read commands from standard input unless they get a script.
-_SHELLS = frozenset(("ash", "bash", "csh", "dash", "fish", "ksh", "mksh", "rbash", "sh", "tcsh", "zsh"))
+_SHELLS = frozenset(
+    """ash bash bash-static cmd csh dash elvish es fish hush ion ksh lksh loksh mksh murex nu oil oksh osh posh powershell pwsh
+    rbash rc sash sh static-sh tcsh xonsh yash ysh zsh""".split()
+)
 #: Programs that start a shell if they get no command, and how many arguments come before the command.
 _START_SHELLS = {
     **dict.fromkeys(("doas", "fakeroot", "nsenter", "proot", "run0", "sudo", "unshare"), 0),
     **dict.fromkeys(("chroot", "newgrp", "script", "sg", "su"), 1),
 }
 #: Runners whose arguments are command lines, not a program and its arguments.
-_TAKE_LINES = _SHELLS | {"concurrently", "eval", "mispipe", "pee", "trap"}
+_TAKE_LINES = _SHELLS | {"concurrently", "eval", "expect", "mispipe", "pee", "trap"}
 #: Runners that take a command line after an option, which may be part of the same word.
 _TAKE_LINE_OPTION = frozenset(("runuser", "script", "su"))
 #: Runners that join all their arguments into one command line.
@@ -93,12 +56,23 @@ _RUN_BUILT_INS = frozenset(("builtin", "command", "time"))
 #: Built-ins that evaluate array subscripts in their arguments, even quoted ones.
 _EVALUATING = frozenset("[ declare export getopts local mapfile printf read readarray readonly test typeset unset wait".split())
 _DECLARING = frozenset(("declare", "export", "local", "readonly", "typeset"))
-#: Variables whose values the shell expands or runs by itself.
-_SPECIAL = re.compile(r"(BASH_ENV|PROMPT_COMMAND|PS4)(\+?=|$)")
+#: Variables whose values the shell expands or runs by itself, or that tell other programs what to run.
+_SPECIAL = re.compile(
+    r"(BASH_ENV|PROMPT_COMMAND|PS4|GIT_CONFIG_(?:PARAMETERS|VALUE_[0-9]+)|LD_(?:AUDIT|PRELOAD)|TAR_OPTIONS)(\+?=|$)"
+)
+#: Variables whose values are commands that programs run.
+_NAMES_COMMAND = re.compile(
+    r"(?:.*_)?(?:ASKPASS|BROWSER|EDITOR|PAGER|VISUAL)|GIT_(?:EXTERNAL_DIFF|PROXY_COMMAND|SSH|SSH_COMMAND)|LESS(?:OPEN|CLOSE)"
+    r"|MANPAGER|(?:CVS|RSYNC)_RSH|RUSTC(?:_WORKSPACE)?_WRAPPER"
+)
+#: What stands before a command in an argument of gdb, git, less, socat, vim and others.
+_BEFORE_COMMAND = re.compile(r"\A\s*(?:\+?[!|]+|(?:exec|shell|system):)", re.IGNORECASE)
 #: Normalized paths that refer to the standard input of a command.
 _INPUT = re.compile(r"/+(dev|proc)/.*|(.*/)?(dev/(stdin|fd/.*)|proc/(self|thread-self|\d+)/.*)")
 #: Paths that refer to it from /dev or /dev/fd.
 _INPUT_NAMES = re.compile(r"(.*/)?(stdin|\d+)")
+#: The programs above.
+_KNOWN = RUNNERS | SUBCOMMANDS.keys() | OPTIONS.keys() | _SHELLS | _START_SHELLS.keys()
 #: The options of `find` that a command follows.
 _FIND_RUNS = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
 #: Commands with more words, or more leading options, count as any command.
@@ -143,17 +117,21 @@ class SimpleCommand:
         Returns:
             The commands. ANY alone if the command cannot be analysed.
         """
-        built_in = self._built_in()
+        built_in = self._find_built_in()
         if self._may_evaluate(0) or (built_in and self._may_evaluate(built_in)):
             return [ANY]
-        if not self.words:
-            return []
+        named = [command for word in self.assigned for command in _run_by_variable(word.text, read_inner)]
+        if not self.words or ANY in named:
+            return named
+        return [*named, *self._possible_of_words(read_inner)]
+
+    def _possible_of_words(self, read_inner: Callable[[str], list[str]]) -> list[str]:
         words = [word.wide for word in self.words]
-        name = _name(words[0])
+        name, built_in = _name(words[0]), self._find_built_in()
         if ANY in words[0] or {name, _name(words[built_in])} & _UNCERTAIN or _reads_commands(words):
             return [ANY]
         found = _spellings(words)
-        if len(words) > _MOST_WORDS and (name in _SUBCOMMANDS or name in _OPTIONS):
+        if len(words) > _MOST_WORDS and (name in SUBCOMMANDS or name in OPTIONS):
             return [ANY]
         inside = list(islice(_after_subcommands(name, self.words), _MOST_OPTIONS + 1))
         if len(inside) > _MOST_OPTIONS:
@@ -169,17 +147,17 @@ class SimpleCommand:
                 return [ANY]
             found += _spellings([*rest, ANY] if name in _ADD_WORDS else rest)
         texts = [word.text for word in self.words]
-        for attached in (each for at in range(1, len(words)) for each in _attached(_name(texts[at]), self.words[at:])):
+        for attached in (each for at in range(1, len(words)) for each in _find_attached(_name(texts[at]), self.words[at:])):
             if _reads_commands([word.wide for word in attached]) or _is_line(attached[0].text):
                 return [ANY]
             found += _spellings([word.wide for word in attached if word.wide])
         # After a shell every word may be a command line, even behind another runner: `env bash -c '\\rm'` runs rm.
         after = next((at for at, word in enumerate(words) if _takes_lines(_name(word))), len(words))
-        lines = [text for at, text in enumerate(texts[1:], 1) if at > after or _is_line(text)]
+        lines = [_BEFORE_COMMAND.sub("", text, 1) for at, text in enumerate(texts[1:], 1) if at > after or _is_line(text)]
         lines += [" ".join(texts[at + 1 :]) for at in (0, after) if at < len(words) and _name(words[at]) in _JOIN_WORDS]
         return [*found, *(each for line in dict.fromkeys(lines) for each in read_inner(line))]
 
-    def _built_in(self) -> int:
+    def _find_built_in(self) -> int:
         """Return the position of the word that names a built-in in `command -p alias x=y`; 0 if nothing precedes it."""
         at = 0
         while at < len(self.words) and _name(self.words[at].text) in _RUN_BUILT_INS:
@@ -210,11 +188,38 @@ class SimpleCommand:
 def _after_subcommands(name: str, words: list[Word]) -> Iterator[SimpleCommand]:
     """Yield the commands that a program may run because of a subcommand or an option."""
     texts = [word.text for word in words]
-    starts = [_after(texts, subcommand.split()) for subcommand in _SUBCOMMANDS.get(name, ())]
-    starts += [_after(texts, [option]) for option in _OPTIONS.get(name, ())]
+    starts = [_after(texts, subcommand.split()) for subcommand in SUBCOMMANDS.get(name, ())]
+    starts += [_after(texts, [option]) for option in _options(name)]
+    if name not in _KNOWN and name not in TAKE_TEXTS:
+        starts += _guess_starts(texts)
+    if _PYTHON.fullmatch(name) and (module := _after(texts, ["-m"])) < len(words) and _name(texts[module]) in _KNOWN:
+        starts.append(module)  # `python -m pipenv run` runs what `pipenv run` does
     if found := [start for start in starts if start < len(words)]:
         yield _run(words[min(found) :])
-    yield from map(_run, _attached(name, words))
+    yield from map(_run, _find_attached(name, words))
+
+
+def _guess_starts(texts: list[str]) -> list[int]:
+    """Return where the words of a program that is not known may begin a command: it may be one that runs others.
+
+    A large number means nowhere.
+    """
+    first = next((at for at, text in enumerate(texts) if at and not text.startswith("-")), 0)
+    starts = [at + 1 for at in (first, first + 1) if at and at < len(texts) and texts[at] in COMMON_SUBCOMMANDS]
+    if BEFORE_DASHES & set(texts[1:]):
+        starts.append(_after(texts, ["--"]))
+    return starts
+
+
+def _options(name: str) -> tuple[str, ...]:
+    """Return the options with which a program names a command."""
+    return OPTIONS.get(name, () if name in SUBCOMMANDS or name in TAKE_TEXTS else COMMON_OPTIONS)
+
+
+def _run_by_variable(assigned: str, read_inner: Callable[[str], list[str]]) -> list[str]:
+    """Return the commands that programs may run because of a variable, such as PAGER."""
+    name, _, value = assigned.partition("=")
+    return read_inner(_BEFORE_COMMAND.sub("", value, 1)) if value and _NAMES_COMMAND.fullmatch(name.removesuffix("+")) else []
 
 
 def _after(texts: list[str], wanted: list[str]) -> int:
@@ -225,14 +230,16 @@ def _after(texts: list[str], wanted: list[str]) -> int:
     return at + 1
 
 
-def _attached(name: str, words: list[Word]) -> Iterator[list[Word]]:
+def _find_attached(name: str, words: list[Word]) -> Iterator[list[Word]]:
     """Yield the commands whose first word is part of an option, as in `--exec=rm x`."""
     texts = [word.text for word in words]
-    if any(_after(texts, subcommand.split()) <= len(words) for subcommand in _SUBCOMMANDS.get(name, ())):
+    if name in _CONFIGURABLE:
+        yield from ([_cut(word, word.text.index("=") + 1)] for word in words[1:] if _SETTING.match(word.text))
+    if any(_after(texts, subcommand.split()) <= len(words) for subcommand in SUBCOMMANDS.get(name, ())):
         for at, text in enumerate(texts):
             if text.startswith("--") and "=" in text:
                 yield [_cut(words[at], text.index("=") + 1), *words[at + 1 :]]
-    for option in _OPTIONS.get(name, ()):
+    for option in _options(name):
         for at, text in enumerate(texts):
             if text.startswith(f"{option}="):
                 yield [_cut(words[at], len(option) + 1), *words[at + 1 :]]
@@ -242,7 +249,7 @@ def _attached(name: str, words: list[Word]) -> Iterator[list[Word]]:
 
 def _cut(word: Word, start: int) -> Word:
     """Return the rest of a word that begins with `start` ordinary characters. `exec=rm` is another way to write `rm`."""
-    text, wide = (each[start:].removeprefix("exec=") for each in (word.text, word.wide))
+    text, wide = (_BEFORE_COMMAND.sub("", each[start:].removeprefix("exec="), 1) for each in (word.text, word.wide))
     return Word(text, wide, "", bare=False)
 
 
@@ -279,7 +286,10 @@ def _has_subscript(words: list[str]) -> bool:
 
 def _name(program: str) -> str:
     """Return the name of a program for lookups, in lower case, because some file systems ignore case."""
-    return program.rpartition("/")[2].lower()
+    name = program.rpartition("/")[2].lower()
+    if name in _KNOWN or (found := _SPELLED_OTHERWISE.fullmatch(name)) is None:
+        return name
+    return next((each for each in (found[1] + found[2], found[2]) if each in _KNOWN), name)
 
 
 def _spellings(words: list[str]) -> list[str]:
@@ -288,16 +298,16 @@ def _spellings(words: list[str]) -> list[str]:
     Without them, a rule for `git push` would not match `git -C folder push`. Any option may take the next word as its value.
     """
     name, after = _name(words[0]), 1
-    found = [_joined(words), _joined([words[0].rpartition("/")[2], *words[1:]]), _joined([name, *words[1:]])]
+    found = [_join(words), _join([words[0].rpartition("/")[2], *words[1:]]), _join([name, *words[1:]])]
     while after < len(words) and (words[after].startswith("-") or (after > 1 and words[after - 1].startswith("-"))):
         if after > _MOST_OPTIONS:
             return [ANY]
         after += 1
-        found.append(_joined([name, *words[after:]]))
+        found.append(_join([name, *words[after:]]))
     return list(dict.fromkeys(found))
 
 
-def _joined(words: list[str]) -> str:
+def _join(words: list[str]) -> str:
     """Return the words with blanks between them. An unknown word may be empty, so it gets no blank."""
     return words[0] + "".join(word if not word.strip(ANY) else f" {word}" for word in words[1:])
 
@@ -366,6 +376,6 @@ def _has_hidden_command(words: list[str]) -> bool:
 def _rests(name: str, words: list[str]) -> list[list[str]]:
     """Return the tails of a runner's words that may be the command it runs."""
     starts = range(1, len(words))
-    if name == "find":
+    if name in ("bfs", "find"):
         starts = [at + 1 for at, word in enumerate(words[:-1]) if any(WildcardPattern(each).may_fit(word) for each in _FIND_RUNS)]
     return [words[at:] for at in starts]

@@ -9,12 +9,14 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import select
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import msgspec
 
@@ -39,6 +41,8 @@ from fairlead.policy.system_calls import filter_program
 
 #: Folders with sockets and other channels to programs outside.
 _PRIVATE = ("/run", "/var/run", "/var/tmp")
+#: They list the keys of the user's session, which no namespace separates.
+_HIDDEN_OF_KERNEL = ("/proc/keys", "/proc/key-users")
 #: Variables that name such channels, which do not exist in the sandbox.
 _WITHOUT = ("DBUS_SESSION_BUS_ADDRESS", "DBUS_SYSTEM_BUS_ADDRESS", "SSH_AUTH_SOCK", "XDG_RUNTIME_DIR")
 #: What must not be a symbolic link in the working directory, beside what is read-only in it: a command could change its target,
@@ -74,12 +78,14 @@ class Bubblewrap:
         scratch: returns the agent's private temporary folder.
         masks: returns what to hide. Called for each command.
         own: the folders with fairlead's user configuration. Commands see only the skills in them.
+        users: the user's home directories, with the configuration of programs that run outside, such as git and shells.
         read_only: the names of what commands cannot change in the working directory.
         code: returns the files and folders in the working directory that run outside, which may not exist. Called for each
             command. Commands cannot change them, and those that a command makes are renamed when it ends.
         jobs: where workers keep the files of jobs. It is in a folder that is hidden; the working directory may be inside.
         named: extensions that the user named, which commands cannot change either.
         programs: programs that run outside the sandbox.
+        env: the environment of commands, in which bubblewrap starts too.
 
     Raises:
         ConfigError: commands cannot be sandboxed here.
@@ -93,11 +99,13 @@ class Bubblewrap:
         scratch: Callable[[], Path],
         masks: Callable[[], Masks],
         own: Sequence[Path],
+        users: Sequence[Path] = (),
         read_only: Sequence[str],
         code: Callable[[], Sequence[Path]] = tuple,
         jobs: Path | None = None,
         named: Sequence[Path] = (),
         programs: Sequence[str] = (),
+        env: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         if not sys.platform.startswith("linux"):
             raise ConfigError("The sandbox needs bubblewrap, which runs only on Linux. Start without a sandbox.")
@@ -117,10 +125,11 @@ class Bubblewrap:
         self._entered: set[_Entered] = set()
         #: Held while a command is prepared, so that no other command can start in the meantime.
         self._entering = threading.Lock()
-        for folder in (Path(os.path.realpath(each)) for each in own):
+        for folder in (Path(os.path.realpath(each)) for each in (*own, *users)):
             if folder.is_relative_to(self._cwd):
                 text = f"The working directory {self._cwd} cannot be a sandbox: commands could change {folder}, which is inside."
                 raise ConfigError(f"{text} Start in a project folder, or without a sandbox.")
+        self._check_mounts([*own, *users, Path(sys.prefix), Path(sys.base_prefix), Path(__file__)])
         for folder in (self._cwd, *self._cwd.parents):
             if looks_like_repository(lambda name, folder=folder: os.path.lexists(folder / name)):
                 text = f"The working directory {self._cwd} cannot be a sandbox: {folder} belongs to a git repository"
@@ -131,7 +140,7 @@ class Bubblewrap:
                 raise ConfigError(f"{text} Replace it with its target, or start without a sandbox.")
         if Path(self._program).is_relative_to(self._cwd):
             raise ConfigError(f"{self._program} is in the working directory, where commands could change it. {_HOW_TO_GET_IT}")
-        self._installation = Installation(self._cwd, named, [self._program, *programs])
+        self._installation = Installation(self._cwd, named, [self._program, *programs], env)
         self._installation.paths()
 
     def prove(self) -> None:
@@ -166,10 +175,10 @@ class Bubblewrap:
             " start without a sandbox."
         )
 
-    def wrapped(self, command: Sequence[str], cwd: Path, calls: int) -> list[str]:
+    def wrap(self, command: Sequence[str], cwd: Path, calls: int) -> list[str]:
         """Return the command line that runs a command in a sandbox where everything is read-only."""
         masks = self._masks()
-        mounts = [*self._around(masks), "--ro-bind", str(self._cwd), str(self._cwd), *self._hidden(masks)]
+        mounts = [*self._around(masks), "--ro-bind", str(self._cwd), str(self._cwd), *self._hide(masks)]
         return self._words(command, cwd, mounts, calls)
 
     def open_filter(self) -> int:
@@ -191,7 +200,7 @@ class Bubblewrap:
             code = self._code()
             found = self._effective(code)
             masks = self._masks()
-            installed = self._installed()
+            installed = self._list_installed()
             kept = [self._cwd / name for name in self._read_only if not _is_free(self._cwd / name)]
             try:
                 entered = _Entered(self, cwd, found, kept, running, masks, code, installed)
@@ -203,7 +212,7 @@ class Bubblewrap:
             self._entered.add(entered)
             return entered
 
-    def _installed(self) -> list[Path]:
+    def _list_installed(self) -> list[Path]:
         """Return what is read-only because fairlead runs from it. Raises ToolError if that cannot be protected any more.
 
         In place of what does not exist, this returns the first folder on the way to it that a command could make.
@@ -271,7 +280,7 @@ class Bubblewrap:
             check = take_away(self._cwd, entered.known)
             # A link in the working directory may lead there, and outside it is an ordinary folder.
             temporary = take_away(self._temporary_files(), set())
-            for path in entered.changed_code():
+            for path in entered.find_changed_code():
                 aside[str(path.relative_to(self._cwd))] = move_aside(path.parent, path.name)
         except OSError as error:
             problem = f"could not be searched for git repositories and code of agents: {error.strerror}"
@@ -279,22 +288,22 @@ class Bubblewrap:
         remarks: list[str] = []
         where = "the working directory" if check.renamed else "/tmp"
         renamed = check.renamed + temporary.renamed
-        if repositories := [self._moved(*each) for each in renamed if each[0].name in (GIT, HEAD)]:
+        if repositories := [self._format_move(*each) for each in renamed if each[0].name in (GIT, HEAD)]:
             remarks.append(
                 f"Commands in the sandbox cannot make git repositories in {where}, because git outside the sandbox would run"
-                f" the commands that they configure. Renamed: {_listed(repositories)}."
+                f" the commands that they configure. Renamed: {_format_names(repositories)}."
             )
-        if others := [self._moved(*each) for each in renamed if each[0].name not in (GIT, HEAD)]:
+        if others := [self._format_move(*each) for each in renamed if each[0].name not in (GIT, HEAD)]:
             remarks.append(
                 f"Commands in the sandbox cannot make folders and files in {where} in which agents find extensions and servers,"
-                f" because agents outside the sandbox would run them. Renamed: {_listed(others)}."
+                f" because agents outside the sandbox would run them. Renamed: {_format_names(others)}."
             )
         moved = [f"{name} is now {self.name(new)}" for name, new in aside.items() if new is not None]
         if moved:
-            remarks.append(f"Renamed, because it was made or replaced while the command ran: {_listed(moved)}.")
+            remarks.append(f"Renamed, because it was made or replaced while the command ran: {_format_names(moved)}.")
         failed = [self.name(path) for path in check.failed + temporary.failed]
         if failed := failed + [name for name, new in aside.items() if new is None]:
-            remarks.append(f"These could not be checked or renamed; do not use git or fairlead there: {_listed(failed)}.")
+            remarks.append(f"These could not be checked or renamed; do not use git or fairlead there: {_format_names(failed)}.")
         return remarks
 
     def _is_another(self, name: str, entered: _Entered) -> bool:
@@ -304,10 +313,10 @@ class Bubblewrap:
             return False
         return (now.st_dev, now.st_ino) not in entered.known and not _is_free(self._cwd / name)
 
-    def _moved(self, old: Path, new: Path) -> str:
+    def _format_move(self, old: Path, new: Path) -> str:
         return f"{self.name(old)} is now {self.name(new)}"
 
-    def left(self, entered: _Entered) -> None:
+    def on_leave(self, entered: _Entered) -> None:
         """Forget a command that has ended and was checked."""
         self._entered.discard(entered)
 
@@ -325,7 +334,10 @@ class Bubblewrap:
     def _words(self, command: Sequence[str], cwd: Path, mounts: Sequence[str], calls: int, more: Sequence[str] = ()) -> list[str]:
         words = [self._program, "--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session"]
         # /proc/sys belongs to the kernel, not to a namespace, and root may write to it even without capabilities.
-        words += ["--cap-drop", "ALL", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--remount-ro", "/proc"]
+        words += ["--cap-drop", "ALL", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+        for file in _HIDDEN_OF_KERNEL:
+            words += ["--ro-bind-try", "/dev/null", file]
+        words += ["--remount-ro", "/proc"]
         for folder in _PRIVATE:
             if Path(folder).is_dir() and not Path(folder).is_symlink():
                 words += ["--tmpfs", folder]
@@ -369,7 +381,7 @@ class Bubblewrap:
         for path in effective:
             if path.parent != self._cwd or path.name not in self._read_only:
                 words += ["--ro-bind", str(path), str(path)]
-        return words + self._hidden(masks)
+        return words + self._hide(masks)
 
     def _around(self, masks: Masks) -> list[str]:
         """Return the mounts that hide folders outside the working directory, and show what commands need of them."""
@@ -380,7 +392,7 @@ class Bubblewrap:
             words += ["--ro-bind", str(shown), str(shown)] if os.path.isdir(shown) else []
         return words
 
-    def _hidden(self, masks: Masks) -> list[str]:
+    def _hide(self, masks: Masks) -> list[str]:
         """Return the mounts that hide files, and folders in the working directory."""
         words: list[str] = []
         for folder in masks.folders:
@@ -400,6 +412,17 @@ class Bubblewrap:
             return []
         mirrors = self._jobs / "mirrors"
         return [mirrors / real.relative_to(mirrors).parts[0]] if mirrors in real.parents else []
+
+    def _check_mounts(self, paths: Sequence[Path]) -> None:
+        """Raise ConfigError if a part of the working directory is also mounted elsewhere, with one of the paths inside."""
+        parts = [self._cwd, *_mounts_below(self._cwd)]
+        for path in (Path(os.path.realpath(each)) for each in paths):
+            for folder in () if path.is_relative_to(self._cwd) else (path, *path.parents):
+                if (part := next((part for part in parts if _is_same(folder, part)), None)) is not None:
+                    text = (
+                        f"The working directory {self._cwd} cannot be a sandbox: {part} is also mounted at {folder}, and commands"
+                    )
+                    raise ConfigError(f"{text} could change {path}. Start in another folder, or without a sandbox.")
 
     def _check_visible(self, masks: Masks) -> None:
         """Raise ConfigError if the working directory is in a folder that commands cannot see."""
@@ -451,7 +474,7 @@ class _Entered:
         self._sandbox = sandbox
         self._cwd = cwd
         #: What runs outside, and what each path led to before this command and all that already ran.
-        self.code = {path: _led_to(path) for path in code}
+        self.code = {path: _resolve(path) for path in code}
         for other in running:
             self.code |= {path: before for path, before in other.code.items() if path in self.code}
         #: Descriptors of everything in `known`. While they are open, the inode number of a deleted file is not reused.
@@ -474,12 +497,12 @@ class _Entered:
         self._dying: int | None = None
         self._checking = threading.Lock()
 
-    def changed_code(self) -> list[Path]:
+    def find_changed_code(self) -> list[Path]:
         """Return what runs outside and was made, or led elsewhere, since the command started."""
-        now = {path: _led_to(path) for path in self.code}
+        now = {path: _resolve(path) for path in self.code}
         return [path for path, before in self.code.items() if now[path] is not None and now[path] != before]
 
-    def wrapped(self, command: Sequence[str], info: int, calls: int) -> list[str]:
+    def wrap(self, command: Sequence[str], info: int, calls: int) -> list[str]:
         return self._sandbox.words(command, self._cwd, self, info, calls)
 
     @property
@@ -501,11 +524,11 @@ class _Entered:
             self._wait()
             remarks = self._sandbox.take_away(self)
             if self._exposure.exposed is not None:
-                remarks.append(_why_ended(self._exposure.exposed, self._exposure.failure))
+                remarks.append(_explain_end(self._exposure.exposed, self._exposure.failure))
             if ended:
                 self._exposure.close()
                 self._release()
-                self._sandbox.left(self)
+                self._sandbox.on_leave(self)
         if "Read-only file system" in said and GIT in said:
             remarks.append(
                 f"{GIT} is read-only here: commands that change the repository, such as git add and git commit, must be run"
@@ -513,7 +536,7 @@ class _Entered:
             )
         if "Read-only file system" in said or "Device or resource busy" in said:
             parts = [path for path in map(self._sandbox.name, self.installed) if any(f"{path}{end}" in said for end in "/':")]
-            remarks += [f"{_listed(parts)} is read-only here, because fairlead itself runs from there."] if parts else []
+            remarks += [f"{_format_names(parts)} is read-only here, because fairlead itself runs from there."] if parts else []
         return [f"[Sandbox: {remark}]" for remark in remarks]
 
     def _hold(self, path: Path, running: Sequence[_Entered]) -> None:
@@ -538,7 +561,7 @@ class _Entered:
         self._dying = None
 
 
-def _why_ended(exposed: Path, failure: str | None) -> str:
+def _explain_end(exposed: Path, failure: str | None) -> str:
     if failure is not None:
         return (
             f"The command was ended, because protected files in {exposed} cannot be watched any more: {failure}. The output from"
@@ -550,7 +573,7 @@ def _why_ended(exposed: Path, failure: str | None) -> str:
     )
 
 
-def _listed(names: Sequence[str]) -> str:
+def _format_names(names: Sequence[str]) -> str:
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more
 
@@ -566,6 +589,25 @@ def _installation() -> list[str]:
     return [word for prefix in hidden for word in ("--ro-bind", prefix, prefix)]
 
 
+def _mounts_below(folder: Path) -> list[Path]:
+    """Return where something is mounted below a folder."""
+    try:
+        lines = Path("/proc/self/mountinfo").read_bytes().splitlines()
+    except OSError:
+        return []
+    # Blanks and the like are written as `\040`.
+    places = [os.fsdecode(re.sub(rb"\\([0-7]{3})", lambda found: bytes([int(found[1], 8)]), line.split()[4])) for line in lines]
+    return [Path(place) for place in dict.fromkeys(places) if place.startswith(f"{folder}/")]
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    """Return whether two paths lead to the same file or folder; not if one of them cannot be looked at."""
+    try:
+        return one.samefile(other)
+    except OSError:
+        return False
+
+
 def _is_free(path: Path) -> bool:
     """Return whether there is nothing at `path`, or an empty folder. A killed agent leaves such folders behind."""
     try:
@@ -576,7 +618,7 @@ def _is_free(path: Path) -> bool:
         return False
 
 
-def _led_to(path: Path) -> tuple[str, int, int] | None:
+def _resolve(path: Path) -> tuple[str, int, int] | None:
     """Return what a path leads to; None if there is nothing, or an empty folder."""
     if _is_free(path):
         return None

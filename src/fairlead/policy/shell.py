@@ -149,7 +149,7 @@ class _CommandLineReader:
             self._at += 1
             if character == "\\":
                 word.bare = False
-                word.add(self._escaped() or "\\")
+                word.add(self._read_escape() or "\\")
             elif character == "'":
                 word.bare = False
                 word.add(self._up_to("'"))
@@ -178,7 +178,7 @@ class _CommandLineReader:
             if character == "$":
                 self._dollar(word, quoted=True)
             elif character == "\\":
-                following = self._escaped()
+                following = self._read_escape()
                 word.add(following if following in ("$", "`", '"', "\\") else f"\\{following}")
             else:
                 word.add(character)
@@ -245,7 +245,7 @@ class _CommandLineReader:
             self._at = after
         return after is not None
 
-    def _escaped(self) -> str:
+    def _read_escape(self) -> str:
         """Return and skip the character after a backslash."""
         self._at += 1
         return self._text[self._at - 1 : self._at]

@@ -11,53 +11,15 @@ the option before it. So it does not matter how a program divides its words into
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 
-from msgspec import Struct
+from fairlead.policy import known_programs as known
+from fairlead.policy.known_runners import OPTIONS, SUBCOMMANDS
+from fairlead.policy.patterns import Words
 
 
-class Words(Struct, frozen=True, kw_only=True):
-    """The words after the name of a program, or of a subcommand, that a wildcard covers.
-
-    A value that is a separate word counts as an operand.
-    """
-
-    #: Letters of options, each alone or with others in one word. They have no value, or the value is the next word.
-    flags: str = ""
-    #: Letters of options that may have a value in the same word.
-    valued: str = ""
-    #: What such a value may be, as a regular expression.
-    value: str = ".*"
-    #: Names of long options, separated by blanks. Each may have a value after `=`.
-    long: str = ""
-    #: A regular expression for options that the fields above cannot describe.
-    more: str | None = None
-    #: A regular expression for operands. By default any word is harmless.
-    operands: str = ".*"
-    #: A regular expression for the first operand.
-    first: str | None = None
-    #: A regular expression for the first word, whether it is an option or an operand. Without words, it has to match nothing.
-    first_word: str | None = None
-    #: The minimum and the maximum number of operands. With a maximum, every word after the first operand counts as one, because
-    #: not all systems look for options there.
-    least: int = 0
-    most: int | None = None
-    #: Whether the wildcard covers all words after `--`, because they go to code that runs anyway.
-    free_after_dashes: bool = False
-    #: Whether the rule itself must name the first operand, for a wildcard to cover any operand.
-    is_first_spelled: bool = False
-    #: The subcommands that only read, and what they cover.
-    subcommands: Mapping[str, Words] = {}
-    #: The subcommands that change something or run code of the project. The rule itself must name them.
-    when_spelled: Mapping[str, Words] = {}
-    #: Options before the subcommand, separated by blanks.
-    before: str = ""
-    #: Options before the subcommand that a rule may spell, and that have a value in the next word.
-    before_valued: str = ""
-
-
-def spelled_words(pattern: str) -> int:
+def count_spelled_words(pattern: str) -> int:
     """Return how many words of a command a pattern spells out: those before its first wildcard."""
     words = pattern.split(" ")
     return next((at for at, word in enumerate(words) if set(word) & set("*?")), len(words))
@@ -70,14 +32,14 @@ def covers_words(words: Sequence[str], spelled: int) -> bool:
         words: the command, exactly as the shell passes it.
         spelled: how many words the rule itself names. The user has decided about these.
     """
-    from fairlead.policy import known_programs as known
-
     if spelled == 0 and ".." in words[0].split("/"):
         return False  # `./scripts/*` is not about other folders
     name = known.program_name(words[0])
     rest, spelled = words[1:], max(0, spelled - 1)
     if not rest:
-        return name not in known.INTERPRETERS and name not in known.RUN_ANYTHING
+        table = known.PROGRAMS.get(name)
+        needs_word = table is not None and not _fits(table.first_word, "")
+        return not needs_word and name not in known.INTERPRETERS and name not in known.RUN_ANYTHING
     if spelled >= len(rest):
         return True
     if name in known.PREFIXES:
@@ -91,7 +53,7 @@ def covers_words(words: Sequence[str], spelled: int) -> bool:
     if name in known.RUN_ANYTHING or known.is_loader(name):
         return False
     table = known.PROGRAMS.get(name)
-    return table is None or _covers(table, rest, spelled)
+    return _covers_unlisted(name, rest, spelled) if table is None else _covers(table, rest, spelled)
 
 
 def _covers_inner(words: Sequence[str], spelled: int) -> bool:
@@ -103,6 +65,24 @@ def _covers_inner(words: Sequence[str], spelled: int) -> bool:
 def _may_be_program(words: Sequence[str], at: int) -> bool:
     is_value = at > 0 and words[at - 1].startswith("-") and "=" not in words[at - 1]
     return not is_value and re.fullmatch(r"-.*|[0-9.]+[smhd]?|[A-Za-z_][A-Za-z0-9_]*=.*", words[at], re.DOTALL) is None
+
+
+def _covers_unlisted(name: str, words: Sequence[str], spelled: int) -> bool:
+    """Decide about a program without a list of words. Some run another program after a subcommand or an option."""
+    for subcommand in SUBCOMMANDS.get(name, ()):
+        at = _find_words(words, subcommand.split())
+        if at < len(words) and (at >= spelled or not _covers_inner(words[at + 1 :], spelled - at - 1)):
+            return False
+    options = OPTIONS.get(name, ())
+    return not any(word == option or word.startswith(f"{option}=") for word in words[spelled:] for option in options)
+
+
+def _find_words(words: Sequence[str], wanted: Sequence[str]) -> int:
+    """Return the position of the last of the words that follow each other, maybe with others between; else a large number."""
+    at = -1
+    for each in wanted:
+        at = next((index for index in range(at + 1, len(words)) if words[index] == each), len(words))
+    return at
 
 
 def _covers_arguments_of_code(words: Sequence[str], spelled: int) -> bool:

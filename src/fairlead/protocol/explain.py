@@ -32,10 +32,10 @@ def explain(complaint: str, declared: type[Struct], whole: str = "the command") 
     if wrong := re.match(r"Expected `([^`]+)`(?:, got `([^`]+)`)?$", what):
         wanted = [_KINDS.get(kind.strip(), kind.strip()) for kind in wrong[1].split("|")]
         wanted = [kind for kind in dict.fromkeys(wanted) if kind != "null"] or ["null"]
-        found = f", got {_kind_found(wrong[2])}" if wrong[2] else ""
+        found = f", got {_describe_kind(wrong[2])}" if wrong[2] else ""
         return f"{path or whole}: expected {' or '.join(wanted)}{found}"
     if bad := re.match(r"Invalid (?:enum )?value (.*)", what):
-        allowed = _allowed(declared, path)
+        allowed = _format_allowed(declared, path)
         return f"{path}: expected {allowed}, got {bad[1]}" if allowed else f"{path}: invalid value {bad[1]}"
     return f"{path}: {what}" if path else what
 
@@ -55,7 +55,7 @@ def kind_of(value: Any) -> str:
             return "a number"
 
 
-def _allowed(declared: type[Struct], path: str) -> str | None:
+def _format_allowed(declared: type[Struct], path: str) -> str | None:
     """The values that the field at `path` may have, if it is an enumeration."""
     info: Any = msgspec.inspect.type_info(declared)
     for step in re.findall(r"\[[^\]]*\]|[^.\[]+", path):
@@ -88,5 +88,5 @@ def _tags(info: Any, step: str) -> tuple[Any, ...] | None:
     return tags or None
 
 
-def _kind_found(name: str) -> str:
+def _describe_kind(name: str) -> str:
     return "a number" if name == "int" else _KINDS.get(name, name)

@@ -1,18 +1,23 @@
-"""What a replay has to know about the lines of a protocol: requests, replies, responses, and how to report an error.
+"""The lines of a protocol as a replay reads them: requests, replies and responses, how two compare, and how to report an error.
 
 It reads lines by their envelope only, so that a recording of any release can be played.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections import defaultdict, deque
+from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any, Literal, Protocol, TypeAlias, cast
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from fairlead.core import lenient
+from fairlead.core.secrets import REDACTED
 from fairlead.protocol.pi.commands import ANSWER_NAMES
+from fairlead.replay.recording import HostLine, InputEnd, ProcessExit, Recording, SentFrame, frame_lines
 from fairlead.wire.jsonrpc import INTERNAL_ERROR, RpcError, error_line
 
 LineKind: TypeAlias = Literal["request", "reply", "progress", "malformed"]
@@ -209,3 +214,200 @@ class JsonRpcLines:
             return None
         ident = Raw(b"null" if message.id is UNSET else msgspec.json.encode(message.id))
         return error_line(ident, RpcError(INTERNAL_ERROR, text))
+
+
+#: Fields that differ from one run of a host to the next.
+VOLATILE = frozenset("_meta clientInfo cwd outputPath sessionPath timestamp working_dir workingDir".split())
+_LONGEST_SHOWN = 200
+_MOST_SHOWN = 5
+
+
+def differences(recorded: Any, sent: Any, where: str = "") -> Iterator[str]:
+    """Yield a phrase for each difference. A field that is null counts as absent, and a secret that was left out as equal."""
+    if isinstance(recorded, dict) or isinstance(sent, dict):
+        old, new = _fields(recorded), _fields(sent)
+        if old is None or new is None:
+            yield _phrase(where, recorded, sent)
+            return
+        for name in (*old, *(name for name in new if name not in old)):
+            yield from differences(old.get(name), new.get(name), f"{where}.{name}" if where else name)
+    elif isinstance(recorded, list) and isinstance(sent, list):
+        before, now = cast("list[Any]", recorded), cast("list[Any]", sent)
+        if len(before) != len(now):
+            yield f"{where}: expected {len(before)} items, got {len(now)}"
+            return
+        for index, (old, new) in enumerate(zip(before, now, strict=True)):
+            yield from differences(old, new, f"{where}[{index}]")
+    elif not _is_equal(recorded, sent):
+        yield _phrase(where, recorded, sent)
+
+
+def describe_message(message: HostMessage) -> str:
+    """Name a message, with what it says."""
+    if message.body in (None, {}):
+        return message.name
+    return f"{message.name} {_format_value(message.body)}"
+
+
+def summary(found: list[str]) -> str:
+    """Join differences into one text of bounded length."""
+    more = f"; and {len(found) - _MOST_SHOWN} more differences" if len(found) > _MOST_SHOWN else ""
+    return "; ".join(found[:_MOST_SHOWN]) + more
+
+
+def _fields(value: Any) -> dict[str, Any] | None:
+    """Return the fields that are compared; None if it is not an object. Nothing counts as an empty object."""
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        return None
+    fields = cast("dict[str, Any]", value)
+    return {name: each for name, each in fields.items() if name not in VOLATILE and each is not None}
+
+
+def _is_equal(recorded: Any, sent: Any) -> bool:
+    if isinstance(recorded, str) and isinstance(sent, str) and REDACTED in recorded:
+        return _fits(recorded.split(REDACTED), sent)
+    return recorded == sent and (type(recorded) is type(sent) or (_is_number(recorded) and _is_number(sent)))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _fits(parts: list[str], text: str) -> bool:
+    """Whether a text consists of the parts in order, with anything between them."""
+    first, *middle, last = parts
+    if not text.startswith(first) or not text.endswith(last) or len(text) < len(first) + len(last):
+        return False
+    at = len(first)
+    for part in middle:
+        found = text.find(part, at)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return at <= len(text) - len(last)
+
+
+def _phrase(where: str, recorded: Any, sent: Any) -> str:
+    prefix = f"{where}: " if where else ""
+    if recorded is None:
+        return f"{prefix}expected nothing, got {_format_value(sent)}"
+    return f"{prefix}expected {_format_value(recorded)}, got {'nothing' if sent is None else _format_value(sent)}"
+
+
+def _format_value(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
+
+
+StepKind: TypeAlias = Literal["input", "read", "optional", "frame", "end", "exit"]
+
+
+class Step(Struct, eq=False):
+    """One entry.
+
+    An `input` has to come from the host before what follows it is sent. A `read` is a request that changes nothing: the host
+    may send it at any time, any number of times, or never. An `optional` line may come or not.
+    """
+
+    kind: StepKind
+    index: int
+    #: The number of its line in the recording.
+    number: int
+    ms: float
+    message: HostMessage | None = None
+    frame: bytes = b""
+    info: FrameInfo | None = None
+    #: Of an input or a read: the frames that have its id.
+    answers: list[Step] = []
+    #: Of a frame: the input or read whose id it has.
+    answered: Step | None = None
+    #: The exit code.
+    code: int = 0
+    #: Of an input: whether the host has sent it. Of a frame: whether it was sent. Of a read: whether it was used.
+    is_done: bool = False
+    #: Of an input: the id that the host gave it.
+    host_id: Any = UNSET
+
+    @property
+    def is_response(self) -> bool:
+        return self.info is not None and self.info.is_response
+
+    @property
+    def is_beside(self) -> bool:
+        """Whether it is the answer to a read, which is sent when the host asks."""
+        return self.answered is not None and self.answered.kind == "read"
+
+
+class Steps:
+    """All steps of a recording, in order."""
+
+    def __init__(self, recording: Recording, lines: LineFormat) -> None:
+        self._lines = lines
+        self.all: list[Step] = []
+        self._by_id: dict[bytes, Step] = {}
+        self._without_id: defaultdict[str, deque[Step]] = defaultdict(deque)
+        #: The questions that the recording has asked so far and the host has not answered.
+        self._open: set[Any] = set()
+        for number, entry in frame_lines(recording):
+            step = self._step(number, entry)
+            if step is not None:
+                self.all.append(step)
+
+    def of_kind(self, *kinds: StepKind, start: int = 0) -> Iterator[Step]:
+        """Yield the steps of these kinds, from an index on."""
+        return (step for step in islice(self.all, start, None) if step.kind in kinds)
+
+    def burst(self, start: int) -> Iterator[Step]:
+        """Yield the steps from an index on, up to the first frame that is not a response.
+
+        The host may have sent the inputs among them without waiting for the responses.
+        """
+        for step in islice(self.all, start, None):
+            if step.kind in ("exit", "end") or (step.kind == "frame" and not step.is_response and not step.is_beside):
+                return
+            yield step
+
+    def _step(self, number: int, entry: HostLine | SentFrame | InputEnd | ProcessExit) -> Step | None:
+        index = len(self.all)
+        if isinstance(entry, InputEnd):
+            return Step("end", index, number, entry.ms)
+        if isinstance(entry, ProcessExit):
+            return Step("exit", index, number, entry.ms, code=entry.code)
+        if isinstance(entry, SentFrame):
+            return self._frame(Step("frame", index, number, entry.ms, frame=bytes(entry.frame)))
+        text = entry.text.encode() if isinstance(entry.text, str) else None
+        message = self._lines.read(text if isinstance(entry.line, msgspec.UnsetType) else bytes(entry.line))
+        return None if message is None else self._input(Step("input", index, number, entry.ms, message))
+
+    def _input(self, step: Step) -> Step:
+        message = step.message
+        assert message is not None
+        if message.kind == "progress":
+            step.kind = "optional"
+        elif message.kind == "reply":
+            if message.id in self._open:
+                self._open.discard(message.id)
+            else:  # an answer to no question, which the agent ignored
+                step.kind = "optional"
+        else:
+            if message.kind == "request" and self._lines.only_reads(message.name):
+                step.kind = "read"
+            if message.id is UNSET:
+                self._without_id[message.name].append(step)
+            else:
+                self._by_id[msgspec.json.encode(message.id)] = step
+        return step
+
+    def _frame(self, step: Step) -> Step:
+        info = step.info = self._lines.frame(step.frame)
+        if info.question is not None:
+            self._open.add(info.question)
+        if info.answers is not UNSET:
+            step.answered = self._by_id.get(msgspec.json.encode(info.answers))
+        elif info.is_response and info.command is not None and (waiting := self._without_id.get(info.command)):
+            step.answered = waiting[0] if len(waiting) == 1 else waiting.popleft()
+        if step.answered is not None:
+            step.answered.answers.append(step)
+        return step

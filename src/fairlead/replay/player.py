@@ -14,11 +14,9 @@ from typing import Any
 from msgspec import Struct
 
 from fairlead.core.runtime import CancelToken
-from fairlead.replay.comparing import described, differences, summary
-from fairlead.replay.lines import HostMessage, LineFormat, format_of, with_id
+from fairlead.replay.lines import HostMessage, LineFormat, Step, Steps, describe_message, differences, format_of, summary, with_id
 from fairlead.replay.recording import Recording
-from fairlead.replay.steps import Step, Steps
-from fairlead.wire.connection import Connection, HostOutput
+from fairlead.wire.host_connection import Connection, HostOutput
 from fairlead.wire.process import READ_PATIENCE
 from fairlead.wire.stdio import StdioTransport
 
@@ -59,7 +57,7 @@ async def serve_recording(recording: Recording, stdin: int, stdout: int, options
             loop.add_signal_handler(getattr(signal, name), player.finish, code)
     connection.start()
     code = await player.play()
-    await connection.output.flushed(READ_PATIENCE)
+    await connection.output.wait_flushed(READ_PATIENCE)
     return code
 
 
@@ -127,25 +125,27 @@ class Player:
         match = next((step for step in candidates if not list(_differences(step, message))), None)
         if match is None:
             nearest = candidates[0] if candidates else expected
-            if not self._depart(message, described(_message(nearest)), nearest) or not candidates:
+            if not self._depart(message, describe_message(_message(nearest)), nearest) or not candidates:
                 return
             match = candidates[0]
         match.host_id = message.id
-        self._arrived(match, hurry=self._lines.aborts(message.name))
+        self._on_arrival(match, hurry=self._lines.aborts(message.name))
 
     def _receive_reply(self, message: HostMessage) -> None:
         recorded = [step for step in self._steps.of_kind("input") if _is_reply(step) and _message(step).id == message.id]
         if not recorded:
-            self._options.remark(f"The recording has no answer to the question {message.id!r}: {described(message)} is ignored.")
+            self._options.remark(
+                f"The recording has no answer to the question {message.id!r}: {describe_message(message)} is ignored."
+            )
             return
         step = recorded[0]
         if step.is_done:
             return
         is_same = _message(step).name == message.name and not list(_differences(step, message))
-        if is_same or self._depart(message, described(_message(step)), step):
-            self._arrived(step)
+        if is_same or self._depart(message, describe_message(_message(step)), step):
+            self._on_arrival(step)
 
-    def _arrived(self, step: Step, *, hurry: bool = False) -> None:
+    def _on_arrival(self, step: Step, *, hurry: bool = False) -> None:
         step.is_done = True
         if hurry:
             self._hurry_to = max(self._hurry_to, step.index)
@@ -157,7 +157,7 @@ class Player:
         named = [step for step in self._steps.of_kind("read") if _message(step).name == message.name and step.answers]
         fitting = [step for step in named if not list(_differences(step, message))]
         if not fitting:
-            expected = described(_message(named[0])) if named else f"no {message.name}"
+            expected = describe_message(_message(named[0])) if named else f"no {message.name}"
             if not self._depart(message, expected, named[0] if named else None) or not named:
                 return
             fitting = named
@@ -197,7 +197,7 @@ class Player:
                     self._answer_read(step, message)
             elif step.kind == "input":
                 if not await self._input(step):
-                    return self._left_early(step)
+                    return self._on_early_leave(step)
                 self._base = (asyncio.get_running_loop().time(), step.ms)
             elif step.kind == "end":
                 await self._end_of_input()
@@ -223,7 +223,7 @@ class Player:
                     await self._changed.wait()
             except TimeoutError:
                 has_remarked = True
-                self._options.remark(f"Waiting for {described(_message(step))} (line {step.number} of {self._name}).")
+                self._options.remark(f"Waiting for {describe_message(_message(step))} (line {step.number} of {self._name}).")
         return True
 
     def _send_ahead(self) -> None:
@@ -267,7 +267,7 @@ class Player:
     def _depart(self, message: HostMessage, expected: str, step: Step | None) -> bool:
         """Report that the host departed from the recording. Returns True if the replay continues anyway."""
         found = list(_differences(step, message)) if step is not None and _message(step).name == message.name else []
-        came = summary(found) if found else f"expected {expected}, got {described(message)}"
+        came = summary(found) if found else f"expected {expected}, got {describe_message(message)}"
         where = f" at line {step.number}" if step is not None else ""
         text = f"The host departs from the recording {self._name}{where}: {message.name}: {came}."
         if self._options.lenient:
@@ -300,10 +300,10 @@ class Player:
         if frame is not None:
             self._output.send(frame)
 
-    def _left_early(self, step: Step) -> int:
+    def _on_early_leave(self, step: Step) -> int:
         if self._over.done():  # the host departed before, and left because of the error
             return DEPARTED
-        expected = f"{described(_message(step))} (line {step.number})"
+        expected = f"{describe_message(_message(step))} (line {step.number})"
         text = f"The host left before the end of the recording {self._name}: expected {expected}."
         if self._options.lenient:
             self._options.remark(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from base64 import b64encode
 from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -37,7 +38,7 @@ CLOSE_PATIENCE = 4.0
 
 
 class Recorder:
-    """Implements `fairlead.wire.connection.FrameTap`. `request_sent` is an `HttpTap`."""
+    """Implements `fairlead.wire.host_connection.FrameTap`. `request_sent` is an `HttpTap`."""
 
     def __init__(self, descriptor: int, path: Path, header: Header, warn: Callable[[str], None]) -> None:
         self.path = path
@@ -220,7 +221,7 @@ class RecordedExchange:
     def body_received(self, data: bytes) -> None:
         self._recorder.add(lambda ms: self._piece(ms, data), len(data))
 
-    def ended(self, error: BaseException | None) -> None:
+    def exchange_ended(self, error: BaseException | None) -> None:
         self._recorder.add(lambda ms: self._rest(ms))
         aborted = isinstance(error, RequestAborted | GeneratorExit) or type(error).__name__ == "CancelledError"
         text = msgspec.UNSET if error is None or aborted else str(error)
@@ -256,7 +257,5 @@ class RecordedExchange:
         try:
             return BodyPiece(ms=ms, exchange=self._number, text=self._clean(self._number, data.decode()))
         except UnicodeDecodeError:
-            from base64 import b64encode
-
             clean = redacted(data.decode("latin1")).encode("latin1")
             return BodyPiece(ms=ms, exchange=self._number, base64=b64encode(clean).decode())

@@ -21,9 +21,9 @@ import msgspec
 from msgspec import Struct
 
 from fairlead.config.json_files import update_bytes
-from fairlead.config.private_files import make_folders
 from fairlead.errors import ConfigError
-from fairlead.serve.crowd import group_of
+from fairlead.platform.open_files import make_private_folders
+from fairlead.serve.connections import group_of
 
 #: Seconds that a login code and a cookie are valid.
 CODE_SECONDS = 600
@@ -61,7 +61,7 @@ def load_token(path: Path) -> str:
     Raises ConfigError if the file cannot be used, or if others may read or change it.
     """
     try:
-        make_folders(path.parent)
+        make_private_folders(path.parent)
         try:
             handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError:
@@ -173,7 +173,7 @@ class FailureLimit:
         """How many addresses have failed lately."""
         return len(self._of_one)
 
-    def failed(self, address: str) -> None:
+    def count_failure(self, address: str) -> None:
         """Count a failed attempt."""
         self.total += 1
         now, group = self._clock(), group_of(address)

@@ -22,6 +22,7 @@ from fairlead.core import lenient
 from fairlead.errors import FairleadError
 from fairlead.protocol.http import objects as o
 from fairlead.protocol.http.operations import OPERATIONS, Operation
+from fairlead.protocol.schema.openapi import openapi_document
 from fairlead.serve.access import CODE_SECONDS, COOKIE_SECONDS, Access
 from fairlead.serve.guard import cookie_value, refuse, wrong_secret
 from fairlead.serve.metrics import Metrics
@@ -103,7 +104,7 @@ class Api:
                 return result
             if operation.result is None:
                 return result if isinstance(result, EventStream) else Response(status_code=operation.status)  # pyright: ignore[reportReturnType]
-            content = result if isinstance(result, bytes) else encoded(result)
+            content = result if isinstance(result, bytes) else encode_result(result)
             return Response(content, operation.status, media_type=operation.content)
 
         return serve
@@ -121,7 +122,7 @@ class Api:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if data and kind != "application/json":
             raise Refusal(415, "not_json", "The body must be JSON, with the header `Content-Type: application/json`.")
-        return decoded(data or b"{}", operation.body)
+        return decode_body(data or b"{}", operation.body)
 
     async def _read(self, request: Request, limit: int) -> bytes:
         pieces: list[bytes] = []
@@ -200,6 +201,10 @@ class Api:
         async with self._hub.using(call.user, call.path["id"]) as session:
             session.answer(call.path["question"], call.body)
 
+    async def complete(self, call: Call) -> o.Completions:
+        async with self._hub.reading(call.user, call.path["id"]) as session:
+            return await session.complete(call.body.text)
+
     async def listen(self, call: Call) -> EventStream:
         after = _last_event(call.request)
         async with self._hub.reading(call.user, call.path["id"]) as session:
@@ -227,7 +232,7 @@ class Api:
 
     async def readyz(self, call: Call) -> o.Health | Response:
         if self._hub.is_stopping:
-            return Response(encoded(o.Health(status="stopping")), 503, media_type="application/json")
+            return Response(encode_result(o.Health(status="stopping")), 503, media_type="application/json")
         return o.Health(status="ok")
 
     async def metrics(self, call: Call) -> Response:
@@ -238,8 +243,6 @@ class Api:
 
     @cached_property
     def _document(self) -> bytes:
-        from fairlead.protocol.schema.openapi import openapi_document
-
         return msgspec.json.encode(openapi_document(__version__, self._more))
 
     # Logging in
@@ -254,7 +257,7 @@ class Api:
         if is_form:
             secret = _form_field(call.body, "code")
         elif kind == "application/json":
-            secret = decoded(call.body, o.Login).code
+            secret = decode_body(call.body, o.Login).code
         else:
             raise Refusal(415, "not_json", "The body must be JSON.")
         value = self._access.log_in(secret.strip())
@@ -290,7 +293,7 @@ class Refused(Response):
         await refuse(scope, send, self._refusal)
 
 
-def decoded(data: bytes, declared: type[Any]) -> Any:
+def decode_body(data: bytes, declared: type[Any]) -> Any:
     """Decode a body. Raises Refusal if it is malformed."""
     try:
         return msgspec.json.decode(data, type=declared)
@@ -298,7 +301,7 @@ def decoded(data: bytes, declared: type[Any]) -> Any:
         raise bad_request(f"The body is malformed: {error}.") from None
 
 
-def encoded(value: Any) -> bytes:
+def encode_result(value: Any) -> bytes:
     """Encode a result. Text that is not valid Unicode is mended."""
     try:
         return msgspec.json.encode(value)

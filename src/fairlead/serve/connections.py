@@ -1,19 +1,116 @@
-"""The connections of the server: uvicorn's protocols, with limits that it lacks, and without remarks about what clients do."""
+"""The connections of the server: uvicorn's protocols, with limits that it lacks, and without remarks about what clients do.
+
+Connections without a login never take the room of those with one. A connection is anonymous until a request on it has shown a
+right token or cookie. Anonymous connections are limited as a class and by address. If one too many comes, the one that has waited
+longest goes: first one whose head has not arrived, of the address that has the most. So a new connection always gets the moment
+that it needs to log in."""
 
 from __future__ import annotations
 
 import asyncio
+import ipaddress
+from collections import OrderedDict
 from contextlib import suppress
 from functools import partial
 from typing import Any, cast
 
 import h11
+import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.protocol import State
 
-from fairlead.serve.crowd import Crowd, ServerConfig, anonymous_beside
+#: Anonymous connections besides half as many as there may be with a login.
+MORE_CONNECTIONS = 100
+#: The fewest that one address may have.
+FEWEST_OF_ONE = 2
+
+
+class Crowd:
+    """Counts the connections of a server. `most` may have a login, and `anonymous` may have none."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.anonymous = anonymous_beside(most)
+        #: The anonymous connections of each address: the one that goes first comes first.
+        self._waiting: dict[str, OrderedDict[asyncio.BaseTransport, None]] = {}
+        self._group_of: dict[asyncio.BaseTransport, str] = {}
+        self._known: set[asyncio.BaseTransport] = set()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether as many connections have a login as may have one."""
+        return len(self._known) >= self.most
+
+    def admits(self, transport: asyncio.BaseTransport) -> bool:
+        """Whether a connection may log in, or has done so."""
+        return transport in self._known or not self.is_full
+
+    def add(self, transport: asyncio.Transport, address: str) -> None:
+        """Count a new connection, and close another one if it is one too many."""
+        group = group_of(address)
+        waiting = self._waiting.setdefault(group, OrderedDict())
+        waiting[transport] = None
+        self._group_of[transport] = group
+        if len(waiting) > max(FEWEST_OF_ONE, self.anonymous // 2):
+            self._drop(group)
+        elif len(self._group_of) > self.anonymous:
+            self._drop(max(self._waiting, key=lambda each: len(self._waiting[each])))
+
+    def mark_asked(self, transport: asyncio.BaseTransport) -> None:
+        """Note that the head of a request has arrived: those without one go first."""
+        group = self._group_of.get(transport)
+        if group is not None:
+            self._waiting[group].move_to_end(transport)
+
+    def mark_logged_in(self, transport: asyncio.BaseTransport) -> None:
+        """Note that a request has shown a right token or cookie."""
+        if transport in self._group_of:
+            self._forget(transport)
+            self._known.add(transport)
+
+    def remove(self, transport: asyncio.BaseTransport) -> None:
+        """Forget a connection."""
+        self._forget(transport)
+        self._known.discard(transport)
+
+    def _drop(self, group: str) -> None:
+        oldest: Any = next(iter(self._waiting[group]))
+        self._forget(oldest)
+        oldest.abort()
+
+    def _forget(self, transport: asyncio.BaseTransport) -> None:
+        group = self._group_of.pop(transport, None)
+        if group is not None:
+            del self._waiting[group][transport]
+            if not self._waiting[group]:
+                del self._waiting[group]
+
+
+class ServerConfig(uvicorn.Config):
+    """The configuration of uvicorn, with the connections of the server."""
+
+    crowd: Crowd
+
+
+def anonymous_beside(most: int) -> int:
+    """Return how many connections without a login there may be, besides those with one."""
+    return most // 2 + MORE_CONNECTIONS
+
+
+def group_of(address: str) -> str:
+    """Return what counts as one client: an address of IPv4, a network of IPv6."""
+    try:
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return ""
+    if isinstance(parsed, ipaddress.IPv6Address):
+        if parsed.ipv4_mapped is not None:
+            return str(parsed.ipv4_mapped)
+        return str(ipaddress.ip_network((parsed, 64), strict=False))
+    return str(parsed)
+
 
 #: Seconds in which the head of a request must arrive, from the start of the connection or from its first byte.
 HEAD_SECONDS = 20.0
@@ -62,9 +159,9 @@ class HttpConnection(H11Protocol):
             **self.app_state,
             "abort": transport.abort,
             "admits": partial(crowd.admits, transport),
-            "logged_in": partial(crowd.logged_in, transport),
+            "logged_in": partial(crowd.mark_logged_in, transport),
         }
-        crowd.opened(transport, self.client[0] if self.client else "")
+        crowd.add(transport, self.client[0] if self.client else "")
         self._head_timer = self.loop.call_later(HEAD_SECONDS, transport.abort)
 
     def data_received(self, data: bytes) -> None:
@@ -76,13 +173,13 @@ class HttpConnection(H11Protocol):
         is_waiting = self.cycle is None or self.cycle.response_complete  # pyright: ignore[reportUnnecessaryComparison]
         if not is_waiting or self.transport.get_protocol() is not self:  # it has become a WebSocket
             self._forget_timer()
-            self._crowd.asked(self.transport)
+            self._crowd.mark_asked(self.transport)
         elif self._head_timer is None:
             self._head_timer = self.loop.call_later(HEAD_SECONDS, self.transport.abort)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._forget_timer()  # it would keep the connection in memory
-        self._crowd.closed(self.transport)
+        self._crowd.remove(self.transport)
         super().connection_lost(exc)
 
     def _forget_timer(self) -> None:
@@ -122,7 +219,7 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
     """A WebSocket. The log says nothing about a refused handshake or text that is not UTF-8: these are mistakes of the client."""
 
     def connection_lost(self, exc: Exception | None) -> None:
-        cast("ServerConfig", self.config).crowd.closed(self.transport)
+        cast("ServerConfig", self.config).crowd.remove(self.transport)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -167,7 +264,7 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
 def allow_connections(count: int) -> None:
     """Let the process have as many descriptors as it needs for its connections and their sessions, if the system allows it."""
     try:
-        import resource
+        import resource  # noqa: PLC0415  POSIX only
     except ImportError:  # Windows has no such limit
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

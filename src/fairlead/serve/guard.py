@@ -190,7 +190,7 @@ def wrong_secret(failures: FailureLimit, scope: Scope, refusal: Refusal) -> Refu
     """Count a wrong token or code, and return what to answer: after too many, that there were too many."""
     address = client_address(scope)
     wait = failures.wait(address)
-    failures.failed(address)
+    failures.count_failure(address)
     if not wait:
         return refusal
     return Refusal(429, "too_many_failures", f"Too many attempts have failed. Try again in {wait} seconds.", retry_after=wait)

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import gzip
 import ipaddress
 import logging
+import os
 import signal
 import socket
 import ssl
+import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -21,20 +27,107 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Match, Route, WebSocketRoute
 
 from fairlead.errors import ConfigError
+from fairlead.platform.memory import trim_heap
 from fairlead.protocol.http.operations import Operation
 from fairlead.serve.access import Access
 from fairlead.serve.api import Api, Refused
-from fairlead.serve.connections import HttpConnection, WebSocketConnection, allow_connections
-from fairlead.serve.crowd import Crowd, ServerConfig
-from fairlead.serve.garbage import keep_pauses_short
+from fairlead.serve.connections import Crowd, HttpConnection, ServerConfig, WebSocketConnection, allow_connections
 from fairlead.serve.guard import Guard, Hosts, Receive, Scope, Send, host_name, refuse
 from fairlead.serve.metrics import Metrics
-from fairlead.serve.pages import page_routes
 from fairlead.serve.refusals import Refusal
 from fairlead.serve.sessions.hub import Hub
 from fairlead.serve.sessions.hub_sessions import HubLimits
 from fairlead.serve.sessions.spaces import Space
 from fairlead.serve.sockets import SocketHosts
+
+#: How many allocations cause a collection of young objects, and how many of those one of older objects, and so on.
+THRESHOLDS = (10_000, 20, 20)
+#: Seconds between two looks, and seconds after which an idle server is collected in full.
+INTERVAL, FULL_SECONDS = 1.0, 600.0
+#: How many sessions are opened before their objects are skipped.
+ENOUGH_OPENED = 20
+#: How many sessions are closed before the server is collected in full. While it works, also this part of the open ones.
+ENOUGH_CLOSED, ENOUGH_PART = 50, 0.25
+
+
+class Collector:
+    """Decides when to collect what. `hub` has the sessions."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._opened = hub.opened
+        self._closed = self._closed_by_now
+        self._full_at = time.monotonic()
+
+    @property
+    def _closed_by_now(self) -> int:
+        return self._hub.opened - len(self._hub.sessions) + self._hub.hosts_closed
+
+    def tidy(self) -> None:
+        """Collect or skip objects if it is time to."""
+        opened, closed = self._hub.opened - self._opened, self._closed_by_now - self._closed
+        sessions = self._hub.sessions
+        is_worth_a_pause = closed >= max(ENOUGH_CLOSED, len(sessions) * ENOUGH_PART)
+        is_due = time.monotonic() - self._full_at > FULL_SECONDS or closed >= ENOUGH_CLOSED
+        if is_worth_a_pause or (is_due and not any(each.is_working for each in sessions)):
+            gc.unfreeze()
+            gc.collect()
+            trim_heap()
+            self._full_at, self._closed = time.monotonic(), self._closed_by_now
+        elif opened >= ENOUGH_OPENED:
+            gc.collect(1)
+        else:
+            return
+        gc.freeze()
+        self._opened = self._hub.opened
+
+
+async def keep_pauses_short(hub: Hub) -> None:
+    """Look after the garbage collector of the process until the task is cancelled. Then it works as before."""
+    before = gc.get_threshold()
+    gc.set_threshold(*THRESHOLDS)
+    collector = Collector(hub)
+    try:
+        while True:
+            await asyncio.sleep(INTERVAL)
+            collector.tidy()
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
+
+
+_KINDS = {
+    "html": "text/html; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "mjs": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+
+
+@cache
+def _contents() -> dict[str, tuple[bytes, bytes]]:
+    """Return the files by name, each as it is and compressed."""
+    folder = files("fairlead.serve").joinpath("page")
+    found = {file.name: file.read_bytes() for file in folder.iterdir() if file.name.rpartition(".")[2] in _KINDS}
+    return {name: (content, gzip.compress(content, mtime=0)) for name, content in found.items()}
+
+
+def page_routes() -> list[BaseRoute]:
+    """Return the routes of the page."""
+
+    def make_fixed_route(path: str, name: str) -> Route:
+        async def serve(request: Request) -> Response:
+            plain, compressed = _contents()[name]
+            is_compressed = "gzip" in (each.strip() for each in request.headers.get("accept-encoding", "").split(","))
+            headers = {"vary": "accept-encoding", **({"content-encoding": "gzip"} if is_compressed else {})}
+            return Response(compressed if is_compressed else plain, headers=headers, media_type=_KINDS[name.rpartition(".")[2]])
+
+        return Route(path, serve, methods=["GET"])
+
+    special = {"/": "index.html", "/login": "login.html", "/login.js": "login.mjs", "/login.css": "login.css"}
+    others = {f"/page/{name}": name for name in _contents() if name not in special.values()}
+    return [make_fixed_route(path, name) for path, name in (special | others).items()]
+
 
 _log = logging.getLogger("fairlead.serve")
 
@@ -180,7 +273,7 @@ class Server:
         ]
         app = Starlette(routes=routes, exception_handlers={405: _wrong_method})
         app.router.redirect_slashes = False
-        app.router.default = _nothing_here
+        app.router.default = _refuse_unknown_address
         guarded = Guard(app, access, allowed_hosts(options, binding), cookie=cookie, on_response=metrics.count_response)
         self._binding = binding
         self._connections = options.connections
@@ -224,7 +317,7 @@ class Server:
             number = getattr(signal, name, None)
             with suppress(NotImplementedError, ValueError, RuntimeError):  # Windows; not the main thread
                 if number is not None:
-                    loop.add_signal_handler(number, self._signal_arrived, name, code)
+                    loop.add_signal_handler(number, self._on_signal, name, code)
                     handled.append(number)
 
         def restore() -> None:
@@ -233,12 +326,10 @@ class Server:
 
         return restore
 
-    def _signal_arrived(self, name: str, code: int) -> None:
+    def _on_signal(self, name: str, code: int) -> None:
         if self._over.done() and name == "SIGINT":  # a second one: the user does not want to wait
-            import os
-
             for session in self.hub.sessions:
-                session.agent.leave_nothing_behind()
+                session.agent.kill_children()
             os._exit(130)
         self.stop(code)
 
@@ -276,7 +367,7 @@ def _check_certificate(options: ServerOptions) -> None:
         raise ConfigError(f"The certificate {options.tls_cert} with the key {options.tls_key} cannot be used: {error}.") from None
 
 
-async def _nothing_here(scope: Scope, receive: Receive, send: Send) -> None:
+async def _refuse_unknown_address(scope: Scope, receive: Receive, send: Send) -> None:
     await refuse(scope, send, Refusal(404, "not_found", "There is nothing at this address."))
 
 

@@ -24,8 +24,13 @@ from fairlead.serve.sessions.host_store import HostSessions, host_sessions
 from fairlead.serve.sessions.hub import Hub
 from fairlead.serve.sessions.spaces import Space
 from fairlead.sessions.catalogue import Opener
-from fairlead.sessions.opening import opening
-from fairlead.wire.connection import Connection, Listener
+from fairlead.sessions.open_sessions import opening
+from fairlead.wire.acp.acp_server import AcpServer
+from fairlead.wire.dialects import ServeOptions
+from fairlead.wire.host_connection import Connection, Listener
+from fairlead.wire.opal.opal_server import OpalServer, defaults_of
+from fairlead.wire.pi.pi_stdio import AgentServer, RpcOptions
+from fairlead.wire.pi.profile import profile_named
 
 if TYPE_CHECKING:
     from fairlead.wire.process import HostServer
@@ -41,7 +46,7 @@ NORMAL, GOING_AWAY = 1000, 1001
 
 
 class WebSocketTransport:
-    """Implements `fairlead.wire.connection.Transport`. Messages longer than `line_bytes` are dropped, and reported as such."""
+    """Implements `fairlead.wire.host_connection.Transport`. Messages over `line_bytes` are dropped, and reported as such."""
 
     def __init__(self, websocket: WebSocket, *, line_bytes: int) -> None:
         self._websocket = websocket
@@ -151,7 +156,7 @@ class SocketHosts:
             return await _Host.make(space, dialect, space.folder(query.get("cwd")), updates=updates, sessions=sessions)
         if dialect in ("opal", "acp"):
             raise bad_request("session: hosts of this protocol open sessions with its own requests.")
-        conversation, folder = await self._hub.saved(websocket.state.user, session)
+        conversation, folder = await self._hub.find_saved(websocket.state.user, session)
         return await _Host.make(space, dialect, folder, updates=updates, sessions=sessions, conversation=conversation)
 
     async def _talk(self, websocket: WebSocket, host: _Host) -> None:
@@ -176,8 +181,8 @@ class SocketHosts:
                     await server.late_answers()
                     await host.close()
             if not over.is_set():
-                await connection.output.flushed(WRITE_PATIENCE)
-            server.leave_nothing_behind()
+                await connection.output.wait_flushed(WRITE_PATIENCE)
+            server.kill_children()
             for task in waits:
                 task.cancel()
             served, *_ = await asyncio.gather(*waits, return_exceptions=True)
@@ -221,23 +226,17 @@ class _Host:
         common = replace(space.common, base=options_in(space.common.base))
         output = common.settings.output
         if dialect == "acp":
-            from fairlead.wire.acp.server import AcpServer
-            from fairlead.wire.dialects import ServeOptions
-
             options = ServeOptions(stdin=-1, stdout=-1, agent_options=lambda _: common.base, prepare=prepare)
             return cls(output, lambda connection: AcpServer(connection, options, common))
         if dialect == "opal":
-            from fairlead.wire.opal.serve import defaults_of
-            from fairlead.wire.opal.server import OpalServer
-
             if space.asks:
                 common = replace(common, base=replace(common.base, approval="ask"))
             return cls(output, lambda connection: OpalServer(connection, defaults_of(common, opened=sessions.opened)))
-        from fairlead.wire.pi.profile import profile_named
-        from fairlead.wire.pi.serve import AgentServer, RpcOptions
 
         profile = profile_named(dialect)
-        agent = Agent(replace(options_in(space.agent_options(profile)), conversation=conversation), shared=common.shared)
+        own = options_in(space.agent_options(profile))
+        own.behaviour = replace(own.behaviour, conversation=conversation)
+        agent = Agent(own, shared=common.shared)
         async with opening(agent):
             await prepare(agent)
         rpc = RpcOptions(profile=profile, updates="delta" if updates == "delta" else "full")

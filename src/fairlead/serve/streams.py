@@ -37,14 +37,14 @@ class EventStream:
         async def write(data: list[bytes]) -> None:
             await send({"type": "http.response.body", "body": b"".join(data), "more_body": True})
 
-        async def left() -> None:
+        async def wait_for_disconnect() -> None:
             while (await receive())["type"] != "http.disconnect":
                 pass
 
-        ended = await _pump(self._listener, write, left, b"retry: %d\n\n" % RETRY, _server_sent, b":\n\n")
+        ended = await _pump(self._listener, write, wait_for_disconnect, b"retry: %d\n\n" % RETRY, _format_event, b":\n\n")
         if ended is not None and ended.reason == "slow":
             scope["state"]["abort"]()  # what is buffered would never leave
-            await left()
+            await wait_for_disconnect()
         elif ended is not None:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
@@ -56,17 +56,17 @@ async def send_over_websocket(listener: Listener, scope: Scope, receive: Receive
         for each in data:
             await send({"type": "websocket.send", "text": each.decode()})
 
-    async def left() -> None:
+    async def wait_for_disconnect() -> None:
         while (await receive())["type"] != "websocket.disconnect":
             pass
 
-    ended = await _pump(listener, write, left, None, _message, None)
+    ended = await _pump(listener, write, wait_for_disconnect, None, _message, None)
     if ended is None:
         return
     try:
         async with asyncio.timeout(FAREWELL):
             await send({"type": "websocket.close", "code": ended.code, "reason": str(ended)})
-            await left()
+            await wait_for_disconnect()
     except TimeoutError:
         scope["state"]["abort"]()
 
@@ -113,7 +113,7 @@ async def _pump(
                 await task
 
 
-def _server_sent(number: int, event: bytes) -> bytes:
+def _format_event(number: int, event: bytes) -> bytes:
     return b"id: %d\ndata: %b\n\n" % (number, event)
 
 

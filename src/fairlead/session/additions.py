@@ -11,6 +11,8 @@ from msgspec import Struct
 from fairlead.core.events import CommandsChanged
 from fairlead.core.runtime import CancelToken, Interrupted
 from fairlead.errors import ConfigError, RunAborted
+from fairlead.models.context_windows import is_small
+from fairlead.session import hook_calls
 from fairlead.session.events import Events, Notify
 from fairlead.session.runtime import AsyncioRuntime
 from fairlead.session.slash_commands import Completion, SlashCommand
@@ -19,8 +21,10 @@ if TYPE_CHECKING:
     from fairlead.core.messages import ImageContent
     from fairlead.session.hook_calls import HookCalls
     from fairlead.session.hooks import CallHooks, Hooks, LateHooks
-    from fairlead.session.runtime import AsyncioRuntime
-    from fairlead.tools.workspace import Workspace
+    from fairlead.session.host import Host
+    from fairlead.session.options import SessionOptions
+    from fairlead.session.selection import Selection
+    from fairlead.session.toolbox import Toolbox
 
 
 class PromptParts(Struct, frozen=True, kw_only=True):
@@ -95,6 +99,10 @@ class Servers(Protocol):
         """The slash commands that they have brought so far."""
         ...
 
+    async def list_states(self) -> dict[str, str]:
+        """Connect to all, wait for those that are quick, and return the state of each, by name."""
+        ...
+
     async def expand(self, text: str, cancel: CancelToken) -> tuple[str, list[ImageContent]] | None:
         """The text and images of a message that begins with one of their commands; None if it does not.
 
@@ -110,22 +118,24 @@ class SessionAdditions:
 
     def __init__(
         self,
-        additions: Additions | None,
-        servers: Servers | None,
+        options: SessionOptions,
         extensions: Extensions,
-        workspace: Workspace,
-        runtime: AsyncioRuntime,
-        make_system_prompt: Callable[[], str],
+        toolbox: Toolbox,
+        selection: Selection,
+        host: Host,
         notify: Notify,
     ) -> None:
         #: Programs that bring tools; None: there are none.
-        self.servers = servers
+        self.servers = options.servers
         #: Code that users add.
         self.extensions = extensions
-        self._additions = additions
-        self._workspace = workspace
-        self._runtime = runtime
-        self._make_system_prompt = make_system_prompt
+        self._additions = options.additions
+        self._workspace = options.workspace
+        self._runtime = options.runtime
+        self._make_system_prompt = options.system_prompt
+        self._toolbox = toolbox
+        self._selection = selection
+        self._host = host
         self._notify = notify
         #: Stop waiting for a read.
         self._stops: list[CancelToken] = []
@@ -141,7 +151,7 @@ class SessionAdditions:
         stop = cancel or CancelToken()
         self._stops.append(stop)
         try:
-            await self._runtime.bounded(reading, stop, timeout=None, grace=0)
+            await self._runtime.run_bounded(reading, stop, timeout=None, grace=0)
         except Interrupted:
             raise RunAborted("Aborted while instructions, skills and templates were being read.") from None
         finally:
@@ -154,7 +164,11 @@ class SessionAdditions:
 
     def system_prompt(self) -> str:
         """The system prompt, with what users add to it, for the tools that are active now."""
-        return self._make_system_prompt()
+        model = self._selection.model
+        brief = is_small(None if model is None else self._selection.window(model))
+        text = self._make_system_prompt(list(self._toolbox.list_declared().values()), brief=brief)
+        locale = self._host.locale
+        return f"{text}\nAnswer in the language of the user's locale: {locale}" if locale else text
 
     def slash_commands(self) -> list[SlashCommand]:
         """All commands that a prompt can begin with: those of extensions, templates, skills and servers."""
@@ -268,10 +282,10 @@ class Extensions:
         assert self.calls is not None, "only what was loaded is loaded again"
         await self.calls.reload(load)
 
-    async def heard(self) -> None:
+    async def drain_events(self) -> None:
         """Wait until extensions have handled the events that were sent so far."""
         if self.hooks is not None:
-            await self.hooks.heard()
+            await self.hooks.drain_events()
 
     def position_changed(self) -> None:
         """The conversation is another one, or has moved within its tree."""
@@ -289,15 +303,13 @@ class Extensions:
             await self.calls.close()
 
     def _use(self, late: LateHooks, hooks: Hooks | None = None) -> None:
-        from fairlead.session.hook_calls import HookCalls
-
         known: list[SlashCommand] = []
 
-        def loaded() -> None:
+        def announce_new_commands() -> None:
             nonlocal known
             commands = [] if self.hooks is None else self.hooks.commands()
             if commands != known:
                 known = commands
                 self._events.notify(CommandsChanged())
 
-        self.calls = self._events.extensions = HookCalls(self._runtime, late, hooks, loaded)
+        self.calls = self._events.extensions = hook_calls.HookCalls(self._runtime, late, hooks, announce_new_commands)

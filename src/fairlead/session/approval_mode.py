@@ -1,33 +1,77 @@
-"""The approval mode of a session, which can change while the session lasts."""
+"""The approval mode of a session, which can change while the session lasts, and is noted in it for those who resume it.
+
+The note is a custom entry `fairlead.approval` with `{"mode": "ask", "chosen": true}`, which hosts and the model do not see.
+`chosen` says that a client of the server chose the mode, and that it is not the default of that server.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, get_args
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, cast, get_args
 
-from fairlead.config.settings import ApprovalMode
-from fairlead.core.events import ApprovalModeChanged, Event
+from fairlead.config.settings import ApprovalMode, ApprovalRule
+from fairlead.core.events import AgentStart, ApprovalModeChanged, Event, SessionReplaced
 from fairlead.errors import BadOption
+from fairlead.session.history.entries import APPROVAL
 
 if TYPE_CHECKING:
     from fairlead.core.runtime import CancelToken
     from fairlead.core.tool import Permission, Tool
     from fairlead.session.approvals import Approvals
+    from fairlead.session.history.conversation import Conversation
+    from fairlead.session.history.log import Log
     from fairlead.session.host import Host
+
+#: The approval modes, the most permissive first.
+MODES: tuple[ApprovalMode, ...] = get_args(ApprovalMode)
 
 #: Makes what approves the calls in a mode.
 MakeApprovals = Callable[[ApprovalMode], "Approvals"]
+
+
+def note_mode(conversation: Conversation, mode: ApprovalMode, *, is_chosen: bool = False) -> None:
+    """Note the approval mode of a session in it."""
+    log = conversation.log
+    conversation.keep(lambda: log.note(APPROVAL, {"mode": mode, "chosen": is_chosen}))
+
+
+def noted_mode(log: Log) -> tuple[ApprovalMode, bool] | None:
+    """Return the approval mode that a session notes, and whether a client chose it; None if it notes none."""
+    note = log.find_note(APPROVAL)
+    data: Any = None if note is None else note.data
+    if isinstance(data, dict) and (noted := cast("dict[str, Any]", data)).get("mode") in MODES:
+        return noted["mode"], noted.get("chosen") is True
+    return None
 
 
 class SessionApprovals:
     """Implements `fairlead.core.tool.Approver` for a session. Sub-agents share its mode, and all that the user answered.
 
     Nothing is loaded as long as every call may run: in the mode `auto`, without rules.
+
+    A session that is resumed is at least as strict as it was: it notes its mode when a run starts, and takes the noted one if
+    that is stricter. With `is_explicit` the user or the program has named the mode, which then holds.
     """
 
-    def __init__(self, mode: ApprovalMode, make: MakeApprovals, *, has_rules: bool) -> None:
+    def __init__(
+        self,
+        mode: ApprovalMode,
+        make: MakeApprovals,
+        *,
+        has_rules: bool,
+        default: ApprovalMode = "auto",
+        is_explicit: bool = False,
+    ) -> None:
         self._mode: ApprovalMode = mode
         self._make = make
+        #: The mode that a session without a note has.
+        self._default: ApprovalMode = default
+        self._is_explicit = is_explicit
+        self._current: Callable[[], Conversation] | None = None
+        #: The conversation whose mode was restored.
+        self._restored: Conversation | None = None
+        #: The conversation in which a run has started. Opening a session changes nothing in it.
+        self._worked_in: Conversation | None = None
         self._attached: tuple[Host, Callable[[Callable[[Event], None]], object]] | None = None
         self._approvals = make(mode) if has_rules or mode != "auto" else None
 
@@ -40,8 +84,8 @@ class SessionApprovals:
 
         Raises BadOption if there is no such mode.
         """
-        if mode not in get_args(ApprovalMode):
-            raise BadOption(f"approval: expected {' or '.join(map(repr, get_args(ApprovalMode)))}, found {mode!r}.")
+        if mode not in MODES:
+            raise BadOption(f"approval: expected {' or '.join(map(repr, MODES))}, found {mode!r}.")
         if mode == self._mode:
             return
         if self._approvals is None:
@@ -52,12 +96,54 @@ class SessionApprovals:
         self._mode = mode
         if self._attached is not None:
             self._attached[0].notify(ApprovalModeChanged(mode))
+        self._note()
 
-    def attach(self, host: Host, subscribe: Callable[[Callable[[Event], None]], object]) -> None:
-        """Ask the user of this host, and follow the events of its session."""
+    def add_rules(self, rules: Sequence[ApprovalRule]) -> None:
+        """Apply more rules to all later calls of this session, of sub-agents too. They are not saved."""
+        if rules and self._approvals is None:
+            self._approvals = self._make(self._mode)
+            if self._attached is not None:
+                self._approvals.attach(*self._attached)
+        for rule in rules:
+            assert self._approvals is not None
+            self._approvals.add_rule(rule)
+
+    def attach(
+        self, host: Host, subscribe: Callable[[Callable[[Event], None]], object], current: Callable[[], Conversation]
+    ) -> None:
+        """Ask the user of this host, and follow the events of its session. `current` returns its conversation."""
         self._attached = (host, subscribe)
+        self._current = current
         if self._approvals is not None:
             self._approvals.attach(host, subscribe)
+        self._restore()
+        subscribe(self._on_event)
+
+    def _on_event(self, event: Event) -> None:
+        if isinstance(event, (SessionReplaced, AgentStart)):  # a tuple is faster than a union, and this sees every event
+            self._restore()
+            if isinstance(event, AgentStart):
+                self._worked_in = self._restored
+                self._note()
+
+    def _restore(self) -> None:
+        """Take the mode that the conversation notes, if it is stricter. A store may have read it only when a run starts."""
+        conversation = None if self._current is None else self._current()
+        if conversation is None or conversation is self._restored or not conversation.has_begun:
+            return
+        self._restored = conversation
+        noted = noted_mode(conversation.log)
+        if noted is not None and not self._is_explicit and MODES.index(noted[0]) > MODES.index(self._mode):
+            self.set_mode(noted[0])
+
+    def _note(self) -> None:
+        """Note the mode in a conversation that would otherwise be resumed with another one."""
+        conversation = self._worked_in
+        if conversation is None or self._current is None or conversation is not self._current():
+            return
+        noted = noted_mode(conversation.log)
+        if self._mode != (self._default if noted is None else noted[0]):
+            note_mode(conversation, self._mode)
 
     def check(
         self, tool: Tool, call_id: str, arguments: dict[str, Any], cancel: CancelToken, *, subagent: str | None = None

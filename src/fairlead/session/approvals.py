@@ -13,16 +13,17 @@ import msgspec
 from msgspec import Struct
 
 from fairlead.config.home import user_folder
-from fairlead.config.settings import ApprovalMode
-from fairlead.core.approval import Allow, ApprovalAnswer, ApprovalRequest, Deny, FileChange
+from fairlead.config.settings import ApprovalMode, ApprovalRule
+from fairlead.core import questions
+from fairlead.core.approval import Allow, ApprovalAnswer, ApprovalRequest, Deny, FileChange, NewRule, RuleOffer
 from fairlead.core.calls.execution import ABORTED
 from fairlead.core.events import Event, SessionReplaced, ToolApprovalRequested, ToolApprovalResolved
 from fairlead.core.lenient import scrub, scrub_text
-from fairlead.core.questions import reveal
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import ApprovedFile, Permission, Tool
-from fairlead.errors import ToolError
+from fairlead.errors import BadOption, ConfigError, ToolError
 from fairlead.policy.approvals import PatternContext, Policy, Subject, Verdict
+from fairlead.session.approval_rules import RuleWriter
 from fairlead.session.events import report
 
 if TYPE_CHECKING:
@@ -38,8 +39,8 @@ SHOWN = 4000
 PREVIEW_SECONDS = 2.0
 
 # Hosts may compare these texts.
-_NO_USER = "it needs somebody's approval, and there is nobody to ask"  # prose: verbatim
-_NO_ANSWER = "nobody approved it within {:g} seconds"  # prose: verbatim
+_NO_USER = "it needs approval, and there is no user to ask"
+_NO_ANSWER = "it was not approved within {:g} seconds"
 _INSTEAD = "Do not try to do the same in another way: go on without it, or tell the user why it is needed."
 
 
@@ -54,6 +55,17 @@ class _JudgedCall(Struct, frozen=True):
     what: tuple[str, str]
     #: A file with further names (hard links) is not the same as one that was there under this path alone. A refusal covers both.
     linked: tuple[int, int] | None
+
+
+class _Question:
+    """A question that is open. `settled` fires when an answer to another one covers it, or when the run is aborted."""
+
+    def __init__(self, tool: Tool, call: _JudgedCall) -> None:
+        self.tool = tool
+        self.call = call
+        self.settled = CancelToken()
+        #: What covers the call now.
+        self.covered_by: Literal["session", "settings"] | None = None
 
 
 class Asker(Protocol):
@@ -73,8 +85,11 @@ class Approvals:
     What the user allowed or refused for the session is kept in memory until the session moves on to another conversation.
     """
 
-    def __init__(self, policy: Policy, timeout: float, asker: Asker | None = None) -> None:
+    def __init__(self, policy: Policy, timeout: float, asker: Asker | None = None, rules: RuleWriter | None = None) -> None:
         self._policy = policy
+        #: Writes the rules that answers want; None: no answer can write one.
+        self._rules = rules
+        self._open: list[_Question] = []
         #: Who is asked instead of the user; None: the user.
         self._asker = asker
         self._timeout = timeout
@@ -90,6 +105,10 @@ class Approvals:
     def set_mode(self, mode: ApprovalMode) -> None:
         self._policy.mode = mode
 
+    def add_rule(self, rule: ApprovalRule) -> None:
+        """Apply one more rule to later calls."""
+        self._policy.add(rule)
+
     async def check(
         self, tool: Tool, call_id: str, arguments: dict[str, Any], cancel: CancelToken, *, subagent: str | None = None
     ) -> Permission | None:
@@ -101,25 +120,30 @@ class Approvals:
         if (call.what, call.linked) in self._allowed:
             self._required_host.notify(ToolApprovalResolved(call_id, tool.name, True, "session"))
             return Permission(call.target)
-        answer = await self._ask(tool, call_id, call, cancel, subagent)
+        question = _Question(tool, call)
+        answer = await self._ask(call_id, question, cancel, subagent)
         changed = None
         if answer.arguments is not None:
-            call = self._changed(tool, call_id, answer.arguments)
+            call = self._judge_changed(tool, call_id, answer.arguments)
             changed = call.arguments
+        if answer.rule is not None:
+            await self._write_rule(tool, call_id, call, answer.rule)
         if answer.for_session is True:
             self._allowed.add((call.what, call.linked))
-        self._required_host.notify(ToolApprovalResolved(call_id, tool.name, True, "user"))
+        self._settle_covered()
+        self._required_host.notify(ToolApprovalResolved(call_id, tool.name, True, question.covered_by or "user"))
         return Permission(call.target, changed)
 
     def _judge(self, tool: Tool, arguments: dict[str, Any]) -> _JudgedCall:
         subject = self._subject(tool, arguments)
+        harmless = tool.harmless or (not tool.asks and self._policy.mode != "deny")
         # The tool acts on the file that is judged here: a link may lead elsewhere by the time the user has answered.
-        found = _found(subject.text) if subject.kind == "path" else None
+        found = _stat(subject.text) if subject.kind == "path" else None
         identity = None if found is None else (found.st_dev, found.st_ino)
         return _JudgedCall(
             arguments,
             subject,
-            self._policy.verdict(tool.name, harmless=tool.harmless, subject=subject, around=self._pattern_context()),
+            self._policy.verdict(tool.name, harmless=harmless, subject=subject, around=self._pattern_context()),
             target=ApprovedFile(subject.text, identity) if subject.kind == "path" else None,
             what=(tool.name, "" if tool.subject is None else subject.text or _as_json(arguments)),
             linked=identity if found is not None and stat.S_ISREG(found.st_mode) and found.st_nlink > 1 else None,
@@ -127,59 +151,111 @@ class Approvals:
 
     def _refuse_if_forbidden(self, tool: Tool, call_id: str, call: _JudgedCall) -> None:
         if call.verdict.action == "deny":
-            raise self._refused(tool, call_id, "settings", f"the settings forbid it ({call.verdict.because})")
+            raise self._refuse(tool, call_id, "settings", f"the settings forbid it ({call.verdict.because})")
         if call.what in self._denied:
-            raise self._refused(tool, call_id, "session", "the user refused it for this session")
+            raise self._refuse(tool, call_id, "session", "the user refused it for this session")
 
-    def _changed(self, tool: Tool, call_id: str, arguments: Any) -> _JudgedCall:
+    def _judge_changed(self, tool: Tool, call_id: str, arguments: Any) -> _JudgedCall:
         """The call with the arguments that the user wants instead. The user's answer covers it, unless it is forbidden."""
         try:
             if not isinstance(arguments, dict):
                 raise TypeError("they are not an object")
-            call = self._judge(tool, tool.checked(deepcopy(cast("dict[str, Any]", arguments))))
+            call = self._judge(tool, tool.check_arguments(deepcopy(cast("dict[str, Any]", arguments))))
         except Exception as error:  # the arguments are unusable, so the tool does not run
             problem = str(error).partition("\n\n")[0]
-            raise self._refused(tool, call_id, "nobody", f"the changed arguments cannot be used: {problem}") from error
+            raise self._refuse(tool, call_id, "nobody", f"the changed arguments cannot be used: {problem}") from error
         self._refuse_if_forbidden(tool, call_id, call)
         return call
 
     # Asking
 
-    async def _ask(self, tool: Tool, call_id: str, call: _JudgedCall, cancel: CancelToken, subagent: str | None) -> Allow:
+    async def _ask(self, call_id: str, question: _Question, cancel: CancelToken, subagent: str | None) -> Allow:
         """Ask the user. Raises ToolError unless the user allows the call."""
+        tool, call = question.tool, question.call
         asker = self._asker or self._required_host.ui
         if not asker.available:
-            raise self._refused(tool, call_id, "nobody", _NO_USER)
-        request = await _request(tool, call_id, call, cancel, subagent)
+            raise self._refuse(tool, call_id, "nobody", _NO_USER)
+        request = await _request(tool, call_id, call, cancel, subagent, self._offer(tool, call))
         self._required_host.notify(ToolApprovalRequested(call_id, tool.name, call.arguments, request.message))
         loop = asyncio.get_running_loop()
         begun = loop.time()
+        self._open.append(question)
+        self._settle_covered()  # an answer may have come while the changes were worked out
+        forget = cancel.on_fire(question.settled.fire)
         try:
-            answer = await asker.approve(request, timeout=self._timeout, cancel=cancel)
+            answer = None
+            if question.covered_by is None:
+                answer = await asker.approve(request, timeout=self._timeout, cancel=question.settled)
         except asyncio.CancelledError:
-            self._refused(tool, call_id, "nobody", "the run was aborted")
+            self._refuse(tool, call_id, "nobody", "the run was aborted")
             raise
         except Exception as error:  # a user who could not be asked has not agreed
             report(error)
-            raise self._refused(tool, call_id, "nobody", f"the question failed ({type(error).__name__})") from error
+            raise self._refuse(tool, call_id, "nobody", f"the question failed ({type(error).__name__})") from error
+        finally:
+            forget()
+            self._open.remove(question)
         if isinstance(answer, Allow):
+            question.covered_by = None
             return answer
         if isinstance(answer, Deny):
             if answer.for_session is True:
                 self._denied.add(call.what)
             because = f": {scrub_text(answer.reason).strip()}" if answer.reason.strip() else ""
-            raise self._refused(tool, call_id, "user", f"the user refused it{because}")
+            raise self._refuse(tool, call_id, "user", f"the user refused it{because}")
         if cancel.fired:
-            self._refused(tool, call_id, "nobody", "the run was aborted")
+            self._refuse(tool, call_id, "nobody", "the run was aborted")
             raise ToolError(ABORTED)
+        if question.covered_by is not None:
+            return Allow()
         if loop.time() - begun >= self._timeout:
-            raise self._refused(tool, call_id, "nobody", _NO_ANSWER.format(self._timeout))
-        raise self._refused(tool, call_id, "nobody", "the user dismissed the question")
+            raise self._refuse(tool, call_id, "nobody", _NO_ANSWER.format(self._timeout))
+        raise self._refuse(tool, call_id, "nobody", "the user dismissed the question")
 
-    def _refused(self, tool: Tool, call_id: str, by: Literal["user", "session", "settings", "nobody"], why: str) -> ToolError:
+    # Rules that answers write
+
+    def _offer(self, tool: Tool, call: _JudgedCall) -> RuleOffer | None:
+        if self._rules is None:
+            return None
+        return self._rules.offer(self._policy, tool, call.subject, self._pattern_context())
+
+    async def _write_rule(self, tool: Tool, call_id: str, call: _JudgedCall, wanted: NewRule) -> None:
+        """Write the rule that the user wants. Raises ToolError if it is not about this call.
+
+        If it cannot be saved, it does not apply, and the user hears why. The call itself was allowed.
+        """
+        ui = self._required_host.ui
+        offer = self._offer(tool, call)
+        try:
+            if self._rules is None or not isinstance(wanted, NewRule):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise BadOption("No rule can be written here.")
+            await self._rules.write(self._policy, offer, wanted)
+        except BadOption as error:
+            raise self._refuse(tool, call_id, "nobody", f"the rule in the answer cannot be used: {error}") from error
+        except ConfigError as error:
+            ui.notify(f"The rule was not saved, so it does not apply: {error}", "error")
+        else:
+            assert offer is not None
+            ui.notify(f"From now on, your settings allow {offer.describe(wanted)}.", "info")
+
+    def _settle_covered(self) -> None:
+        """Withdraw the questions about calls that a rule or an answer for the session covers by now. Those calls run."""
+        for question in [*self._open]:
+            call = question.call
+            if question.settled.fired:
+                continue
+            judged = self._judge(question.tool, call.arguments)
+            if judged.subject == call.subject and judged.verdict.action == "allow":
+                question.covered_by = "settings"
+            elif (call.what, call.linked) in self._allowed:
+                question.covered_by = "session"
+            if question.covered_by is not None:
+                question.settled.fire()
+
+    def _refuse(self, tool: Tool, call_id: str, by: Literal["user", "session", "settings", "nobody"], why: str) -> ToolError:
         self._required_host.notify(ToolApprovalResolved(call_id, tool.name, False, by, why))
         end = "" if why.endswith((".", "!", "?")) else "."
-        return ToolError(f"{tool.name} was not run: {why}{end} {_INSTEAD}")
+        return ToolError(f"{tool.name} was not run: {why}{end} {_INSTEAD}", details={"deniedBy": by})
 
     # What a call is about
 
@@ -221,28 +297,31 @@ class Approvals:
             self._denied.clear()
 
 
-async def _request(tool: Tool, call_id: str, call: _JudgedCall, cancel: CancelToken, subagent: str | None) -> ApprovalRequest:
+async def _request(
+    tool: Tool, call_id: str, call: _JudgedCall, cancel: CancelToken, subagent: str | None, rules: RuleOffer | None
+) -> ApprovalRequest:
     text = call.subject.text or _as_json(call.arguments)
     changes = await _preview(tool, call, cancel)
     return ApprovalRequest(
         tool.name,
         call_id,
         deepcopy(call.arguments),
-        f"Allow {shown(tool.name)}?",
-        shown(text),
+        f"Allow {format_for_user(tool.name)}?",
+        format_for_user(text, one_line=call.subject.kind in ("path", "uri")),
         text,
         tool.kind,
         changes or (),
         subagent,
         _scope(tool, call.subject),
-        tool.kind == "edit" and changes == (),
+        tool.kind == "edit" and not changes,
+        rules,
     )
 
 
 def _scope(tool: Tool, subject: Subject) -> str:
     """Return what an approval for the session covers."""
     if tool.subject is None:
-        return f"{shown(tool.name)} with any arguments"
+        return f"{format_for_user(tool.name)} with any arguments"
     if not subject.text:
         return "the same arguments"
     match subject.kind:
@@ -272,16 +351,22 @@ async def _preview(tool: Tool, call: _JudgedCall, cancel: CancelToken) -> tuple[
         return ()
 
 
-def shown(text: str) -> str:
-    """A text for a person to judge: of limited length, with every character visible that could hide, move or cover others."""
+def format_for_user(text: str, *, one_line: bool = False) -> str:
+    """Return a text for a person to judge: of limited length, with escapes for what could hide, move or cover other characters.
+
+    Args:
+        text: any text.
+        one_line: whether line feeds are shown as escapes too, because the text is a name.
+    """
     whole = len(text)
     if whole <= SHOWN:
-        return reveal(text)
+        return questions.reveal(text, one_line=one_line)
     half = SHOWN // 2
-    return f"{reveal(text[:half])}\n… ({whole - 2 * half:,} of {whole:,} characters are left out here)\n{reveal(text[-half:])}"
+    first, last = (questions.reveal(part, one_line=one_line) for part in (text[:half], text[-half:]))
+    return f"{first}\n… ({whole - 2 * half:,} of {whole:,} characters are left out here)\n{last}"
 
 
-def _found(path: str) -> os.stat_result | None:
+def _stat(path: str) -> os.stat_result | None:
     try:
         return os.lstat(path)
     except (OSError, ValueError):

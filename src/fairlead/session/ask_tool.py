@@ -113,7 +113,7 @@ async def _run(ui: Callable[[], Ui], timeout: float | None, arguments: dict[str,
         replies.append(reply)
     text = _answers(questions, replies)
     if len(replies) < len(questions):
-        text = "\n".join([*([text] if replies else []), *_rest(questions[len(replies) :], asker.why_silent())])
+        text = "\n".join([*([text] if replies else []), *_rest(questions[len(replies) :], asker.explain_silence())])
     return ToolResult.text(text, {"results": msgspec.to_builtins(replies)})
 
 
@@ -131,7 +131,7 @@ class _Asker(Struct):
         elif question.multi:
             return await self._several(question)
         else:
-            shown = _shown(question)
+            shown = _format_options(question)
             choice = await self._select(question, [*shown, OTHER])
             if choice in shown:
                 selected = [question.options[shown.index(choice)].label]
@@ -139,7 +139,7 @@ class _Asker(Struct):
                 custom = await self._own(question, choice)
         return AskedReply(question.id, question.question, selected, custom) if selected or custom is not None else None
 
-    def why_silent(self) -> str:
+    def explain_silence(self) -> str:
         """Why there was no answer."""
         if not self.ui.available:
             return "the user has left"
@@ -148,7 +148,7 @@ class _Asker(Struct):
 
     async def _several(self, question: AskedQuestion) -> AskedReply | None:
         """Let the user toggle options until they are done: hosts only know lists from which one option is chosen."""
-        shown = _shown(question)
+        shown = _format_options(question)
         chosen: set[int] = set()
 
         def reply(custom: str | None = None) -> AskedReply:
@@ -176,7 +176,7 @@ class _Asker(Struct):
         return await self.ui.input(question.question, timeout=self.timeout, cancel=self.cancel)
 
 
-def _shown(question: AskedQuestion) -> list[str]:
+def _format_options(question: AskedQuestion) -> list[str]:
     """The options as the user sees them."""
     shown: list[str] = []
     for index, option in enumerate(question.options):

@@ -53,7 +53,7 @@ class Writing(Protocol):
     @property
     def is_pending(self) -> bool: ...
 
-    async def written(self) -> None: ...
+    async def wait_written(self) -> None: ...
 
 
 class Events:
@@ -78,7 +78,7 @@ class Events:
         if writing is not None:
             writing.on_progress = self._release
 
-    def when_written(self, action: Callable[[], object]) -> None:
+    def call_when_written(self, action: Callable[[], object]) -> None:
         """Call `action` when everything so far is durable and every event before it was sent: now, unless it must wait."""
         writing = self._writing
         if writing is None or not (self._held or writing.is_pending):
@@ -89,11 +89,11 @@ class Events:
             self._held.append((writing.queued, action))
             self._release()  # the last entry may have become durable, or the session lost, while others were sent
 
-    async def written(self) -> None:
+    async def wait_written(self) -> None:
         """Wait until everything so far is durable, or the session is lost."""
         if self._writing is not None and self._writing.is_pending:
             with suppress(SessionLost):
-                await self._writing.written()
+                await self._writing.wait_written()
 
     def _release(self) -> None:
         """Do what has waited for entries that are durable now."""
@@ -128,7 +128,7 @@ class Events:
         if self._writing is None:
             self._notify(event)
         else:
-            self.when_written(lambda: self._notify(event))
+            self.call_when_written(lambda: self._notify(event))
 
     def _notify(self, event: Event) -> None:
         if self.extensions is not None:
@@ -144,12 +144,12 @@ class Events:
             self._deliver(event)
             return
         announce = later(lambda: self._deliver(event))
-        self.when_written(announce if extensions is None else lambda: extensions.notify(event, announce))
+        self.call_when_written(announce if extensions is None else lambda: extensions.notify(event, announce))
 
     async def room(self) -> None:
         """Wait until everything so far is durable if there are extensions, or if many events wait for that."""
         if self._writing is not None and (self._has_extensions or (self._held is not None and len(self._held) > _MOST_HELD)):
-            await self.written()
+            await self.wait_written()
 
     @property
     def _has_extensions(self) -> bool:
@@ -177,7 +177,7 @@ class Events:
         if self._writing is None:
             self._deliver(event)
         else:
-            self.when_written(lambda: self._deliver(event))
+            self.call_when_written(lambda: self._deliver(event))
 
     def _deliver(self, event: Event) -> None:
         for listener in tuple(self._listeners):

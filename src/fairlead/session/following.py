@@ -10,7 +10,7 @@ from the log, as one that was away does.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 
 from msgspec import Raw
 
@@ -20,20 +20,20 @@ from fairlead.core.messages import AssistantMessage, Message
 from fairlead.core.positions import NumberedEvent, Position
 from fairlead.session.events import Events
 from fairlead.session.history.current import CurrentConversation
+from fairlead.session.history.entries import NoteEntry
+from fairlead.session.run.state import RunState
 
 #: How many events wait for a listener that does not read.
 _MOST_WAITING = 1000
 
 
 class Follower:
-    """One listener. `answer` returns what makes the updates of the answer that is arriving, if there is one."""
+    """One listener."""
 
-    def __init__(
-        self, current: CurrentConversation, events: Events, answer: Callable[[], UpdateMaker | None], after: Position | None
-    ) -> None:
+    def __init__(self, current: CurrentConversation, events: Events, run: RunState, after: Position | None) -> None:
         self._current = current
         self._events = events
-        self._answer = answer
+        self._run = run
         self._after = after
         self._queue: asyncio.Queue[NumberedEvent] = asyncio.Queue()
         #: The conversation that is followed: not another one before its `SessionReplaced`.
@@ -87,7 +87,7 @@ class Follower:
     def _deliver_rest(self, known: int) -> None:
         """Deliver the next entries and the message that is arriving, without the characters that are known."""
         has_answer = self._flush()
-        answer = self._answer()
+        answer = self._run.answer
         if answer is not None and not self._is_behind:
             offset = 0 if has_answer or answer.is_interleaved or known > answer.offset else known
             self._offset = offset
@@ -180,7 +180,7 @@ class Follower:
                 has_answer = has_answer or isinstance(message, AssistantMessage)
                 self._offset = 0
                 self._put(MessageEnd(message))
-            if not messages:
+            if not messages and not isinstance(entry, NoteEntry):
                 self._put(EntryAppended(Raw(line)))
         return has_answer
 

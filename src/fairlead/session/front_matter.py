@@ -13,6 +13,8 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+import yaml
+
 if TYPE_CHECKING:
     from yaml import Event, Mark
 
@@ -108,7 +110,7 @@ def _fields(lines: Sequence[str]) -> dict[str, Value]:
     try:
         return _read(written)
     except FrontMatterError:
-        quoted = "\n".join(_quoted(lines))
+        quoted = "\n".join(_quote(lines))
         if quoted == written:
             raise
         try:
@@ -127,7 +129,7 @@ def _only(lines: Sequence[str], keys: Collection[str]) -> Iterator[str]:
         yield line if wanted else ""
 
 
-def _quoted(lines: Sequence[str]) -> Iterator[str]:
+def _quote(lines: Sequence[str]) -> Iterator[str]:
     """The lines with quotes around plain values. All of them are texts, so this changes no meaning.
 
     Values with an anchor, an alias of one, or a tag are left for YAML to judge.
@@ -200,8 +202,6 @@ def _list_items(written: str, anchors: Collection[str]) -> list[str] | None:
 
 
 def _read(written: str) -> dict[str, Value]:
-    import yaml
-
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     parse = cast("Callable[..., Iterator[Event]]", yaml.parse)  # pyright: ignore[reportUnknownMemberType]
     try:
@@ -228,8 +228,6 @@ class _Reader:
         self._events = events
 
     def document(self) -> dict[str, Value]:
-        import yaml
-
         found: dict[str, Value] = {}
         documents = 0
         for event in self._events:
@@ -245,8 +243,6 @@ class _Reader:
         return found
 
     def _value(self, event: Event, depth: int) -> Value:
-        import yaml
-
         if depth > _DEEPEST:
             raise _error(event.start_mark, f"values are nested more than {_DEEPEST} deep.")
         if isinstance(event, yaml.AliasEvent):

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from fairlead.core.calls.nested import NestedCall
+from fairlead.core.calls.execution import NestedCall
 from fairlead.core.events import Event
 from fairlead.core.loop import AfterCall, BeforeCall
 from fairlead.core.messages import Message, ToolCall
@@ -73,7 +73,7 @@ class HookCalls:
         """
         hooks = await self.ready()
 
-        async def reloaded() -> Hooks:
+        async def reload_hooks() -> Hooks:
             try:
                 await load()
             except BaseException:
@@ -81,16 +81,16 @@ class HookCalls:
                 raise
             return hooks
 
-        await asyncio.shield(self._begin(reloaded()))
+        await asyncio.shield(self._begin(reload_hooks()))
 
     def _begin(self, work: Coroutine[Any, Any, Hooks]) -> asyncio.Task[Hooks]:
         token = _asked.set(True)
         self._loading = asyncio.create_task(work, name="fairlead-hooks")
         _asked.reset(token)
-        self._loading.add_done_callback(self._loaded)
+        self._loading.add_done_callback(self._on_load_end)
         return self._loading
 
-    def _loaded(self, task: asyncio.Task[Hooks]) -> None:
+    def _on_load_end(self, task: asyncio.Task[Hooks]) -> None:
         self._loading = None
         # The callers that waited for it get its error.
         if not task.cancelled() and task.exception() is None:
@@ -103,7 +103,7 @@ class HookCalls:
         stop = CancelToken()
         self._stops.add(stop)
         try:
-            return await self._runtime.bounded(self.ready(), stop, timeout=None, grace=0)
+            return await self._runtime.run_bounded(self.ready(), stop, timeout=None, grace=0)
         except Interrupted:
             raise RunAborted("Aborted while extensions were being loaded.") from None
         finally:
@@ -116,7 +116,7 @@ class HookCalls:
             self._stops.add(stop)
         token = _asked.set(True)
         try:
-            return await self._runtime.bounded(work, stop, timeout=None, grace=grace)
+            return await self._runtime.run_bounded(work, stop, timeout=None, grace=grace)
         finally:
             _asked.reset(token)
             self._stops.discard(stop)
@@ -177,17 +177,17 @@ class HookCalls:
             told = await self.ask(hooks.context(request.messages, request.system_prompt), cancel)
             request.messages, request.system_prompt = told
 
-    def intercepted(self, stream: ModelStream) -> ModelStream:
+    def intercept(self, stream: ModelStream) -> ModelStream:
         """The stream, with an interceptor between it and the provider if an extension has one."""
         interceptor = None if self.hooks is None else self.hooks.interceptor
         if interceptor is None:
             return stream
 
-        def asked(request: ModelRequest, cancel: CancelToken) -> AsyncIterator[list[StreamEvent]]:
+        def ask_with_interceptor(request: ModelRequest, cancel: CancelToken) -> AsyncIterator[list[StreamEvent]]:
             request.interceptor = interceptor
             return stream(request, cancel)
 
-        return asked
+        return ask_with_interceptor
 
     # Inside
 

@@ -116,7 +116,7 @@ class Summary(Struct):
     """A summary that an extension wrote instead of the model. With `first_kept_entry_id` it chooses what stays."""
 
     text: str
-    details: dict[str, Any] | None = None
+    details: Any = None
     first_kept_entry_id: str | None = None
     #: What model calls for it have used, which counts as usage of the session.
     usage: Usage | None = None
@@ -225,11 +225,11 @@ class Hooks(CallHooks, Protocol):
         """The conversation is another one, or has moved within its tree: extensions read again what they keep in it."""
         ...
 
-    async def heard(self) -> None:
+    async def drain_events(self) -> None:
         """Wait until extensions have handled the events that nothing waited for."""
         ...
 
-    async def sent(self) -> None:
+    async def flush_outbox(self) -> None:
         """Wait until the session has received everything that extensions have sent."""
         ...
 
@@ -241,9 +241,8 @@ class Hooks(CallHooks, Protocol):
         """Whether a message is a command of an extension."""
         ...
 
-    async def run_command(self, text: str, on_wait: Callable[[], None] | None = None) -> None:
-        """Run it to its end; an abort does not stop it. What it raises becomes an ExtensionError. `on_wait` is called
-        whenever it waits for something."""
+    async def run_command(self, text: str) -> None:
+        """Run it to its end; an abort does not stop it. What it raises becomes an ExtensionError."""
         ...
 
     async def complete(self, name: str, typed: str) -> list[Completion]:
@@ -289,11 +288,11 @@ class Hooks(CallHooks, Protocol):
 
     async def before_tree(self, plan: TreePlan) -> Guide | Cancelled | None: ...
 
-    async def moved(self, new_leaf: str | None, old_leaf: str | None, summary_entry: str | None, from_extension: bool) -> None:
+    async def on_move(self, new_leaf: str | None, old_leaf: str | None, summary_entry: str | None, from_extension: bool) -> None:
         """The hook `session_tree`."""
         ...
 
-    async def compacted(self, entry: dict[str, Any], reason: CompactionReason, from_extension: bool) -> None:
+    async def on_compaction(self, entry: dict[str, Any], reason: CompactionReason, from_extension: bool) -> None:
         """The hook `session_compact`. `session_compact_failed` comes from CompactionEnd."""
         ...
 

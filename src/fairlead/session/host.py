@@ -10,8 +10,12 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from fairlead.core.messages import BashExecutionMessage
-from fairlead.core.runtime import CancelToken, Interrupted
+from fairlead.core.runtime import CancelToken, Interrupted, NoUi
 from fairlead.session.events import Notify
+from fairlead.session.history import run_log
+from fairlead.session.history.entries import QUEUE
+from fairlead.tools import truncate
+from fairlead.tools.shell import process
 from fairlead.tools.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -29,8 +33,11 @@ class Host:
         workspace: Workspace,
         now_ms: Callable[[], int],
         notify: Notify,
-        make_commands: Callable[[], UserCommands],
+        current: CurrentConversation,
+        extensions: Extensions,
+        is_at_rest: Callable[[], bool],
     ) -> None:
+        """`is_at_rest` says whether anything may be added to the conversation now."""
         self.workspace = workspace
         #: The time, in milliseconds since 1970.
         self.now_ms = now_ms
@@ -40,7 +47,9 @@ class Host:
         self.make_ui: Callable[[], Ui] | None = None
         #: The language tag of the user, if the host named one. The model answers in that language.
         self.locale: str | None = None
-        self._make_commands = make_commands
+        self._current = current
+        self._extensions = extensions
+        self._is_at_rest = is_at_rest
         self._commands: UserCommands | None = None
 
     @cached_property
@@ -48,7 +57,6 @@ class Host:
         """Asks and informs the person behind the host."""
         if self.make_ui is not None:
             return self.make_ui()
-        from fairlead.core.runtime import NoUi
 
         return NoUi()
 
@@ -70,7 +78,7 @@ class Host:
             A future with the message that the conversation gets, and how much of the output was left out.
         """
         if self._commands is None:
-            self._commands = self._make_commands()
+            self._commands = UserCommands(self.workspace, self.now_ms, self._current, self._extensions, self._is_at_rest)
         return self._commands.run(command, exclude_from_context=exclude_from_context, on_output=on_output)
 
     def abort_bash(self) -> None:
@@ -90,7 +98,7 @@ class Host:
     async def commands_ended(self) -> None:
         """Wait until no command is running."""
         if self._commands is not None:
-            await self._commands.ended()
+            await self._commands.wait_ended()
 
 
 class BashDone(Struct):
@@ -126,7 +134,7 @@ class UserCommands:
         """See `Host.bash`."""
         cancel = CancelToken()
         running = self._running[cancel] = asyncio.ensure_future(self._run(command, cancel, exclude_from_context, on_output))
-        running.add_done_callback(lambda done: self._ended(cancel, done))
+        running.add_done_callback(lambda done: self._on_end(cancel, done))
         return running
 
     def abort(self) -> None:
@@ -145,7 +153,7 @@ class UserCommands:
                 self._current.conversation.add(message)
             self._finished.clear()
 
-    async def ended(self) -> None:
+    async def wait_ended(self) -> None:
         """Wait until none is running."""
         while self._running:
             await asyncio.gather(*self._running.values(), return_exceptions=True)
@@ -154,12 +162,10 @@ class UserCommands:
         self, command: str, cancel: CancelToken, exclude_from_context: bool, on_output: Callable[[str], None] | None
     ) -> BashDone:
         """Run `command` to its end. Colours and control characters are removed from its output."""
-        from fairlead.tools.shell.process import run_shell
-
         done = await self._run_elsewhere(command, cancel, exclude_from_context, on_output or (lambda text: None))
         if done is not None:
             return done
-        result = await run_shell(self._workspace, command, cancel=cancel, timeout=None, clean=True, on_output=on_output)
+        result = await process.run_shell(self._workspace, command, cancel=cancel, timeout=None, clean=True, on_output=on_output)
         message = BashExecutionMessage(
             command=command,
             output=result.output,
@@ -182,12 +188,10 @@ class UserCommands:
         try:
             return await self._extensions.ask(hooks.user_bash(command, exclude_from_context, cancel, show), cancel)
         except Interrupted:
-            from fairlead.tools.truncate import whole
-
             message = BashExecutionMessage(command, "", True, False, self._now_ms(), exclude_from_context=exclude_from_context)
-            return BashDone(message, whole(""))
+            return BashDone(message, truncate.whole(""))
 
-    def _ended(self, cancel: CancelToken, done: asyncio.Future[BashDone]) -> None:
+    def _on_end(self, cancel: CancelToken, done: asyncio.Future[BashDone]) -> None:
         del self._running[cancel]
         if done.cancelled() or done.exception() is not None:
             return
@@ -197,8 +201,5 @@ class UserCommands:
             return
         # It must not come between a tool call and its result, nor onto a branch that is about to be left. But the host is
         # about to get the result, so it is written down.
-        from fairlead.session.history.entries import QUEUE
-        from fairlead.session.history.queue_log import addition
-
-        conversation.keep(lambda: conversation.log.custom(QUEUE, addition("bash", message), keep=True))
+        conversation.keep(lambda: conversation.log.note(QUEUE, run_log.addition("bash", message)))
         self._finished.append(message)

@@ -9,7 +9,8 @@ from msgspec import Struct
 
 from fairlead.config.settings import CompactionSettings, RetrySettings, RuleSettings, TodoSettings, WarmingMode
 from fairlead.core.model import Model, ThinkingLevel
-from fairlead.core.tool import Schedule, Tool
+from fairlead.core.tool import Tool
+from fairlead.session.behaviour import Behaviour
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.sessions import ConversationStore
 from fairlead.session.runtime import AsyncioRuntime
@@ -45,10 +46,7 @@ class SessionOptions(Struct, kw_only=True):
     system_prompt: PromptMaker
     model: Model | None = None
     thinking: ThinkingLevel = "medium"
-    #: Whether a thinking level that a model lacks comes back with a model that has it, and whether a new conversation keeps the
-    #: model and the level of the one before. Otherwise it begins with `model` and `thinking`.
-    keeps_level: bool = True
-    keeps_model: bool = True
+    behaviour: Behaviour = Behaviour()
     #: Models to cycle through; all available ones if empty.
     scoped: Scoped = ()
     #: Where conversations are kept; None: in memory.
@@ -58,13 +56,12 @@ class SessionOptions(Struct, kw_only=True):
     #: Whether `model`, and `thinking`, override what that conversation has chosen.
     model_is_explicit: bool = False
     thinking_is_explicit: bool = False
-    #: How the tools of one turn run while the interrupt mode is `wait`, and while it is `immediate`.
-    schedule: Schedule = "together"
-    schedule_immediate: Schedule = "exclusive"
     concurrent_tools: int = 8
-    #: Model calls of one run, and how often in a row it may repeat calls with the same results; 0: no limit.
+    #: Model calls of one run, how often in a row it may repeat calls with the same results, and how many characters of an
+    #: answer may be one passage again and again; 0: no limit.
     max_turns: int = 0
     max_repeated_calls: int = 0
+    max_repeated_text: int = 0
     #: Returns the limits of a run that starts without its own, and watches it from then on; None: only those above apply.
     watch_run: Callable[[], RunLimits | None] | None = None
     retry: RetrySettings = RetrySettings()
@@ -75,10 +72,6 @@ class SessionOptions(Struct, kw_only=True):
     todo: TodoSettings = TodoSettings()
     #: Seconds until a todo that is done is removed from the list.
     todo_clear_delay: float = 60
-    #: Whether the model plans before the first prompt, where the settings do not say.
-    eager_todos: bool = False
-    #: Whether queued messages are dropped when the session goes to another conversation; if not, they wait there.
-    drops_queue: bool = False
     compaction: CompactionSettings = CompactionSettings()
     #: What users add to its prompts; None: nothing.
     additions: Additions | None = None
@@ -92,7 +85,5 @@ class SessionOptions(Struct, kw_only=True):
     call_hooks: CallHooks | None = None
     #: Decides which tool calls may happen, after the extensions; None: all.
     approver: SessionApprovals | SubagentApprover | None = None
-    #: Whether a prompt waits until its model's key is found, and is refused if there is none. If not, its run fails instead.
-    waits_for_key: bool = True
     #: The id that providers get instead of that of the conversation.
     provider_session_id: str | None = None

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairlead.config.home import Home, user_folder
-from fairlead.config.private_files import make_folders
-from fairlead.config.programs import find_program
+from fairlead.config.project_code import outside_code
 from fairlead.config.settings import ApprovalMode, Settings
+from fairlead.config.settings_files import can_persist_rules, persist_approval_rule
 from fairlead.errors import ConfigError
+from fairlead.platform.open_files import make_private_folders
+from fairlead.policy.approvals import Policy
 from fairlead.policy.protected import Protected, key_files, read_only_in_sandbox
 from fairlead.policy.sandbox import Bubblewrap
+from fairlead.session.approval_rules import RuleWriter
+from fairlead.session.approvals import Approvals
 from fairlead.tools.workspace import Workspace
 
 if TYPE_CHECKING:
-    from fairlead.session.approvals import Approvals, Asker
+    from fairlead.session.approvals import Asker
 
 #: Programs that run extensions, outside the sandbox.
 _PROGRAMS = ("node", "npm")
@@ -41,8 +46,6 @@ def _code(home: Home, settings: Settings, workspace: Workspace, servers: Sequenc
     """Return what lists the files in a workspace that run outside the sandbox."""
 
     def find() -> Sequence[Path]:
-        from fairlead.config.project_code import outside_code
-
         env = workspace.env if workspace.agent_env is None else workspace.agent_env
         return outside_code(home, settings, workspace.cwd, env, servers)
 
@@ -65,30 +68,35 @@ def sandbox(
     if not home.isolated:
         # A directory that does not exist yet cannot be hidden from a command that is running when it is created.
         try:
-            make_folders(home.root)
+            make_private_folders(home.root)
         except OSError as error:
             raise ConfigError(f"The directory {home.root} cannot be created: {error.strerror}.") from error
     own = [folder for folder in dict.fromkeys(path.parent for path in key_files(home, workspace.env)) if os.path.isdir(folder)]
     made = Bubblewrap(
-        find_program("bwrap", workspace.env.get("PATH"), outside=[workspace.cwd]),
+        workspace.which("bwrap"),
         workspace.cwd,
         scratch=scratch,
         masks=protection(home, settings, workspace).masks,
         own=own,
+        # Sessions may have another home than this process.
+        users=[user_folder(workspace.env), user_folder(os.environ)],
         read_only=read_only_in_sandbox(home),
         code=_code(home, settings, workspace, servers),
         jobs=home.jobs_dir,
         named=named,
         programs=[program for name in _PROGRAMS if (program := workspace.which(name)) is not None],
+        env=workspace.env,
     )
     made.prove()
     return made
 
 
-def approvals(settings: Settings, chosen: ApprovalMode | None, asker: Asker | None = None) -> Approvals:
+def approvals(settings: Settings, chosen: ApprovalMode | None, home: Home, asker: Asker | None = None) -> Approvals:
     """What decides about tool calls. A mode that was `chosen` overrides that of the settings. `asker` stands in for the user."""
-    from fairlead.policy.approvals import Policy
-    from fairlead.session.approvals import Approvals
-
     wanted = settings.approvals
-    return Approvals(Policy(chosen or wanted.mode, wanted.rules), wanted.timeout_seconds, asker)
+
+    def find_project(cwd: str) -> str:
+        return str(home.boundary(Path(cwd)) or cwd)
+
+    rules = RuleWriter(partial(persist_approval_rule, home), find_project) if can_persist_rules(home) else None
+    return Approvals(Policy(chosen or wanted.mode, wanted.rules), wanted.timeout_seconds, asker, rules)

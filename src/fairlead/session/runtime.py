@@ -51,7 +51,7 @@ class AsyncioRuntime:
     def slots(self, count: int) -> asyncio.Semaphore:
         return asyncio.Semaphore(count)
 
-    async def bounded(self, work: Awaitable[T], cancel: CancelToken, *, timeout: float | None, grace: float) -> T:
+    async def run_bounded(self, work: Awaitable[T], cancel: CancelToken, *, timeout: float | None, grace: float) -> T:
         loop = asyncio.get_running_loop()
         task = asyncio.ensure_future(_with_ordinary_errors(work))
         cut: list[Exception] = []

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Protocol
 from fairlead.core.events import ModelSelected, ModelSource, ThinkingLevelChanged
 from fairlead.core.model import THINKING_LEVELS, Model, ModelRequest, ModelStream, StreamEvent, ThinkingLevel
 from fairlead.core.partial_message import PartialMessage
-from fairlead.core.runtime import CancelToken
+from fairlead.core.runtime import CancelToken, Interrupted
 from fairlead.errors import ModelNotFound
 from fairlead.models.context_windows import ContextWindows
 from fairlead.session.events import Notify
 
 if TYPE_CHECKING:
+    from fairlead.session.additions import Extensions
     from fairlead.session.history.log import Log, ModelChoice
+    from fairlead.session.runtime import AsyncioRuntime
 
 
 class Models(Protocol):
@@ -30,7 +32,7 @@ class Models(Protocol):
         """The providers, and whether there are credentials for each."""
         ...
 
-    def known(self, model: Model) -> ModelStream | None:
+    def find_open_stream(self, model: Model) -> ModelStream | None:
         """How to ask the model, if that is known already."""
         ...
 
@@ -46,7 +48,7 @@ class Models(Protocol):
         """What servers said about their context windows. All sessions of a process share it."""
         ...
 
-    async def served_window(self, model: Model) -> int | None:
+    async def ask_window(self, model: Model) -> int | None:
         """Ask the server of `model` how large its context window is; None if it does not say. Raises nothing."""
         ...
 
@@ -68,13 +70,13 @@ class OneModel:
     def providers(self) -> list[tuple[str, bool]]:
         return [(self._model.provider, True)]
 
-    def known(self, model: Model) -> ModelStream | None:
+    def find_open_stream(self, model: Model) -> ModelStream | None:
         return self._stream
 
     async def stream(self, model: Model, api_key: str | None = None) -> ModelStream:
         return self._stream
 
-    async def served_window(self, model: Model) -> int | None:
+    async def ask_window(self, model: Model) -> int | None:
         return None
 
 
@@ -82,17 +84,17 @@ def failing(model: Model, error: str, timestamp: int) -> ModelStream:
     """The stream of a model that cannot be asked: an answer that says why."""
     partial = PartialMessage(model, timestamp)
     partial.fail(error)
-    return _ended(partial)
+    return _make_ended_stream(partial)
 
 
-def stopped(model: Model, timestamp: int) -> ModelStream:
+def make_stopped_stream(model: Model, timestamp: int) -> ModelStream:
     """The stream of a model that is not asked any more, because the run was aborted."""
     partial = PartialMessage(model, timestamp)
     partial.abort()
-    return _ended(partial)
+    return _make_ended_stream(partial)
 
 
-def _ended(partial: PartialMessage) -> ModelStream:
+def _make_ended_stream(partial: PartialMessage) -> ModelStream:
     async def stream(request: ModelRequest, cancel: CancelToken) -> AsyncIterator[list[StreamEvent]]:
         yield partial.take()
 
@@ -116,10 +118,14 @@ class Selection:
         thinking: ThinkingLevel,
         scoped: Scoped,
         notify: Notify,
+        extensions: Extensions,
+        runtime: AsyncioRuntime,
         *,
         keeps_level: bool = True,
     ) -> None:
         self.model = model
+        self._extensions = extensions
+        self._runtime = runtime
         self._keeps_level = keeps_level
         #: The level that was asked for; the model may not have it.
         self.wanted: ThinkingLevel = thinking
@@ -177,6 +183,20 @@ class Selection:
         """What asks a model, with this key if one is given. Raises ConfigError if it has no credentials."""
         return await self._models.stream(model, api_key)
 
+    async def open_stream(self, model: Model, cancel: CancelToken) -> ModelStream:
+        """How the session asks a model: extensions may intercept it. Raises NoCredentials.
+
+        Finding its key may take long; an abort does not wait for it.
+        """
+        stream = self._models.find_open_stream(model)
+        if stream is None:
+            try:
+                stream = await self._runtime.run_bounded(self._models.stream(model), cancel, timeout=None, grace=0)
+            except Interrupted:
+                stream = make_stopped_stream(model, self._runtime.now_ms())
+        calls = self._extensions.calls
+        return stream if calls is None else calls.intercept(stream)
+
     def window(self, model: Model) -> int:
         """The context window of a model, in tokens: what its server said, or what is declared; 0 if it is not known."""
         return self._models.windows.of(model)
@@ -223,7 +243,7 @@ class Selection:
         Returns sentences about what cannot be restored: if its model is not available, the present one stays.
         """
         before, problems = self.thinking, list[str]()
-        chosen, last_level = self._chosen(log), log.thinking_level()
+        chosen, last_level = self._find_chosen(log), log.thinking_level()
         if chosen is not None and (self.model is None or (chosen.provider, chosen.id) != (self.model.provider, self.model.id)):
             found = self.find(chosen.provider, chosen.id) if model else None
             if found is not None:
@@ -244,16 +264,16 @@ class Selection:
 
     def restore_added(self, log: Log) -> None:
         """Choose the model that a conversation chose last, if it has become known only now."""
-        chosen = self._chosen(log)
+        chosen = self._find_chosen(log)
         found = None if chosen is None else self.find(chosen.provider, chosen.id)
         if found is not None and (self.model is None or found.is_virtual):
             self._change(found, "restore")
 
     # Inside
 
-    def _chosen(self, log: Log) -> ModelChoice | None:
+    def _find_chosen(self, log: Log) -> ModelChoice | None:
         """Return the model that a conversation chose last. Answers after the choice of a virtual model name other models."""
-        answered, chosen = log.model(), log.chosen_model()
+        answered, chosen = log.model(), log.find_chosen_model()
         if chosen is None or chosen == answered:
             return answered
         found = self.find(chosen.provider, chosen.id)

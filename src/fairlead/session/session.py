@@ -1,7 +1,7 @@
 """A session: one conversation, and the one run that it may have at a time.
 
-`Session` is a facade: everything that a host or a program needs of a session. `fairlead.session.parts` shows what is behind it.
-Everything happens on one asyncio loop.
+`Session` is a facade: everything that a host or a program needs of a session. It makes the parts behind it and gives each only
+what it uses; none knows the session. Everything happens on one asyncio loop.
 """
 
 from __future__ import annotations
@@ -15,15 +15,32 @@ from fairlead.core.messages import Attribution, ImageContent, Message, UserMessa
 from fairlead.core.model import Model, ThinkingLevel
 from fairlead.core.queues import Behavior
 from fairlead.errors import BadOption
-from fairlead.session.events import Gate
+from fairlead.session.additions import Extensions, SessionAdditions
+from fairlead.session.compaction.compactor import Compactor
+from fairlead.session.context.budget import ContextBudget, SessionUsage
+from fairlead.session.events import Events, Gate
+from fairlead.session.history import moves
+from fairlead.session.history.current import CurrentConversation
+from fairlead.session.history.history import History
+from fairlead.session.history.sessions import ConversationStore
+from fairlead.session.host import Host
 from fairlead.session.options import SessionOptions
-from fairlead.session.parts import Parts
+from fairlead.session.run import intake, run, turns
+from fairlead.session.run.message_queue import HeldPrompt, MessageQueue
+from fairlead.session.run.state import Activity, Attempts, RunState, Stopper
+from fairlead.session.selection import Selection
+from fairlead.session.todos.lazy import LazyTodos
+from fairlead.session.toolbox import Toolbox
 
 if TYPE_CHECKING:
     from fairlead.core.limits import RunLimits
     from fairlead.session.approval_mode import SessionApprovals, SubagentApprover
     from fairlead.session.history.moves import Arrival
     from fairlead.session.hooks import InputSource
+    from fairlead.session.rules.keeper import RuleKeeper
+    from fairlead.session.run.intake import Intake
+    from fairlead.session.run.turns import Turns
+    from fairlead.session.subagents.subagents import SessionSubagents
 
 
 class Session:
@@ -46,7 +63,17 @@ class Session:
     #: A misspelt attribute is an error, not a setting without effect.
     __slots__ = (
         "__weakref__",
-        "_parts",
+        "_attempts",
+        "_budget",
+        "_compactor",
+        "_current",
+        "_events",
+        "_intake",
+        "_options",
+        "_rules",
+        "_run",
+        "_stopper",
+        "_turns",
         "activity",
         "additions",
         "extensions",
@@ -62,25 +89,162 @@ class Session:
 
     def __init__(self, options: SessionOptions) -> None:
         """Make a session. `history.problems` says what is wrong with the conversation that it resumes, if anything is."""
-        self._parts = parts = Parts(options)
-        self.history = parts.history
-        self.models = parts.selection
-        self.tools = parts.toolbox
-        self.queue = parts.queue
-        self.usage = parts.usage
-        self.host = parts.host
-        self.additions = parts.additions
-        self.extensions = parts.extensions
-        self.todos = parts.todos
-        self.subagents = parts.subagents
-        self.activity = parts.activity
+        workspace, runtime = options.workspace, options.runtime
+        self._options = options
+        self._events = events = Events()
+        notify = events.notify
+        self._run = run = RunState(notify)
+        self.extensions = extensions = Extensions(options.hooks, options.call_hooks, runtime, events)
+        self.models = selection = Selection(
+            options.models,
+            options.model,
+            options.thinking,
+            options.scoped,
+            notify,
+            extensions,
+            runtime,
+            keeps_level=options.behaviour.keeps_level,
+        )
+        self.tools = toolbox = Toolbox(options.make_tools, options.active_tools)
+        sessions = options.sessions or ConversationStore(workspace=workspace, now_ms=runtime.now_ms)
+        self._current = current = CurrentConversation(options.conversation or sessions.new(), selection, events)
+        self.queue = MessageQueue(current, notify, self._get_intake, runtime.now_ms)
+        self.host = Host(workspace, runtime.now_ms, notify, current, extensions, lambda: self.activity.is_at_rest)
+        self.additions = additions = SessionAdditions(options, extensions, toolbox, selection, self.host, notify)
+        self._budget = ContextBudget(
+            options.models,
+            selection,
+            toolbox,
+            current,
+            runtime,
+            system_prompt=additions.system_prompt,
+            reserve_tokens=options.compaction.reserve_tokens,
+        )
+        self._attempts = Attempts(options.retry, runtime, notify)
+        self._compactor = Compactor(
+            options.compaction,
+            current,
+            selection,
+            self._budget,
+            run,
+            extensions,
+            self._attempts,
+            notify=notify,
+            on_end=self.host.add_finished_commands,
+        )
+        self.usage = SessionUsage(current, selection)
+        self.todos = LazyTodos(options, current, toolbox, notify)
+        self.subagents = options.subagents
+        self.activity = Activity(run, self._compactor, self._attempts, extensions, self._get_intake)
+        self._stopper = Stopper(self.activity, run, self._compactor, additions, self.host, self.subagents)
+        self.history = History(current, sessions, run, notify, self._make_moves, options.provider_session_id)
+        self._intake: Intake | None = None
+        self._turns: Turns | None = None
+        self._rules: RuleKeeper | None = None
+        if options.rules:
+            from fairlead.session.rules.keeper import RuleKeeper  # noqa: PLC0415  loads yaml, in 12 ms
+
+            self._rules = RuleKeeper(options.rules, options.rule_settings, current, workspace, toolbox, runtime.now_ms, notify)
+        self._follow_conversation()
+        if self.subagents is not None:
+            self._attach_subagents(self.subagents)
+        self.history.problems = current.load(model=not options.model_is_explicit, level=not options.thinking_is_explicit)
+
+    def _follow_conversation(self) -> None:
+        """Have parts forget what belongs to a conversation that is replaced, and read again what one keeps for them."""
+        current = self._current
+        current.on_replace += [self.queue.forget, self._run.forget_end, self.additions.reload]
+        if self.subagents is not None:
+            current.on_replace.append(self.subagents.forget)
+        if self._rules is not None:
+            current.on_move.append(self._rules.reset)
+        current.on_move += [self.todos.load, self.extensions.position_changed]
+        current.resume = self._resume
+        current.on_lost = self._run.lose
+
+    def _attach_subagents(self, subagents: SessionSubagents) -> None:
+        from fairlead.session.subagents.subagents import Parent  # noqa: PLC0415  loads yaml, in 12 ms
+
+        subagents.attach(
+            Parent(
+                current=self._current,
+                events=self._events,
+                runtime=self._options.runtime,
+                host=self.host,
+                toolbox=self.tools,
+                selection=self.models,
+                extensions=self.extensions,
+                approver=self._options.approver,
+                activity=self.activity,
+            )
+        )
+
+    # Parts that are made when they are first needed: a host that only asks for the state of a session does not pay for them
+
+    def _get_intake(self) -> intake.Intake:
+        if self._intake is None:
+            options = self._options
+            self._turns = turns.Turns(
+                options,
+                self._current,
+                self.models,
+                self.tools,
+                self.queue,
+                self.additions,
+                self._budget,
+                self._rules,
+                self._attempts,
+                self._run,
+                self._events.notify,
+            )
+            parts = run.RunParts(
+                state=self._run,
+                current=self._current,
+                events=self._events,
+                queues=self.queue,
+                turns=self._turns,
+                attempts=self._attempts,
+                budget=self._budget,
+                compactor=self._compactor,
+                todos=self.todos,
+                rules=self._rules,
+                extensions=self.extensions,
+                selection=self.models,
+                runtime=options.runtime,
+                approver=options.approver,
+                host=self.host,
+            )
+            self._intake = intake.Intake(parts, self.additions, options)
+        return self._intake
+
+    def _make_moves(self) -> moves.Moves:
+        """Make what goes to other conversations, and to other places in this one."""
+        return moves.Moves(
+            self._current,
+            self.history.sessions,
+            self._options.workspace,
+            self.models,
+            self._compactor,
+            self.extensions,
+            self.activity,
+            self._stopper,
+            self.queue,
+            behaviour=self._options.behaviour,
+            notify=self._events.notify,
+            on_end=self.host.add_finished_commands,
+        )
+
+    def _resume(self, model: bool, level: bool) -> list[str]:
+        return moves.resume(
+            self._current.conversation, self.models, self._options.workspace, self.queue, model=model, level=level
+        )
 
     # State
 
     @property
     def messages(self) -> list[Message]:
         """The messages from the beginning to where the conversation stands."""
-        return self._parts.current.conversation.messages
+        return self._current.conversation.messages
 
     @property
     def model(self) -> Model | None:
@@ -99,9 +263,9 @@ class Session:
         `ApprovalModeChanged` reports a change. The user's files stay as they are. Raises BadOption if the session was made
         without approvals.
         """
-        if self._parts.approver is None:
+        if self._options.approver is None:
             raise BadOption("approval: this session was made without approvals.")
-        return self._parts.approver
+        return self._options.approver
 
     def subscribe(self, listener: Callable[[Event], None], gate: Gate | None = None) -> Callable[[], None]:
         """Call `listener` with every event, in order. It must not block.
@@ -113,7 +277,7 @@ class Session:
         Returns:
             A function that ends the subscription.
         """
-        return self._parts.events.subscribe(listener, gate)
+        return self._events.subscribe(listener, gate)
 
     # Messages
 
@@ -128,6 +292,7 @@ class Session:
         source: InputSource = "interactive",
         behavior: Behavior | None = None,
         limits: RunLimits | None = None,
+        held: HeldPrompt | None = None,
     ) -> UserMessage | None:
         """Start a run with a message of the user. `activity.idle` waits for its end.
 
@@ -142,6 +307,7 @@ class Session:
             source: Where the message comes from, for extensions.
             behavior: Whether to queue the message, as `steer` or as `followUp`, if a run is going on.
             limits: What the run may not exceed, instead of the limits of the session. A run that is going on keeps its own.
+            held: The same prompt as `queue.hold_prompt` returned it, which may be saved while extensions are at work.
 
         Returns:
             The message; None if an extension has handled it, so that no run starts.
@@ -154,8 +320,8 @@ class Session:
             SessionError: The message cannot be written. In all these cases nothing has changed.
         """
         await self.history.open()
-        return await self._parts.intake.prompt(
-            text, images, attribution, attachments, expand=expand, source=source, behavior=behavior, limits=limits
+        return await self._get_intake().prompt(
+            text, images, attribution, attachments, expand=expand, source=source, behavior=behavior, limits=limits, held=held
         )
 
     async def steer(
@@ -173,7 +339,7 @@ class Session:
         cannot be written, and BadCommand for a command of an extension, which cannot be queued.
         """
         await self.history.open()
-        return await self._parts.intake.queue("steering", text, images, attachments, expand=expand, source=source)
+        return await self._get_intake().queue("steering", text, images, attachments, expand=expand, source=source)
 
     async def follow_up(
         self,
@@ -186,7 +352,7 @@ class Session:
     ) -> UserMessage | None:
         """Queue a message for when the agent would otherwise stop. Returns and raises what `steer` does."""
         await self.history.open()
-        return await self._parts.intake.queue("followUp", text, images, attachments, expand=expand, source=source)
+        return await self._get_intake().queue("followUp", text, images, attachments, expand=expand, source=source)
 
     # The conversation
 
@@ -201,14 +367,14 @@ class Session:
             CompactingError: The session is being compacted already.
             NothingToCompact, CompactionCancelled, ConfigError, ProviderError: The task raises these; nothing has changed then.
         """
-        return self._parts.compactor.request(instructions, keep_messages=keep_messages)
+        return self._compactor.request(instructions, keep_messages=keep_messages)
 
     async def fork(self, entry_id: str) -> str:
         """Continue in a new session that has everything before a message of the user. Returns the text of that message.
 
         Raises EntryNotFound if there is no such message, MoveCancelled if an extension blocks it.
         """
-        return await self._parts.make_moves().fork(entry_id)
+        return await self._make_moves().fork(entry_id)
 
     async def navigate(
         self,
@@ -235,7 +401,7 @@ class Session:
             EntryNotFound: There is no such entry.
             MoveCancelled: An extension blocks it. With `summarise` also what `compact` raises. Nothing has changed then.
         """
-        return await self._parts.make_moves().navigate(
+        return await self._make_moves().navigate(
             target, summarise=summarise, instructions=instructions, replace_instructions=replace_instructions, label=label
         )
 
@@ -243,8 +409,17 @@ class Session:
 
     async def abort(self) -> None:
         """Stop the run, or a compaction, and wait until it has settled. Queued messages stay queued."""
-        await self._parts.stopper.abort()
+        await self._stopper.abort()
 
     async def close(self) -> None:
         """Stop everything, and let other processes have the session's file."""
-        await self._parts.close()
+        self._run.stop_resumably()
+        if self._turns is not None:
+            await self._turns.close()
+        await self._stopper.stop()
+        await self.extensions.close()
+        await self.tools.close()
+        self.todos.stop()
+        self._current.close()
+        await self.additions.close()
+        await self._current.wait_closed()

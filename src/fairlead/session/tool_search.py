@@ -66,7 +66,7 @@ async def _run(toolbox: Toolbox, arguments: dict[str, Any], context: ToolContext
     if not query.strip():
         raise ToolError("query must not be empty")
     candidates = toolbox.to_be_found()
-    found = ranked(query, candidates.values())[: int(arguments.get("limit") or _USUAL_LIMIT)]
+    found = rank_tools(query, candidates.values())[: int(arguments.get("limit") or _USUAL_LIMIT)]
     if not found:
         return ToolResult.text("No matching tools found.", {"loaded": []})
     toolbox.activate([*toolbox.active, *found])
@@ -85,7 +85,7 @@ class _Document(NamedTuple):
     words: Counter[str]
 
 
-def ranked(query: str, tools: Iterable[Tool]) -> list[str]:
+def rank_tools(query: str, tools: Iterable[Tool]) -> list[str]:
     """Return the names of the tools that match a query, the best match first.
 
     A tool whose name is the query comes first. A tool that matches more words of the query comes before one that matches fewer.

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from fairlead.core.tool import Tool
 from fairlead.errors import BadCommand
+from fairlead.session import tool_search
 from fairlead.session.events import report
 from fairlead.tools import with_usual_subject
 
@@ -95,7 +96,7 @@ class Toolbox(Mapping[str, Tool]):
         contents = self._contents
         return {name: contents.tools[name] for name in contents.active}
 
-    def declared_tools(self) -> dict[str, Tool]:
+    def list_declared(self) -> dict[str, Tool]:
         """The active tools that requests declare, with the descriptions that the model sees; see `present`."""
         contents = self._contents
         return {
@@ -129,7 +130,7 @@ class Toolbox(Mapping[str, Tool]):
             raise BadCommand(f"There is no built-in tool {name}.")
         return found
 
-    def taken(self, owner: str) -> set[str]:
+    def list_taken(self, owner: str) -> set[str]:
         """The names that `owner` cannot use, because others have them."""
         return set(self._contents.tools) - self._contents.brought.get(owner, frozenset())
 
@@ -164,7 +165,7 @@ class Toolbox(Mapping[str, Tool]):
         if owner != TOOL_SEARCH and any(tool.name == TOOL_SEARCH for tool in tools):
             self.replace(TOOL_SEARCH, [])  # the owner brings one, which stands in for ours
         before = contents.brought.get(owner, frozenset())
-        taken = self.taken(owner)
+        taken = self.list_taken(owner)
         if instead:
             taken &= frozenset[str]().union(*contents.brought.values())
         for tool in tools:
@@ -200,8 +201,6 @@ class Toolbox(Mapping[str, Tool]):
         contents = self._contents
         needed = any(tool.exposure == "deferred" for tool in contents.tools.values())
         if needed and searchable and TOOL_SEARCH not in contents.tools:
-            from fairlead.session.tool_search import search_tool
-
-            self.replace(TOOL_SEARCH, [search_tool(TOOL_SEARCH, self)])
+            self.replace(TOOL_SEARCH, [tool_search.search_tool(TOOL_SEARCH, self)])
         elif not needed and contents.brought.get(TOOL_SEARCH):
             self.replace(TOOL_SEARCH, [])

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from fairlead.agent import Shared, load_shared
+from fairlead.agent.assembly import archive_of
+from fairlead.agent.options import AgentOptions
+from fairlead.config.home import Home
+from fairlead.config.settings import Settings
+from fairlead.config.settings_files import load_settings
 from fairlead.core.snapshots import SessionInfo
 from fairlead.errors import BadCommand
 from fairlead.session.history.archive import Archive, Saved
@@ -89,3 +98,51 @@ def _place_in(cursor: str) -> tuple[int, str]:
         return int(changed), name
     except (ValueError, binascii.Error):
         raise BadCommand("cursor: expected the nextCursor of an earlier answer") from None
+
+
+#: Threads for blocking work: enough that one session cannot occupy them all.
+THREADS = 128
+
+
+class Common(Struct, frozen=True, kw_only=True):
+    """What the sessions of a process have in common."""
+
+    #: The options from the command line.
+    base: AgentOptions
+    home: Home
+    #: The user's settings, without those of any project.
+    settings: Settings
+    shared: Shared
+
+    @property
+    def cwd(self) -> Path:
+        """The working directory of sessions whose client names none."""
+        return Path(self.base.cwd)
+
+    def archive(self) -> Archive:
+        """Return where the sessions are saved that the options and the settings choose, as an agent does."""
+        base = self.base
+        env = os.environ if base.env is None else base.env
+        keeps = replace(base, keep=True) if base.keep is None and not base.storage.store else base
+        return archive_of(keeps, self.home, self.cwd, env, self.settings)
+
+
+def common_parts(base: AgentOptions) -> Common:
+    """Load what the sessions of a process have in common, and let them use enough threads."""
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS, thread_name_prefix="fairlead"))
+    env = os.environ if base.env is None else base.env
+    behaviour = base.behaviour
+    home = Home.find(env, isolated=base.isolated, peer=behaviour.peer_home, is_shared=behaviour.shares_home)
+    settings, problems = load_settings(home, home.root)
+    told: set[str] = set()
+
+    def warn_once(warning: str) -> None:
+        """Warn once: every session finds the same problems in what they share."""
+        if behaviour.warn is not None and warning not in told:
+            told.add(warning)
+            behaviour.warn(warning)
+
+    for problem in problems:
+        warn_once(problem)
+    own = replace(base.with_own_tools(), behaviour=replace(behaviour, warn=warn_once))
+    return Common(base=own, home=home, settings=settings, shared=load_shared(base, home, settings))

@@ -1,14 +1,21 @@
-"""The sessions that a front end has open: each is opened once, shared by all who ask for it, and closed in one place."""
+"""The sessions that a front end has open: each is opened once, shared by all who ask for it, and closed in one place.
+
+Another process may have the session that is asked for.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Hashable
-from functools import partial
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Hashable
+from contextlib import asynccontextmanager
+from functools import cache, partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from fairlead.agent import Agent
+from fairlead.agent.options import ASK, TASK, TODO_WRITE
+from fairlead.errors import SessionInUse
 
 
 class OpenSession(Protocol):
@@ -48,7 +55,7 @@ class OpenSessions(Generic[K, S]):
     def find(self, key: K) -> S | None:
         return self._sessions.get(key)
 
-    async def settled(self, key: K) -> S | None:
+    async def get_when_settled(self, key: K) -> S | None:
         """Return an open session, after those under its key that are being closed."""
         closing = [task for closed, task in self._closing.values() if closed == key]
         if closing:
@@ -73,7 +80,7 @@ class OpenSessions(Generic[K, S]):
         self._sessions[key] = session
         self._keys[session] = key
 
-    def used(self, session: S) -> None:
+    def mark_used(self, session: S) -> None:
         """Note that a session was used just now."""
         key = self._keys.get(session)
         if key is not None:
@@ -88,10 +95,10 @@ class OpenSessions(Generic[K, S]):
 
     # Running
 
-    def when_written(self, action: Callable[[], object]) -> None:
+    def call_when_written(self, action: Callable[[], object]) -> None:
         """Call `action` when everything so far is durable in all sessions: now, unless a store keeps one of them."""
         for session in self.all():
-            action = partial(session.agent.session.history.when_written, action)
+            action = partial(session.agent.session.history.call_when_written, action)
         action()
 
     def cancel(self, *, resumable: bool = False) -> None:
@@ -132,7 +139,47 @@ class OpenSessions(Generic[K, S]):
                 if task.done() and not task.cancelled():
                     task.exception()  # each session has reported what is wrong
 
-    def leave_nothing_behind(self) -> None:
+    def kill_children(self) -> None:
         """End the processes of all sessions, because this process ends."""
         for session in (*self._sessions.values(), *self._closing):
-            session.agent.leave_nothing_behind()
+            session.agent.kill_children()
+
+
+T = TypeVar("T")
+
+#: Seconds between two attempts to take a session that another process has.
+TAKE_INTERVAL = 0.2
+
+
+@cache
+def with_more_tools(tools: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names of the tools of a session whose user can be asked and sees todos. All sessions share them."""
+    return tuple(dict.fromkeys([*tools, ASK, TODO_WRITE, TASK]))
+
+
+@asynccontextmanager
+async def opening(agent: Agent, patience: float = 0.0) -> AsyncGenerator[None]:
+    """Open the session of an agent. If that or the block fails, others can have the session, and no process is left behind.
+
+    Another process that has the session gets some seconds to hand it back. Raises SessionInUse, which names that process, and
+    SessionError.
+    """
+    try:
+        await retry_while_leased(agent.open, patience)
+        yield
+    except BaseException:
+        agent.session.history.conversation.close()
+        agent.kill_children()
+        raise
+
+
+async def retry_while_leased(call: Callable[[], Awaitable[T]], patience: float, interval: float = TAKE_INTERVAL) -> T:
+    """Call a function that takes a session, again and again while another process has it. Raises SessionInUse in the end."""
+    end = time.monotonic() + patience
+    while True:
+        try:
+            return await call()
+        except SessionInUse:
+            if time.monotonic() >= end:
+                raise
+        await asyncio.sleep(interval)

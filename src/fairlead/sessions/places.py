@@ -12,9 +12,9 @@ from msgspec import Struct
 from fairlead.config.home import Home, PeerHome, working_directory
 from fairlead.config.settings_files import load_settings
 from fairlead.errors import SessionError
-from fairlead.stores.finding import SHORT_ID, find_session, is_path, latest_session, matching_sessions
-from fairlead.stores.listing import describe
-from fairlead.stores.paths import SessionFolders, id_in_name
+from fairlead.stores.folders import SessionFolders
+from fairlead.stores.listing import SHORT_ID, describe, find_session, is_path, latest_session, matching_sessions
+from fairlead.stores.paths import id_in_name
 
 #: The word for the session that changed last.
 LAST = "last"
@@ -86,9 +86,9 @@ def short_id(id: str) -> str:
     return id[-SHORT_ID:]
 
 
-def age(modified_ms: int, now: float | None = None) -> str:
+def age(modified_ms: int) -> str:
     """Return how long ago something was, in at most four characters: `12s`, `5m`, `3h`, `2d`, `5w`, `3y`."""
-    seconds = max(0, (time.time() if now is None else now) - modified_ms / 1000)
+    seconds = max(0, time.time() - modified_ms / 1000)
     units = (("y", 365 * 86400), ("w", 7 * 86400), ("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
     for unit, length in units:
         if seconds >= length:

@@ -14,10 +14,12 @@ how to use a store and how to write another one; `fairlead.testing.check_store` 
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairlead.errors import ConfigError
+from fairlead.stores import files, memory
 
 if TYPE_CHECKING:
     from fairlead.stores.files import FileStore
@@ -62,25 +64,21 @@ def open_store(url: str) -> SessionStore:
     """
     scheme, separator, rest = url.partition(":")
     if separator and scheme == "memory":
-        from fairlead.stores.memory import MemoryStore
-
-        return MemoryStore()
+        return memory.MemoryStore()
     if separator and scheme == "sqlite" and rest.startswith("///:memory:"):
         raise ConfigError(
             "A SqliteStore needs a file. Give memory: for a store in the memory of this process, or sqlite:///FILE."
         )
     if separator and scheme == "sqlite" and rest.startswith("///") and len(rest) > 3:
-        from fairlead.stores.sqlite import SqliteStore
+        from fairlead.stores.sqlite import SqliteStore  # noqa: PLC0415  few programs need a database
 
         return SqliteStore(Path(rest[3:]))
     if separator and scheme in ("postgresql", "postgres"):
-        from fairlead.stores.postgres import PostgresStore
+        from fairlead.stores.postgres import PostgresStore  # noqa: PLC0415  an extra
 
         return PostgresStore(url)
     if separator and scheme == "file" and (folder := rest.removeprefix("//")):
-        from fairlead.stores.files import FileStore
-
-        return FileStore(Path(folder))
+        return files.FileStore(Path(folder))
     login, _, place = url.partition("?")[0].rpartition("@")
     shown = f"…@{place}" if login else place  # a login or a parameter may contain a password
     raise ConfigError(
@@ -90,9 +88,11 @@ def open_store(url: str) -> SessionStore:
 
 
 def __getattr__(name: str) -> Any:
-    from importlib import import_module
-
     for module, names in _HOMES.items():
         if name in names:
             return getattr(import_module(f"fairlead.stores.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*{*globals(), *__all__}]

@@ -1,4 +1,4 @@
-"""Deleting session files with the sessions of their sub-agents."""
+"""Deleting session files with the sessions of their sub-agents, and the temporary files that killed processes have left."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ import errno
 import os
 import re
 import stat
+from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from fairlead.errors import SessionError
-from fairlead.stores.headers import HEADER_LIMIT, header_in, is_blank
-from fairlead.stores.leftovers import remove_leftovers_in
+from fairlead.platform.open_files import try_lock
+from fairlead.stores.headers import BINARY, HEADER_LIMIT, header_in, is_blank, refuse_endless
+from fairlead.stores.notes_files import NOTES_SUFFIX, delete_notes, delete_orphan
 from fairlead.stores.paths import id_in_name, transcripts_folder
-from fairlead.stores.session_files import BINARY, NO_LINKS, lock, refuse_endless
+from fairlead.stores.session_files import NO_LINKS, is_temporary, lock
 
 #: The names of sub-agents' files: see `fairlead.session.subagents.subagents`.
-_TRANSCRIPT = re.compile(r"[0-9]+-[A-Za-z0-9_-]+\.jsonl")
+_TRANSCRIPT = r"[0-9]+-[A-Za-z0-9_-]+\.jsonl"
 
 
 def delete_session(path: Path, *, also_blank: bool = False) -> None:
@@ -43,6 +45,7 @@ def delete_session(path: Path, *, also_blank: bool = False) -> None:
                 raise PermissionError(None, "Permission denied")
             for parent, files in transcripts:
                 _delete(parent, files)
+            delete_notes(path)
             # Last: if this process is killed before, the session can still be found and deleted.
             path.unlink()
     except FileNotFoundError:
@@ -61,7 +64,8 @@ def _transcripts(session: Path) -> list[tuple[Path, list[Path]]]:
     try:
         if not stat.S_ISDIR(folder.lstat().st_mode):
             return []
-        candidates = sorted(path for path in folder.iterdir() if _TRANSCRIPT.fullmatch(path.name) and id_in_name(path) is None)
+        transcripts = (path for path in folder.iterdir() if re.fullmatch(_TRANSCRIPT, path.name))
+        candidates = sorted(path for path in transcripts if id_in_name(path) is None)
     except OSError as error:
         _raise_if_out_of_handles(error)
         return []
@@ -127,6 +131,7 @@ def _delete(session: Path, files: list[Path]) -> None:
     for path in files:
         handle = _open_transcript(path, session)
         if handle is not None:
+            delete_notes(path)
             with suppress(OSError):
                 path.unlink()
             os.close(handle)
@@ -134,3 +139,35 @@ def _delete(session: Path, files: list[Path]) -> None:
     remove_leftovers_in(folder)
     with suppress(OSError):
         folder.rmdir()
+
+
+def is_leftover(name: str) -> bool:
+    """Whether a file with this name may be a leftover: see `remove_leftovers`."""
+    return is_temporary(name) or name.endswith(NOTES_SUFFIX)
+
+
+def remove_leftovers(paths: Iterable[str]) -> None:
+    """Delete the leftovers among `paths`: notes without their session, and temporary files whose process has ended.
+
+    A locked file belongs to a running process.
+    """
+    temporary: list[str] = []
+    for path in paths:
+        (delete_orphan(path) if path.endswith(NOTES_SUFFIX) else temporary.append(path))
+    if os.name == "nt":
+        return
+    for path in temporary:
+        with suppress(OSError):
+            handle = os.open(path, os.O_RDWR | NO_LINKS)
+            try:
+                status = os.fstat(handle)
+                if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and try_lock(handle):
+                    Path(path).unlink()
+            finally:
+                os.close(handle)
+
+
+def remove_leftovers_in(folder: Path) -> None:
+    """Call `remove_leftovers` for all files in a folder that may be leftovers. A folder that cannot be read is ignored."""
+    with suppress(OSError), os.scandir(folder) as items:
+        remove_leftovers([item.path for item in items if is_leftover(item.name)])

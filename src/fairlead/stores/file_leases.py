@@ -11,8 +11,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from fairlead.stores.session_files import BINARY
-from fairlead.stores.store import Lease, in_use
+from fairlead.stores.headers import BINARY
+from fairlead.stores.store import Lease, make_in_use_error
 
 _LEASE = ".lease."
 #: The digits of the time, which is rewritten in place.
@@ -37,7 +37,7 @@ def create_lease(path: Path, lease: Lease, former: str) -> Path:
     try:
         handle = os.open(claim, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, 0o600)
     except FileExistsError:
-        raise in_use(lease.id, former) from None
+        raise make_in_use_error(lease.id, former) from None
     try:
         os.write(handle, _lease_text(lease.expires_at, lease.owner))
     finally:

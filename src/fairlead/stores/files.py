@@ -22,13 +22,12 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from fairlead.config.open_files import lock_holder, try_lock
-from fairlead.config.private_files import make_folders
 from fairlead.errors import SessionError, SessionLost, StoreUnavailable
+from fairlead.platform.open_files import lock_holder, make_private_folders, try_lock
 from fairlead.stores.file_leases import create_lease, lease_epochs, lease_path, newest_lease, process_of, write_lease
-from fairlead.stores.headers import TITLE
+from fairlead.stores.headers import BINARY, TITLE
 from fairlead.stores.paths import id_in_name
-from fairlead.stores.session_files import BINARY
+from fairlead.stores.sql import Job, Worker
 from fairlead.stores.store import (
     Lease,
     StoredLine,
@@ -37,12 +36,11 @@ from fairlead.stores.store import (
     check_id,
     check_lines,
     exists,
-    in_use,
-    lost,
-    not_found,
-    why_lost,
+    explain_loss,
+    make_in_use_error,
+    make_lost_error,
+    make_not_found_error,
 )
-from fairlead.stores.worker import Job, Worker
 
 
 class _Owned(Struct):
@@ -122,7 +120,7 @@ class FileStore:
     async def list(self, *, after: str = "", limit: int | None = None) -> Sequence[StoredSession]:
         def list_all(_: None) -> list[StoredSession]:
             found = {_id_of(path): path for path in self._files()}
-            sessions = (self._described(id, found[id]) for id in sorted(found) if id > after)
+            sessions = (self._describe(id, found[id]) for id in sorted(found) if id > after)
             known = (session for session in sessions if session is not None)
             return list(known) if limit is None else [session for _, session in zip(range(limit), known, strict=False)]
 
@@ -186,12 +184,12 @@ class FileStore:
             return path
         found = next((path for path in self._files() if _id_of(path) == id), None)
         if found is None:
-            raise not_found(id)
+            raise make_not_found_error(id)
         return found
 
     def _add(self, id: str, header: bytes, lines: Sequence[bytes]) -> Path:
         """Write a complete file, then give it its name. Raises SessionExists."""
-        make_folders(self.folder)
+        make_private_folders(self.folder)
         path = self.folder / f"{id}.jsonl"
         if any(_id_of(other) == id for other in self._files()):
             raise exists(id)
@@ -224,14 +222,14 @@ class FileStore:
             finally:
                 os.close(handle)
 
-    def _described(self, id: str, path: Path) -> StoredSession | None:
+    def _describe(self, id: str, path: Path) -> StoredSession | None:
         try:
             header, lines = _split(_contents(id, path), id)
             status = path.stat()
         except (SessionError, OSError):  # it is something else, or was deleted meanwhile
             return None
         owner = next((owner for owner, expires_at in [newest_lease(path)] if expires_at > time.time()), "")
-        return StoredSession(id, header, len(lines), _created_at(header, status), status.st_mtime, owner)
+        return StoredSession(id, header, len(lines), _find_created_at(header, status), status.st_mtime, owner)
 
     # Leases
 
@@ -242,18 +240,18 @@ class FileStore:
         try:
             former, expires_at = newest_lease(path)
             if not is_locked and expires_at <= 0:  # a session without a store, which has no lease
-                raise in_use(id, "")
+                raise make_in_use_error(id, "")
             if not is_locked and expires_at > time.time():
-                raise in_use(id, former, expires_at)
+                raise make_in_use_error(id, former, expires_at)
             if not is_locked and lock_holder(handle) not in (None, process_of(path)):
-                raise in_use(id, "")  # its last owner with a lease is gone, and a session without a store uses it
+                raise make_in_use_error(id, "")  # its last owner with a lease is gone, and a session without a store uses it
             before = max(lease_epochs(path), default=0)
             epoch = before + 1 if before else int(time.time() * 1e6)
             lease = Lease(id, epoch, owner, time.time() + seconds, seconds)
             claim = create_lease(path, lease, former)
             if not is_locked:
                 if newest_lease(path, before)[1] > time.time():  # it was renewed at the last moment
-                    raise in_use(id, former)
+                    raise make_in_use_error(id, former)
                 os.close(handle)
                 handle = -1
                 handle = self._replace(id, path)
@@ -290,18 +288,18 @@ class FileStore:
         """Return the session of a lease. Raises SessionLost if the lease is not valid any more."""
         owned = self._owned.get((lease.id, lease.epoch))
         if owned is None:
-            raise lost(lease.id, "this lease was released, or is not from this store")
+            raise make_lost_error(lease.id, "this lease was released, or is not from this store")
         try:
             if owned.lease.expires_at <= time.time():
-                raise why_lost(lease, lease.epoch, "")
+                raise explain_loss(lease, lease.epoch, "")
             # In this order: the next owner creates its lease before it deletes ours.
             if lease_path(owned.path, lease.epoch + 1).exists() or not owned.lease_path.exists():
-                raise why_lost(lease, -1, newest_lease(owned.path)[0])
+                raise explain_loss(lease, -1, newest_lease(owned.path)[0])
             if not os.path.samestat(os.fstat(owned.handle), owned.path.stat()):
-                raise lost(lease.id, f"{owned.path} was replaced")
+                raise make_lost_error(lease.id, f"{owned.path} was replaced")
         except FileNotFoundError:
             self._lose(owned)
-            raise lost(lease.id, f"{owned.path} was deleted") from None
+            raise make_lost_error(lease.id, f"{owned.path} was deleted") from None
         except SessionLost:
             self._lose(owned)
             raise
@@ -317,12 +315,12 @@ class FileStore:
             _, present = _split(_contents(lease.id, owned.path), lease.id)
             if present[after:] == lines:
                 return owned.last
-            raise lost(lease.id, f"it has {owned.last} entries, and not {after}")
+            raise make_lost_error(lease.id, f"it has {owned.last} entries, and not {after}")
         if not lines:
             return owned.last
         if os.fstat(owned.handle).st_size != owned.size:
             self._lose(owned)
-            raise lost(lease.id, f"another program has changed {owned.path}")
+            raise make_lost_error(lease.id, f"another program has changed {owned.path}")
         data = b"\n".join([*lines, b""])
         try:
             _write(owned.handle, data)
@@ -347,7 +345,7 @@ def _contents(id: str, path: Path) -> bytes:
     try:
         return path.read_bytes()
     except FileNotFoundError:
-        raise not_found(id) from None
+        raise make_not_found_error(id) from None
 
 
 def _split(data: bytes, id: str) -> tuple[bytes, list[bytes]]:
@@ -399,7 +397,7 @@ class _Header(Struct):
     timestamp: datetime
 
 
-def _created_at(header: bytes, status: os.stat_result) -> float:
+def _find_created_at(header: bytes, status: os.stat_result) -> float:
     """Return when a session was created, as its header says: the file itself only says when it changed."""
     with suppress(msgspec.DecodeError, UnicodeDecodeError, OverflowError):
         return msgspec.json.decode(header, type=_Header).timestamp.timestamp()

@@ -1,23 +1,32 @@
-"""The header of a session: the first line of its file, or a field of its row. And the files that have none.
+"""The header of a session: the first line of its file, or a field of its row. And the files that have none, or must not be read.
 
-The header is all that a store knows of the contents of a session, besides what `fairlead.stores.summaries` shows in lists.
+The header is all that a store knows of the contents of a session, besides what lists say about one: its name, its first message
+and how many messages it has. No other module of the stores looks into entries, so lists are the same wherever sessions are kept.
 """
 
 import os
 import stat
+from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 from typing import Any, cast
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Raw, Struct, UnsetType
 
+from fairlead.config.files import is_of_kernel
 from fairlead.core import lenient
+from fairlead.core.messages import UserMessage, decode_message, user_text
+from fairlead.core.snapshots import SessionInfo
 from fairlead.errors import SessionError
 from fairlead.stores.paths import iso
-from fairlead.stores.session_files import BINARY, refuse_endless
 
 VERSION = 3
+
+#: The flag that keeps Windows from translating line ends.
+BINARY: int = getattr(os, "O_BINARY", 0)
+#: The largest file that is read as a whole.
+LARGEST = 1 << 30
 
 #: A header has to be within this many bytes of a file's beginning.
 HEADER_LIMIT = 1 << 16
@@ -76,6 +85,18 @@ def without_title(lines: list[bytes]) -> list[bytes]:
     return lines[1:] if len(lines) > 1 and lines[0].startswith(TITLE) else lines
 
 
+def refuse_endless(path: Path, *, whole: bool = False) -> None:
+    """Raise SessionError for a file that may block or never end when it is read: a pipe, a device, a file of the kernel.
+
+    With `whole`, also raise it for a file that is too large for memory. Raises OSError if there is no such file.
+    """
+    status = path.stat()
+    if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)) or is_of_kernel(status):
+        raise SessionError(f"{path} is not a session file: it is not a regular file on a disk.")
+    if whole and status.st_size > LARGEST:
+        raise SessionError(f"{path} is too large to open: it has more than {LARGEST >> 30} GiB.")
+
+
 def header_of(path: Path) -> Header | None:
     """Return the header of a file; None if it has none or cannot be read."""
     try:
@@ -125,3 +146,44 @@ def _is_complete(line: bytes) -> bool:
     except ValueError:
         return False
     return True
+
+
+class _Line(Struct):
+    """The fields of a line that listings need. They accept any type, so that one bad field does not hide the others."""
+
+    type: Any = ""
+    name: Any = None
+    custom_type: Any = msgspec.field(name="customType", default="")
+    message: Raw | UnsetType = UNSET
+
+
+_line = msgspec.json.Decoder(_Line)
+
+
+def decode_listed(text: bytes) -> _Line | None:
+    """Decode a line of a file; None if it cannot be decoded."""
+    try:
+        return _line.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        if not text.strip():
+            return None
+    try:
+        return _line.decode(msgspec.json.encode(lenient.decode(text)))
+    except (msgspec.DecodeError, ValueError):
+        return None
+
+
+def describe_lines(info: SessionInfo, lines: Iterable[bytes]) -> int:
+    """Fill in the name and the first message of a session from its lines, and return how many of these are messages."""
+    count = 0
+    for text in lines:
+        line = decode_listed(text)
+        if line is None:
+            continue
+        if line.type == "session_info":
+            info.name = (line.name.strip() if isinstance(line.name, str) else "") or None
+        elif line.type == "message" and line.message is not UNSET:
+            count += 1
+            if not info.first_message and isinstance(message := decode_message(line.message), UserMessage):
+                info.first_message = user_text(message)
+    return count

@@ -14,12 +14,12 @@ from fairlead.stores.store import (
     StoredSession,
     check_id,
     check_lines,
-    closed,
     exists,
-    in_use,
-    lost,
-    not_found,
-    why_lost,
+    explain_loss,
+    make_closed_error,
+    make_in_use_error,
+    make_lost_error,
+    make_not_found_error,
 )
 
 
@@ -61,7 +61,7 @@ class MemoryStore:
         return Lease(id, session.epoch, owner, session.expires_at, lease_seconds, len(session.lines))
 
     async def renew(self, lease: Lease) -> Lease:
-        session = self._owned(lease)
+        session = self._find_owned(lease)
         session.expires_at = self._now() + lease.seconds
         return Lease(lease.id, lease.epoch, lease.owner, session.expires_at, lease.seconds, len(session.lines))
 
@@ -73,11 +73,11 @@ class MemoryStore:
 
     async def append(self, lease: Lease, lines: Sequence[bytes], *, after: int | None = None) -> int:
         check_lines(lines)
-        session = self._owned(lease)
+        session = self._find_owned(lease)
         if after is not None and after != len(session.lines):
             if session.lines[after:] == list(lines):
                 return len(session.lines)
-            raise lost(lease.id, f"it has {len(session.lines)} entries, and not {after}")
+            raise make_lost_error(lease.id, f"it has {len(session.lines)} entries, and not {after}")
         if lines:
             session.lines.extend(lines)
             session.changed_at = self._now()
@@ -93,7 +93,7 @@ class MemoryStore:
     async def list(self, *, after: str = "", limit: int | None = None) -> Sequence[StoredSession]:
         self._check()
         ids = sorted(id for id in self._sessions if id > after)[:limit]
-        return [self._described(id, self._sessions[id]) for id in ids]
+        return [self._describe(id, self._sessions[id]) for id in ids]
 
     async def fork(self, id: str, new_id: str, header: bytes, up_to: int | None = None) -> int:
         copied = self._get(id).lines[:up_to]
@@ -111,7 +111,7 @@ class MemoryStore:
 
     def _check(self) -> None:
         if self._is_closed:
-            raise closed()
+            raise make_closed_error()
 
     def _add(self, id: str, header: bytes, lines: list[bytes]) -> None:
         self._check()
@@ -127,24 +127,24 @@ class MemoryStore:
         self._check()
         session = self._sessions.get(id)
         if session is None:
-            raise not_found(id)
+            raise make_not_found_error(id)
         return session
 
     def _free(self, id: str) -> _Session:
         session = self._get(id)
         if session.expires_at > self._now():
-            raise in_use(id, session.owner, session.expires_at)
+            raise make_in_use_error(id, session.owner, session.expires_at)
         return session
 
-    def _owned(self, lease: Lease) -> _Session:
+    def _find_owned(self, lease: Lease) -> _Session:
         self._check()
         session = self._sessions.get(lease.id)
         if session is None:
-            raise why_lost(lease, None, "")
+            raise explain_loss(lease, None, "")
         if session.epoch != lease.epoch or session.expires_at <= self._now():
-            raise why_lost(lease, session.epoch, session.owner)
+            raise explain_loss(lease, session.epoch, session.owner)
         return session
 
-    def _described(self, id: str, session: _Session) -> StoredSession:
+    def _describe(self, id: str, session: _Session) -> StoredSession:
         owner = session.owner if session.expires_at > self._now() else ""
         return StoredSession(id, session.header, len(session.lines), session.created_at, session.changed_at, owner)

@@ -17,10 +17,19 @@ from typing import TYPE_CHECKING, Any, LiteralString, TypeVar
 
 from msgspec import Struct
 
+from fairlead.config.extras import install_command
 from fairlead.errors import ConfigError, FairleadError, SessionError, SessionNotFound, StoreUnavailable
-from fairlead.stores.sql import RELEASE, RENEW, TABLES, SqlSessions
-from fairlead.stores.store import Lease, StoredLines, StoredSession, check_id, check_lines, exists, in_use, not_found
-from fairlead.stores.worker import Job, Worker
+from fairlead.stores.sql import RELEASE, RENEW, TABLES, Job, SqlSessions, Worker
+from fairlead.stores.store import (
+    Lease,
+    StoredLines,
+    StoredSession,
+    check_id,
+    check_lines,
+    exists,
+    make_in_use_error,
+    make_not_found_error,
+)
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -99,7 +108,7 @@ SELECT (SELECT last FROM source), (SELECT last FROM made)
 
 
 @cache
-def _translated(statement: LiteralString) -> LiteralString:
+def _translate(statement: LiteralString) -> LiteralString:
     """Return a statement of `fairlead.stores.sql` as psycopg takes it."""
     return re.sub(r":([a-z]+)", lambda found: _NOW if found[1] == "now" else f"%({found[1]})s", statement)  # pyright: ignore[reportReturnType]
 
@@ -149,9 +158,9 @@ class PostgresStore:
             values = {"id": id, "owner": owner, "seconds": lease_seconds, "again": again}
             row = db.execute(_OPEN, values).fetchone()
             if row is None:
-                raise not_found(id)
+                raise make_not_found_error(id)
             if row[0] is None:
-                raise in_use(id, row[3], row[4])
+                raise make_in_use_error(id, row[3], row[4])
             return Lease(id, row[0], owner, row[1], lease_seconds, row[2])
 
         return await self._do(open)
@@ -160,23 +169,23 @@ class PostgresStore:
         values = {"id": lease.id, "epoch": lease.epoch, "seconds": lease.seconds}
 
         def finish(db: Db, row: tuple[Any, ...] | None) -> Lease:
-            return _sessions(db).renewed(lease, row)
+            return _sessions(db).renew_lease(lease, row)
 
-        return await self._pipelined(_Statement(lease.id, _translated(RENEW), values, finish))
+        return await self._run_in_pipeline(_Statement(lease.id, _translate(RENEW), values, finish))
 
     async def release(self, lease: Lease) -> None:
         values = {"id": lease.id, "epoch": lease.epoch}
-        await self._pipelined(_Statement(lease.id, _translated(RELEASE), values, lambda db, row: None))
+        await self._run_in_pipeline(_Statement(lease.id, _translate(RELEASE), values, lambda db, row: None))
 
     async def append(self, lease: Lease, lines: Sequence[bytes], *, after: int | None = None) -> int:
         check_lines(lines)
         lines = list(lines)
 
         def finish(db: Db, row: tuple[Any, ...] | None) -> int:
-            return _sessions(db).appended_before(lease, lines, after) if row is None else row[0]
+            return _sessions(db).find_earlier_append(lease, lines, after) if row is None else row[0]
 
         values = {"id": lease.id, "epoch": lease.epoch, "after": after, "count": len(lines), "lines": lines}
-        return await self._pipelined(_Statement(lease.id, _APPEND, values, finish, repeatable=after is not None))
+        return await self._run_in_pipeline(_Statement(lease.id, _APPEND, values, finish, repeatable=after is not None))
 
     async def read(self, id: str, after: int = 0, limit: int | None = None) -> StoredLines:
         return await self._do(lambda db, again: _sessions(db).read(id, after, limit))
@@ -192,7 +201,7 @@ class PostgresStore:
             values = {"id": id, "new_id": new_id, "header": header, "up_to": up_to}
             row = db.execute(_FORK, values).fetchone()
             if row is None or row[0] is None:
-                raise not_found(id)
+                raise make_not_found_error(id)
             if row[1] is None:
                 copied = (
                     again
@@ -225,7 +234,7 @@ class PostgresStore:
     async def _do(self, work: Callable[[Db, bool], T]) -> T:
         return await self._worker.do(work)  # pyright: ignore[reportArgumentType]
 
-    async def _pipelined(self, statement: _Statement) -> Any:
+    async def _run_in_pipeline(self, statement: _Statement) -> Any:
         return await self._writer.do(lambda _: statement)
 
     # The threads
@@ -233,11 +242,9 @@ class PostgresStore:
     def _connect(self) -> Db:
         """Connect, and create the tables if they are missing. Raises ConfigError and psycopg's errors."""
         try:
-            import psycopg
-            from psycopg.conninfo import conninfo_to_dict
+            import psycopg  # noqa: PLC0415  an extra
+            from psycopg.conninfo import conninfo_to_dict  # noqa: PLC0415  an extra
         except ImportError as error:
-            from fairlead.config.extras import install_command
-
             command = install_command("postgres")
             raise ConfigError(f"Sessions in Postgres need psycopg ({error}). This installs it: {command}") from error
         options: dict[str, Any] = {**CONNECTION, **conninfo_to_dict(self._url)}
@@ -353,7 +360,7 @@ def _is_lost_connection(error: Exception) -> bool:
     """Whether the server is away, or a statement failed in a way that may pass."""
     if isinstance(error, FairleadError):
         return False
-    import psycopg
+    import psycopg  # noqa: PLC0415  an extra
 
     return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
 
@@ -366,6 +373,6 @@ def _close(db: Db | None) -> None:
 
 def _sessions(db: Db) -> SqlSessions:
     def run(statement: LiteralString, values: dict[str, Any]) -> Sequence[Sequence[Any]]:
-        return db.execute(_translated(statement), values, binary=True).fetchall()
+        return db.execute(_translate(statement), values, binary=True).fetchall()
 
     return SqlSessions(run, no_limit=None)

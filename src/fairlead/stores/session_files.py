@@ -4,7 +4,7 @@
     ...                                   # write the whole file
     put_in_place(path, target)            # it appears complete; an existing file is never overwritten
 
-A process that is killed meanwhile leaves a temporary file without a lock, which `fairlead.stores.leftovers` deletes.
+A process that is killed meanwhile leaves a temporary file without a lock, which `fairlead.stores.deleting` deletes.
 
 A `LinesFile` appends with one `write` per call. A failed write leaves no partial line: the file then ends with the last complete
 line. A crash during a write leaves a torn last line, which the next writer cuts off. Changes by another program are noticed
@@ -21,24 +21,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
-from fairlead.config.files import is_of_kernel
-from fairlead.config.open_files import lock_holder, try_lock
-from fairlead.config.private_files import make_folders
 from fairlead.errors import SessionError, SessionLost
+from fairlead.platform.open_files import lock_holder, make_private_folders, sync_folder, try_lock
+from fairlead.stores.headers import BINARY, is_blank, refuse_endless
+from fairlead.stores.notes_files import delete_notes
 from fairlead.stores.paths import Durability
 
-#: The flag that keeps Windows from translating line ends.
-BINARY: int = getattr(os, "O_BINARY", 0)
 #: Flags to follow no symbolic link, and not to block on a pipe.
 NO_LINKS: int = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 _PREFIX, _SUFFIX = ".fairlead-", ".tmp"
 #: The errors of `link` on file systems without hard links.
 _LINKS_UNKNOWN = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EACCES})
-
-
-#: The largest file that is read as a whole.
-LARGEST = 1 << 30
 
 
 # Temporary files
@@ -80,8 +74,6 @@ def put_in_place(source: Path, target: Path) -> None:
 
 
 def _replace_blank(source: Path, target: Path) -> None:
-    from fairlead.stores.headers import is_blank
-
     if not stat.S_ISREG(target.lstat().st_mode):
         raise SessionError(f"Session file {target} cannot be created: something that is not a file has this name.")
     handle = open_locked(target, os.O_RDWR | BINARY)
@@ -112,17 +104,6 @@ def set_aside(path: Path) -> Path:
             path.rename(aside)
         return aside
     raise OSError(errno.EEXIST, f"There are too many copies of {path.name} already")
-
-
-def sync_folder(folder: Path) -> None:
-    """Wait until the names in a folder are on the disk. Raises OSError."""
-    if os.name == "nt":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def is_temporary(name: str) -> bool:
@@ -159,21 +140,6 @@ def lock(handle: int, path: Path) -> None:
         raise SessionError(f"Session file {path} is in use by another session of this process.")
     known = f" (pid {pid})" if pid else ""
     raise SessionError(f"Session file {path} is in use by another process{known}.")
-
-
-# Reading
-
-
-def refuse_endless(path: Path, *, whole: bool = False) -> None:
-    """Raise SessionError for a file that may block or never end when it is read: a pipe, a device, a file of the kernel.
-
-    With `whole`, also raise it for a file that is too large for memory. Raises OSError if there is no such file.
-    """
-    status = path.stat()
-    if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)) or is_of_kernel(status):
-        raise SessionError(f"{path} is not a session file: it is not a regular file on a disk.")
-    if whole and status.st_size > LARGEST:
-        raise SessionError(f"{path} is too large to open: it has more than {LARGEST >> 30} GiB.")
 
 
 def cannot(what: str, path: Path, error: OSError) -> SessionError:
@@ -257,6 +223,7 @@ class LinesFile:
         if self._made_here and deletes():
             with suppress(OSError):
                 if self._external_change() == "none":
+                    delete_notes(self._target)
                     self._target.unlink()
         close(self._handle)
         self._handle = self._cut_to = None
@@ -267,30 +234,28 @@ class LinesFile:
         """Write the pending lines, then `new` lines that are not part of the log yet."""
         try:
             if self._handle is None:
-                self._create(joined([*self.pending, *new]))
+                self._create(join_lines([*self.pending, *new]))
             else:
                 self._cut(self._handle)
                 change = self._external_change()
                 if change == "added to":
                     self._skip_addition(self._handle)
                 if change in ("none", "added to"):
-                    self._append(self._handle, joined([*self.pending, *new]))
+                    self._append(self._handle, join_lines([*self.pending, *new]))
                 else:
                     self._restore(change, new)
         except OSError as error:
-            from fairlead.stores.session_files import cannot
-
             raise cannot("write", self.path, error) from error
         self.pending = []
 
     def _create(self, data: bytes) -> None:
         target = real_path(self.path)
-        make_folders(target.parent)
+        make_private_folders(target.parent)
         self._size, self._tail = 0, b""
-        self._handle, self._target = self._placed(data, target, put_in_place), target
+        self._handle, self._target = self._place(data, target, put_in_place), target
         self._made_here = True
 
-    def _placed(self, data: bytes, target: Path, place: Callable[[Path, Path], None]) -> int:
+    def _place(self, data: bytes, target: Path, place: Callable[[Path, Path], None]) -> int:
         """Write a whole file under a temporary name and move it to `target`. Returns its handle, which holds the lock."""
         size, tail = self._size, self._tail
         handle, name = temporary(target.parent)
@@ -315,6 +280,8 @@ class LinesFile:
         """Append all of `data` or nothing."""
         if self._size and not self._tail.endswith(b"\n"):
             data = b"\n" + data  # end the last line first, so that ours does not become part of it
+        if not data:
+            return
         written = 0
         try:
             # One call, unless the disk is full (then the second one says so) or there are gigabytes to write.
@@ -373,14 +340,14 @@ class LinesFile:
         """
         if change == "deleted":
             raise SessionLost(f"Session file {self.path} was deleted or replaced while in use. A clone gets its own file.")
-        data = joined([*self._lines(), *new])
+        data = join_lines([*self._lines(), *new])
         aside: Path | None = None
 
         def replace(source: Path, target: Path) -> None:
             nonlocal aside
             if not stat.S_ISREG(target.lstat().st_mode):
                 raise SessionLost(f"Session file {self.path} was replaced by something that is not a file while it was in use.")
-            other = _taken_back(target) if change == "replaced" else None
+            other = _take_back(target) if change == "replaced" else None
             try:
                 present = target.read_bytes()
                 if present and not data.startswith(present):
@@ -389,7 +356,7 @@ class LinesFile:
             finally:
                 close(other)
 
-        handle = self._placed(data, self._target, replace)
+        handle = self._place(data, self._target, replace)
         close(self._handle)
         self._handle = handle
         kept = "" if aside is None else f" What was there instead is kept as {aside}."
@@ -402,7 +369,7 @@ class LinesFile:
 
     def rewrite(self, lines: list[bytes]) -> None:
         """Replace the file by one with other lines. Raises OSError."""
-        handle = self._placed(joined(lines), self._target, _replace_for_good)
+        handle = self._place(join_lines(lines), self._target, _replace_for_good)
         close(self._handle)
         self._handle = handle
 
@@ -429,7 +396,7 @@ def _replace_for_good(source: Path, target: Path) -> None:
     source.replace(target)
 
 
-def _taken_back(path: Path) -> int:
+def _take_back(path: Path) -> int:
     """Open and lock a file that has replaced ours. Raises SessionLost if another process has locked it."""
     try:
         return open_locked(path, os.O_RDWR | BINARY)
@@ -437,7 +404,7 @@ def _taken_back(path: Path) -> int:
         raise SessionLost(f"{error} It has replaced the file of this session.") from error
 
 
-def joined(lines: list[bytes]) -> bytes:
+def join_lines(lines: list[bytes]) -> bytes:
     return b"\n".join([*lines, b""])
 
 

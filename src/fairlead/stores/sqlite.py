@@ -14,11 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from fairlead.config.private_files import keep_database_private
 from fairlead.errors import FairleadError, SessionError, StoreUnavailable
-from fairlead.stores.sql import RELEASE, RENEW, TABLES, SqlSessions
-from fairlead.stores.store import Lease, StoredLines, StoredSession, check_id, check_lines, exists, not_found
-from fairlead.stores.worker import Job, Worker
+from fairlead.platform.open_files import keep_database_private
+from fairlead.stores.sql import RELEASE, RENEW, TABLES, Job, SqlSessions, Worker
+from fairlead.stores.store import Lease, StoredLines, StoredSession, check_id, check_lines, exists, make_not_found_error
 
 #: Seconds to wait while another process writes.
 _PATIENCE = 30.0
@@ -63,7 +62,7 @@ class SqliteStore:
                 (owner, now + lease_seconds, id, now),
             )
             if row is None:
-                raise _sessions(db).why_not_free(id)
+                raise _sessions(db).explain_not_free(id)
             return Lease(id, row[0], owner, now + lease_seconds, lease_seconds, row[1])
 
         return await self._writer.do(open)
@@ -71,7 +70,7 @@ class SqliteStore:
     async def renew(self, lease: Lease) -> Lease:
         def renew(db: sqlite3.Connection) -> Lease:
             rows = _run(db, RENEW, {"id": lease.id, "epoch": lease.epoch, "seconds": lease.seconds})
-            return _sessions(db).renewed(lease, rows[0] if rows else None)
+            return _sessions(db).renew_lease(lease, rows[0] if rows else None)
 
         return await self._writer.do(renew)
 
@@ -94,7 +93,7 @@ class SqliteStore:
                 (len(lines), len(lines), now, lease.id, lease.epoch, now, after),
             )
             if row is None:
-                return _sessions(db).appended_before(lease, lines, after)
+                return _sessions(db).find_earlier_append(lease, lines, after)
             _insert(db, row[0], row[1] - len(lines), lines)
             return row[1]
 
@@ -113,7 +112,7 @@ class SqliteStore:
         def fork(db: sqlite3.Connection) -> int:
             row = _row(db, "SELECT key, last FROM fairlead_sessions WHERE id = ?", (id,))
             if row is None:
-                raise not_found(id)
+                raise make_not_found_error(id)
             last = row[1] if up_to is None else min(up_to, row[1])
             _add(db, new_id, header, (), "", 0.0)
             db.execute(

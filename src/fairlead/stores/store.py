@@ -153,7 +153,7 @@ def check_id(id: str) -> None:
         )
 
 
-def closed() -> SessionError:
+def make_closed_error() -> SessionError:
     return SessionError("The session store is closed.")
 
 
@@ -161,11 +161,11 @@ def exists(id: str) -> SessionExists:
     return SessionExists(f"There is a session {id} already.")
 
 
-def not_found(id: str) -> SessionNotFound:
+def make_not_found_error(id: str) -> SessionNotFound:
     return SessionNotFound(f"There is no session {id}.")
 
 
-def in_use(id: str, owner: str, expires_at: float | None = None) -> SessionInUse:
+def make_in_use_error(id: str, owner: str, expires_at: float | None = None) -> SessionInUse:
     """The error for a session that another owner has, until its lease expires if that is known."""
     text = f"Session {id} is in use by {owner or 'another process'}."
     if expires_at is not None:
@@ -174,14 +174,14 @@ def in_use(id: str, owner: str, expires_at: float | None = None) -> SessionInUse
     return SessionInUse(text, owner, expires_at)
 
 
-def lost(id: str, why: str) -> SessionLost:
+def make_lost_error(id: str, why: str) -> SessionLost:
     return SessionLost(f"Session {id} is lost: {why}. Nothing more can be written to it here; open it again to continue.")
 
 
-def why_lost(lease: Lease, epoch: int | None, owner: str) -> SessionLost:
+def explain_loss(lease: Lease, epoch: int | None, owner: str) -> SessionLost:
     """The reason why a lease is not valid. `epoch` and `owner` are those of the session; None if it does not exist."""
     if epoch is None:
-        return lost(lease.id, "it was deleted")
+        return make_lost_error(lease.id, "it was deleted")
     if epoch != lease.epoch:
-        return lost(lease.id, f"{owner or 'another owner'} has opened it since")
-    return lost(lease.id, "its lease has expired")
+        return make_lost_error(lease.id, f"{owner or 'another owner'} has opened it since")
+    return make_lost_error(lease.id, "its lease has expired")

@@ -18,13 +18,21 @@ by itself. Their types are `MakeAgent`, `MakeProvider`, `MakeProcess`, `MakeReco
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fairlead.testing.agents import AgentCommand, agent_command, replay_command, scripted_agent
+    from fairlead.testing.agents import (
+        SCRIPTED_MODEL,
+        AgentCommand,
+        Scripted,
+        Turn,
+        agent_command,
+        replay_command,
+        scripted_agent,
+    )
     from fairlead.testing.plugin import MakeAgent, MakeProcess, MakeProvider, MakeRecording, MakeReplay
     from fairlead.testing.provider import ProviderServer, ReceivedRequest
-    from fairlead.testing.scripted import SCRIPTED_MODEL, Scripted, Turn
     from fairlead.testing.stores import STORE_CHECKS, check_store
 
 __all__ = [
@@ -49,17 +57,26 @@ __all__ = [
 #: The modules of the names. Each is imported on first use, so that the server's program and pytest do not load the rest.
 _HOMES = {
     "provider": ("ProviderServer", "ReceivedRequest"),
-    "scripted": ("Scripted", "Turn", "SCRIPTED_MODEL"),
-    "agents": ("AgentCommand", "agent_command", "replay_command", "scripted_agent"),
+    "agents": (
+        "AgentCommand",
+        "SCRIPTED_MODEL",
+        "Scripted",
+        "Turn",
+        "agent_command",
+        "replay_command",
+        "scripted_agent",
+    ),
     "plugin": ("MakeAgent", "MakeProcess", "MakeProvider", "MakeRecording", "MakeReplay"),
     "stores": ("STORE_CHECKS", "check_store"),
 }
 
 
 def __getattr__(name: str) -> Any:
-    from importlib import import_module
-
     for module, names in _HOMES.items():
         if name in names:
             return getattr(import_module(f"fairlead.testing.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*{*globals(), *__all__}]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from itertools import count
 from typing import Any, NamedTuple, TypeAlias
 
@@ -49,8 +50,6 @@ def _check_keys(turn: ScriptTurn, number: int) -> None:
     """Raise ValueError if a turn has a key that means nothing: a test would not test what it says."""
     for key in turn:
         if key not in TURN_KEYS:
-            from difflib import get_close_matches
-
             near = get_close_matches(key, TURN_KEYS, 1)
             advice = f"Did you mean {near[0]}?" if near else f"The keys are: {', '.join(sorted(TURN_KEYS))}."
             raise ValueError(f"Turn {number} of the script has an unknown key: {key}. {advice}")
@@ -138,17 +137,19 @@ def anthropic_events(turn: ScriptTurn, body: Mapping[str, Any]) -> Iterator[Serv
         "stop_sequence": None,
         "usage": started,
     }
-    yield _typed("message_start", message=message)
+    yield _make_event("message_start", message=message)
     for index, (block, deltas, closing) in enumerate(_anthropic_blocks(turn, number)):
-        yield _typed("content_block_start", index=index, content_block=block)
+        yield _make_event("content_block_start", index=index, content_block=block)
         for delta in deltas:
-            yield _typed("content_block_delta", True, index=index, delta=delta)
+            yield _make_event("content_block_delta", True, index=index, delta=delta)
         if closing is not None:
-            yield _typed("content_block_delta", index=index, delta=closing)
-        yield _typed("content_block_stop", index=index)
+            yield _make_event("content_block_delta", index=index, delta=closing)
+        yield _make_event("content_block_stop", index=index)
     reason = turn.get("stopReason") or ("tool_use" if turn.get("toolCalls") else "end_turn")
-    yield _typed("message_delta", delta={"stop_reason": reason, "stop_sequence": None}, usage={"output_tokens": usage.output})
-    yield _typed("message_stop")
+    yield _make_event(
+        "message_delta", delta={"stop_reason": reason, "stop_sequence": None}, usage={"output_tokens": usage.output}
+    )
+    yield _make_event("message_stop")
 
 
 def _anthropic_blocks(turn: ScriptTurn, number: int) -> Iterator[tuple[Any, Iterable[Any], Any]]:
@@ -222,7 +223,7 @@ def responses_events(turn: ScriptTurn, body: Mapping[str, Any]) -> Iterator[Serv
     number = next(_numbers)
     sequence = count()
 
-    def numbered(events: Iterable[ServerSentEvent]) -> Iterator[ServerSentEvent]:
+    def number_events(events: Iterable[ServerSentEvent]) -> Iterator[ServerSentEvent]:
         for event in events:
             event.data["sequence_number"] = next(sequence)
             yield event
@@ -244,16 +245,16 @@ def responses_events(turn: ScriptTurn, body: Mapping[str, Any]) -> Iterator[Serv
         "temperature": 1.0,
         "top_p": 1.0,
     }
-    yield from numbered([_typed("response.created", response=base), _typed("response.in_progress", response=base)])
+    yield from number_events([_make_event("response.created", response=base), _make_event("response.in_progress", response=base)])
     output: list[Any] = []
     for item_events in _response_items(turn, body, number):
         index = len(output)
         for event in item_events:
             event.data["output_index"] = index
-            yield from numbered([event])
+            yield from number_events([event])
             if event.name == "response.output_item.done":
                 output.append(event.data["item"])
-    yield from numbered([_response_end(turn, {**base, "output": output})])
+    yield from number_events([_response_end(turn, {**base, "output": output})])
 
 
 def _response_items(turn: ScriptTurn, body: Mapping[str, Any], number: int) -> Iterator[Iterator[ServerSentEvent]]:
@@ -267,42 +268,42 @@ def _response_items(turn: ScriptTurn, body: Mapping[str, Any], number: int) -> I
 
 def _reasoning_item(turn: ScriptTurn, thinking: str, item_id: str, encrypted: bool) -> Iterator[ServerSentEvent]:
     item: dict[str, Any] = {"id": item_id, "type": "reasoning", "summary": []}
-    yield _typed("response.output_item.added", item=item)
+    yield _make_event("response.output_item.added", item=item)
     where: dict[str, Any] = {"item_id": item_id, "summary_index": 0}
     part = {"type": "summary_text", "text": thinking}
-    yield _typed("response.reasoning_summary_part.added", **where, part={"type": "summary_text", "text": ""})
+    yield _make_event("response.reasoning_summary_part.added", **where, part={"type": "summary_text", "text": ""})
     for piece in pieces(turn, thinking):
-        yield _typed("response.reasoning_summary_text.delta", True, **where, delta=piece)
-    yield _typed("response.reasoning_summary_text.done", **where, text=thinking)
-    yield _typed("response.reasoning_summary_part.done", **where, part=part)
+        yield _make_event("response.reasoning_summary_text.delta", True, **where, delta=piece)
+    yield _make_event("response.reasoning_summary_text.done", **where, text=thinking)
+    yield _make_event("response.reasoning_summary_part.done", **where, part=part)
     done = {**item, "summary": [part]}
     if encrypted:
         done["encrypted_content"] = f"encrypted-{item_id}"
-    yield _typed("response.output_item.done", item=done)
+    yield _make_event("response.output_item.done", item=done)
 
 
 def _message_item(turn: ScriptTurn, text: str, item_id: str) -> Iterator[ServerSentEvent]:
     item: dict[str, Any] = {"id": item_id, "type": "message", "role": "assistant", "status": "in_progress", "content": []}
-    yield _typed("response.output_item.added", item=item)
+    yield _make_event("response.output_item.added", item=item)
     where: dict[str, Any] = {"item_id": item_id, "content_index": 0}
     part: dict[str, Any] = {"type": "output_text", "text": text, "annotations": []}
-    yield _typed("response.content_part.added", **where, part={**part, "text": ""})
+    yield _make_event("response.content_part.added", **where, part={**part, "text": ""})
     for piece in pieces(turn, text):
-        yield _typed("response.output_text.delta", True, **where, delta=piece, logprobs=[])
-    yield _typed("response.output_text.done", **where, text=text, logprobs=[])
-    yield _typed("response.content_part.done", **where, part=part)
-    yield _typed("response.output_item.done", item={**item, "status": "completed", "content": [part]})
+        yield _make_event("response.output_text.delta", True, **where, delta=piece, logprobs=[])
+    yield _make_event("response.output_text.done", **where, text=text, logprobs=[])
+    yield _make_event("response.content_part.done", **where, part=part)
+    yield _make_event("response.output_item.done", item={**item, "status": "completed", "content": [part]})
 
 
 def _call_item(turn: ScriptTurn, call: Any, item_id: str, call_id: str) -> Iterator[ServerSentEvent]:
     name = call["name"]
     item = {"id": item_id, "type": "function_call", "call_id": call_id, "name": name, "arguments": "", "status": "in_progress"}
-    yield _typed("response.output_item.added", item=item)
+    yield _make_event("response.output_item.added", item=item)
     arguments = arguments_text(call)
     for piece in pieces(turn, arguments):
-        yield _typed("response.function_call_arguments.delta", True, item_id=item_id, delta=piece)
-    yield _typed("response.function_call_arguments.done", item_id=item_id, name=name, arguments=arguments)
-    yield _typed("response.output_item.done", item={**item, "arguments": arguments, "status": "completed"})
+        yield _make_event("response.function_call_arguments.delta", True, item_id=item_id, delta=piece)
+    yield _make_event("response.function_call_arguments.done", item_id=item_id, name=name, arguments=arguments)
+    yield _make_event("response.output_item.done", item={**item, "arguments": arguments, "status": "completed"})
 
 
 def _response_end(turn: ScriptTurn, response: dict[str, Any]) -> ServerSentEvent:
@@ -316,11 +317,13 @@ def _response_end(turn: ScriptTurn, response: dict[str, Any]) -> ServerSentEvent
     }
     reason = turn.get("stopReason") or "completed"
     if reason == "completed":
-        return _typed("response.completed", response={**response, "status": "completed"})
+        return _make_event("response.completed", response={**response, "status": "completed"})
     if reason == "failed":
         error = {"code": "server_error", "message": turn.get("error", "scripted")}
-        return _typed("response.failed", response={**response, "status": "failed", "error": error})
-    return _typed("response.incomplete", response={**response, "status": "incomplete", "incomplete_details": {"reason": reason}})
+        return _make_event("response.failed", response={**response, "status": "failed", "error": error})
+    return _make_event(
+        "response.incomplete", response={**response, "status": "incomplete", "incomplete_details": {"reason": reason}}
+    )
 
 
 # Google streamGenerateContent?alt=sse
@@ -374,7 +377,7 @@ def arguments_text(call: Any) -> str:
     return arguments if isinstance(arguments, str) else json.dumps(arguments)
 
 
-def _typed(kind: str, is_piece: bool = False, **fields: Any) -> ServerSentEvent:
+def _make_event(kind: str, is_piece: bool = False, **fields: Any) -> ServerSentEvent:
     return ServerSentEvent(is_piece, kind, {"type": kind, **fields})
 
 

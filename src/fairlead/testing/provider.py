@@ -9,8 +9,8 @@ streamGenerateContent. The path of a request chooses the format.
 
     python -m fairlead.testing.provider --script turns.json [--port 0] [--log requests.jsonl]
 
-The program prints `PORT <n>` when it is ready. A script is {"turns": [TURN, ...], "loop": false}. Turn k answers request k.
-After the last turn, that turn is repeated; with "loop" the list starts again. The keys of a TURN:
+The program prints `PORT <n>` when it is ready. A script is {"turns": [TURN, ...], "loop": false}, or only the list of turns.
+Turn k answers request k. After the last turn, that turn is repeated; with "loop" the list starts again. The keys of a TURN:
 
     thinking, text   strings, sent in pieces of `chunk` characters (8)
     repeat           how many times to send the text
@@ -30,13 +30,16 @@ After the last turn, that turn is repeated; with "loop" the list starts again. T
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TextIO, cast
 
 from fairlead.testing.formats import FORMATS, Format, Script, ScriptTurn, ServerSentEvent
@@ -194,7 +197,7 @@ class ProviderServer:
         format = next((format for end, format in FORMATS.items() if path.endswith(end)), None)
         if method == "GET" or format is None:
             listed = json.dumps({"object": "list", "data": self._models}).encode()
-            _write_whole(writer, 200 if method == "GET" else 404, listed, {})
+            _write_response(writer, 200 if method == "GET" else 404, listed, {})
             await writer.drain()
             return True
         body = json.loads(raw or b"{}")
@@ -207,7 +210,7 @@ class ProviderServer:
             await asyncio.sleep(turn.get("firstDelayMs", 0) / 1000)
             error = turn.get("error", "scripted")
             shown = format.error_body(turn["status"], error) if isinstance(error, str) else error
-            _write_whole(writer, turn["status"], json.dumps(shown).encode(), turn.get("headers", {}))
+            _write_response(writer, turn["status"], json.dumps(shown).encode(), turn.get("headers", {}))
             await writer.drain()
             return True
         return await self._stream(reader, writer, turn, body, format)
@@ -237,7 +240,7 @@ class ProviderServer:
         if sent == turn.get("garbageAfter"):
             _write_chunk(writer, b"data: {not json\n\n")
         if sent == turn.get("dropAfter"):
-            await _flushed(writer)
+            await _wait_flushed(writer)
             return False
         if sent == turn.get("hangAfter"):
             await writer.drain()
@@ -268,8 +271,6 @@ class _ServerThread:
     """Runs a server in a thread, for code that is not asynchronous."""
 
     def __init__(self, server: ProviderServer) -> None:
-        import threading
-
         self._server = server
         self.loop = asyncio.new_event_loop()
         self._failure: BaseException | None = None
@@ -333,7 +334,7 @@ def _write_head(writer: asyncio.StreamWriter, status: int, headers: Mapping[str,
     writer.write(f"HTTP/1.1 {status} X\r\n{lines}\r\n".encode("latin1"))
 
 
-def _write_whole(writer: asyncio.StreamWriter, status: int, body: bytes, headers: Mapping[str, str]) -> None:
+def _write_response(writer: asyncio.StreamWriter, status: int, body: bytes, headers: Mapping[str, str]) -> None:
     _write_head(writer, status, {"content-type": "application/json", "content-length": str(len(body)), **headers})
     writer.write(body)
 
@@ -343,14 +344,24 @@ def _write_chunk(writer: asyncio.StreamWriter, data: bytes) -> None:
         writer.write(b"%x\r\n%b\r\n" % (len(data), data))
 
 
-async def _flushed(writer: asyncio.StreamWriter) -> None:
+async def _wait_flushed(writer: asyncio.StreamWriter) -> None:
     """Wait until everything was handed to the system, so that closing the connection loses nothing."""
     writer.transport.set_write_buffer_limits(high=0)
     await writer.drain()
 
 
-async def _play(script: Any, port: int, log: TextIO | None) -> None:
-    async with ProviderServer(script["turns"], loop=script.get("loop", False), port=port, log=log) as server:
+def _decode_script(text: str) -> tuple[list[ScriptTurn], bool]:
+    """Return the turns of a script, and whether they start again after the last one. Raises ValueError."""
+    decoded: Any = json.loads(text)
+    script = cast("dict[str, Any]", decoded if isinstance(decoded, dict) else {"turns": decoded})
+    turns: Any = script.get("turns")
+    if not isinstance(turns, list) or not all(isinstance(turn, dict) for turn in cast("list[Any]", turns)):
+        raise ValueError('Expected a script such as {"turns": [{"text": "Hello"}], "loop": false}, or only its list of turns.')
+    return cast("list[ScriptTurn]", turns), bool(script.get("loop", False))
+
+
+async def _play(server: ProviderServer) -> None:
+    async with server:
         sys.stdout.write(f"PORT {server.port}\n")
         sys.stdout.flush()
         await server.serve_forever()
@@ -358,9 +369,6 @@ async def _play(script: Any, port: int, log: TextIO | None) -> None:
 
 def main() -> None:
     """Run the server as a program."""
-    import argparse
-    from pathlib import Path
-
     parser = argparse.ArgumentParser(
         prog="python -m fairlead.testing.provider", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -368,10 +376,15 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--log", help="append each request to this file, as a line of JSON")
     arguments = parser.parse_args()
-    script = json.loads(sys.stdin.read() if arguments.script == "-" else Path(arguments.script).read_text(encoding="utf-8"))
     with ExitStack() as files, suppress(KeyboardInterrupt):
-        log = files.enter_context(Path(arguments.log).open("a", encoding="utf-8")) if arguments.log else None
-        asyncio.run(_play(script, arguments.port, log))
+        try:
+            text = sys.stdin.read() if arguments.script == "-" else Path(arguments.script).read_text(encoding="utf-8")
+            turns, loop = _decode_script(text)
+            log = files.enter_context(Path(arguments.log).open("a", encoding="utf-8")) if arguments.log else None
+            server = ProviderServer(turns, loop=loop, port=arguments.port, log=log)
+        except (OSError, ValueError) as error:
+            parser.error(str(error))
+        asyncio.run(_play(server))
 
 
 if __name__ == "__main__":

@@ -10,28 +10,12 @@ from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
-from fairlead.config.files import Check, opened_path
-from fairlead.config.programs import find_program, search_path, working_folders
+from fairlead.config.files import Check, find_opened_path
 from fairlead.core.tool import ApprovedFile
 from fairlead.errors import ConfigError, ToolError
-from fairlead.tools.files.targets import Target, Uris, scheme_of
-
-
-class Guard(Protocol):
-    """Refuses files by raising ToolError, with a text for the model.
-
-    It judges the file that was opened, not the path that led there: `path` is the real path of that file, and `found` its status.
-    """
-
-    def check_reading(self, path: Path, found: os.stat_result) -> None: ...
-
-    def readable(self, files: Sequence[tuple[str, os.stat_result]]) -> list[bool]:
-        """Return which of many files may be read: what `check_reading` says of each, for less."""
-        ...
-
-    def check_writing(self, path: Path, found: os.stat_result | None) -> None:
-        """Refuse a file for writing. `found` is None for a file that does not exist yet."""
-        ...
+from fairlead.platform.programs import find_program_again, search_path, working_folders
+from fairlead.tools.files.targets import Guard, Target, Uris, scheme_of
+from fairlead.tools.search import walk
 
 
 class LateGuard:
@@ -63,7 +47,7 @@ def readable(guard: Guard | None) -> Check | None:
 
     def check(file: int, path: Path) -> None:
         try:
-            guard.check_reading(opened_path(file, path), os.fstat(file))
+            guard.check_reading(find_opened_path(file, path), os.fstat(file))
         except ToolError as error:
             raise ConfigError(f"{path}: {error}") from error
 
@@ -73,7 +57,7 @@ def readable(guard: Guard | None) -> Check | None:
 class Sandbox(Protocol):
     """Restricts what commands can see and change."""
 
-    def wrapped(self, command: Sequence[str], cwd: Path, calls: int) -> list[str]:
+    def wrap(self, command: Sequence[str], cwd: Path, calls: int) -> list[str]:
         """Return the command that runs `command` in the sandbox, where it can only read. `calls` is from `open_filter`."""
         ...
 
@@ -96,7 +80,7 @@ class Sandbox(Protocol):
 class Confined(Protocol):
     """A command that is about to run in a sandbox, runs, or has ended."""
 
-    def wrapped(self, command: Sequence[str], info: int, calls: int) -> list[str]:
+    def wrap(self, command: Sequence[str], info: int, calls: int) -> list[str]:
         """Return the command that runs `command` in the sandbox. It writes a JSON object to the file descriptor `info`, in
         which `child-pid` is the number of the process group of the command. `calls` is from `Sandbox.open_filter`."""
         ...
@@ -150,7 +134,7 @@ class Confinement:
 
     def words(self, command: Sequence[str]) -> list[str]:
         """Return the command line to start. This may look through many files, so it should not run on the event loop."""
-        return list(command) if self._sandbox is None else self._sandbox.wrapped(command, self._cwd, *self.files)
+        return list(command) if self._sandbox is None else self._sandbox.wrap(command, self._cwd, *self.files)
 
 
 class Workspace(Struct):
@@ -213,7 +197,7 @@ class Workspace(Struct):
 
     def which(self, name: str) -> str | None:
         """Return the first executable called `name` on the workspace's PATH that is outside its directories."""
-        return find_program(name, self.env.get("PATH", os.defpath), outside=working_folders(self.cwd, *self.more))
+        return find_program_again(name, self.env.get("PATH", os.defpath), self.cwd, *self.more)
 
     def search_path(self) -> str:
         """Return the PATH for a program that the user wants to see, such as an editor: what `which` would search."""
@@ -225,9 +209,7 @@ class Workspace(Struct):
         There are at most `most`, found in about that time. Outside a repository, hidden files are left out. No program is
         started, and only files with rules are opened. This takes time, so call it off the event loop.
         """
-        from fairlead.tools.search.listing import list_files
-
-        return list_files(self.cwd, most, seconds)
+        return walk.list_files(self.cwd, most, seconds)
 
     def confinement(self, cwd: Path | None = None) -> Confinement:
         """Return what confines a program that only reads, such as a search."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from fairlead import __version__
 from fairlead.config.home import PeerHome
@@ -16,7 +17,8 @@ from fairlead.errors import ConfigError
 if TYPE_CHECKING:
     from fairlead.agent import Agent
     from fairlead.agent.options import AgentOptions
-    from fairlead.wire.connection import FrameTap
+    from fairlead.config.settings import ApprovalMode
+    from fairlead.wire.host_connection import FrameTap
     from fairlead.wire.pi.profile import Profile
     from fairlead.wire.process import OnEof
 
@@ -86,8 +88,12 @@ class Dialect(Struct, frozen=True, kw_only=True):
     ignored_flags: tuple[str, ...] = ()
     #: Whether its hosts can answer questions, which `--mode rpc-ui` needs.
     can_ask: bool = True
+    #: The approval mode under the name of the program if it serves an ACP client and no other is named.
+    acp_approval: ApprovalMode = "auto"
     #: Whether it is served when neither a mode nor a prompt is given. It does not accept flags of extensions.
     is_server: bool = False
+    #: Whether its hosts start it with flags that mean something else than those of fairlead: see `fairlead.cli.claude`.
+    has_own_flags: bool = False
 
     def load(self) -> Implementation:
         """Import the module that implements it."""
@@ -109,12 +115,21 @@ class Program(Struct, frozen=True, kw_only=True):
     @property
     def home(self) -> PeerHome | None:
         """Where the program keeps its files. None for those of fairlead."""
-        return None if self.dialect is None else self.dialect.home
+        if self.dialect is None or self.dialect.home is None:
+            return None
+        version, package = ("", "") if self.release is None else (self.release.version, self.release.package)
+        name = f"{self.dialect.name}@{version}" if version else self.dialect.name
+        return replace(self.dialect.home, started_as=name, package=package, version=version)
 
     @property
     def prints_help_on_stderr(self) -> bool:
         """Whether `--help` and `--version` write to stderr, as pi did until 0.73."""
         return self.release is not None and self.dialect is DIALECTS["pi"] and self.release.version.startswith("0.73.")
+
+    @property
+    def lists_models_as_pi(self) -> bool:
+        """Whether `--list-models` prints pi's columns, and exits with 0 if no model matches."""
+        return self.dialect is not None and self.dialect.program == "pi"
 
     @property
     def version_line(self) -> str:
@@ -132,7 +147,7 @@ DIALECTS: dict[str, Dialect] = {
         Dialect(
             name="pi",
             program="pi",
-            module="fairlead.wire.pi.serve",
+            module="fairlead.wire.pi.pi_stdio",
             releases=(
                 Release("1.5.0", "@earendil-works/pi-coding-agent"),
                 Release("0.87.1", "@earendil-works/pi-coding-agent"),
@@ -153,7 +168,7 @@ DIALECTS: dict[str, Dialect] = {
         Dialect(
             name="omp",
             program="omp",
-            module="fairlead.wire.pi.serve",
+            module="fairlead.wire.pi.pi_stdio",
             releases=(Release("18.3.4", "@oh-my-pi/pi-coding-agent"),),
             version_line="omp/{version}",
             home=PeerHome(
@@ -162,30 +177,40 @@ DIALECTS: dict[str, Dialect] = {
                 folder_variable="PI_CONFIG_DIR",
                 profile_variables=("OMP_PROFILE", "PI_PROFILE"),
             ),
+            acp_approval="write",
             has_node_launcher=True,
         ),
         Dialect(
             name="xcsh",
             program="xcsh",
-            module="fairlead.wire.pi.serve",
+            module="fairlead.wire.pi.pi_stdio",
             releases=(Release("19.54.0"),),
             version_line="xcsh/{version}",
             home=PeerHome(folder=".xcsh", layout="omp", folder_variable="PI_CONFIG_DIR"),
+            acp_approval="write",
             has_node_launcher=True,
         ),
         Dialect(
             name="opal",
             program="opal-server",
-            module="fairlead.wire.opal.serve",
+            module="fairlead.wire.opal.opal_server",
             ignored_flags=("max_frame_bytes", "max_time", "provider_session_id", "updates"),
             is_server=True,
         ),
         Dialect(
             name="acp",
             program="fairlead-acp",
-            module="fairlead.wire.acp.serve",
+            module="fairlead.wire.acp.acp_server",
             ignored_flags=("max_frame_bytes", "provider_session_id", "updates"),
             is_server=True,
+        ),
+        Dialect(
+            name="claude",
+            program="claude",
+            module="fairlead.wire.claude.claude_server",
+            releases=(Release("2.1.326"),),
+            version_line="{version} (Claude Code)",
+            has_own_flags=True,
         ),
     )
 }

@@ -25,8 +25,8 @@ from msgspec import UNSET, UnsetType
 
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import FairleadError
-from fairlead.wire.connection import Connection
-from fairlead.wire.messages import (
+from fairlead.wire.host_connection import Connection
+from fairlead.wire.routing import (
     Answer,
     HostReply,
     Id,
@@ -71,7 +71,7 @@ class Dispatcher:
         self._leaving = CancelToken()
         #: The requests that are being worked on, by their id.
         self._running: dict[bytes, Request] = {}
-        connection.on_arrival = self._arrived
+        connection.on_arrival = self._receive_line
 
     async def serve(self) -> None:
         """Serve the host until its input ends or `stopping` is set."""
@@ -87,7 +87,7 @@ class Dispatcher:
             self.handled += 1
             if work is not None:
                 await self._block_queue(work)
-            self._first_is_answered()
+            self._finish_first_answer()
             if output.paused and not self.stopping:
                 await self._block_queue(output.wait(self._leaving))
 
@@ -115,7 +115,7 @@ class Dispatcher:
         """Return the requests that have not started."""
         if self._postponed is not None:
             yield self._postponed
-        yield from (message for message in self._connection.queued() if isinstance(message, Request))
+        yield from (message for message in self._connection.list_queued() if isinstance(message, Request))
 
     def run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
         """Run `work` without making later requests wait for it."""
@@ -128,14 +128,20 @@ class Dispatcher:
         if self._late:
             await asyncio.wait(self._late)
 
+    def acknowledge(self, request: Request, result: Any = None) -> None:
+        """Send the result of a request before the work on it has ended. It gets no other result, but may still get an error."""
+        if not request.is_acknowledged:
+            request.is_acknowledged = True
+            self.answer(request, result)
+
     def answer(self, request: Request, result: Any = None) -> None:
         """Send the result of a request."""
         lines = list(self._codec.result(request, result))
-        self._service.when_written(lambda: [self._service.send(line) for line in lines])
+        self._service.call_when_written(lambda: [self._service.send(line) for line in lines])
 
     # Arrival
 
-    def _arrived(self, line: bytes | None) -> Message | None:
+    def _receive_line(self, line: bytes | None) -> Message | None:
         """Read a line, and act on it immediately if it must not wait. Returns the message to queue, or None if it is done."""
         try:
             message = self._codec.read(line)
@@ -161,7 +167,7 @@ class Dispatcher:
             work = self._take(request)
             if work is not None:
                 self.run_in_background(work)
-            self._first_is_answered()
+            self._finish_first_answer()
         except Exception:  # a bug in an urgent action: the request stays in the queue
             _report()
             return False
@@ -170,9 +176,9 @@ class Dispatcher:
     def _is_urgent(self, route: RequestRoute, request: Request) -> bool:
         if route.urgent is None:
             return False
-        return route.urgent(self._service, request, self._not_started_before(request))
+        return route.urgent(self._service, request, self._list_waiting_before(request))
 
-    def _not_started_before(self, request: Request) -> Iterator[Request]:
+    def _list_waiting_before(self, request: Request) -> Iterator[Request]:
         """Return the requests that arrived before `request` and have not started yet."""
         return takewhile(lambda message: message is not request, self._waiting())
 
@@ -198,7 +204,7 @@ class Dispatcher:
         self._queue_is_blocked = True
         try:
             self._reconsider()
-            await self._unless_leaving(task)
+            await self._wait_unless_leaving(task)
         finally:
             self._queue_is_blocked = False
 
@@ -209,7 +215,7 @@ class Dispatcher:
                 self._early.remove(request)
                 self._connection.remove(request)
 
-    async def _unless_leaving(self, task: asyncio.Future[None]) -> None:
+    async def _wait_unless_leaving(self, task: asyncio.Future[None]) -> None:
         """Wait for a task. Once the host wants to shut down, cancel it after a short time."""
         loop, me = asyncio.get_running_loop(), asyncio.current_task()
         forget = self._leaving.on_fire(lambda: loop.call_later(LEAVING_PATIENCE, task.cancel))
@@ -316,17 +322,15 @@ class Dispatcher:
 
     def _succeed(self, request: Request, result: Any) -> Coroutine[Any, Any, None] | None:
         """Send a result. Returns the work that its `then` started, or None."""
-        if not isinstance(result, Answer):
-            self.answer(request, result)
-            return None
+        answer = result if isinstance(result, Answer) else Answer(result)
         try:
-            if not result.is_sent:
-                self.answer(request, result.result)
+            if not request.is_acknowledged:
+                self.answer(request, answer.result)
         finally:
             following = None
-            if result.then is not None:
+            if answer.then is not None:
                 with _reporting():  # the host has its answer already: an error here must not become a second one
-                    following = result.then()
+                    following = answer.then()
         return following
 
     @contextmanager
@@ -347,7 +351,7 @@ class Dispatcher:
         for line in self._codec.error(message, error):
             self._service.send(line)
 
-    def _first_is_answered(self) -> None:
+    def _finish_first_answer(self) -> None:
         if self.after_first_answer is not None:
             self.after_first_answer()
             self.after_first_answer = None

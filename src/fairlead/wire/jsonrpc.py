@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any, TypeVar
@@ -12,8 +13,8 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from fairlead.core import lenient
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import FairleadError
-from fairlead.wire.messages import HostReply, Message, Problem, Request, RequestCancelled, UnknownRequest
 from fairlead.wire.questions import HostQuestion, Questions, Unanswered
+from fairlead.wire.routing import HostReply, Message, Problem, Request, RequestCancelled, UnknownRequest
 
 R = TypeVar("R", bound=Struct)
 
@@ -64,7 +65,7 @@ def read(line: bytes | None) -> Message | None:
     if not line.strip():
         return None
     try:
-        return _classified(_envelopes.decode(line))
+        return _classify(_envelopes.decode(line))
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         pass
     try:
@@ -73,10 +74,8 @@ def read(line: bytes | None) -> Message | None:
         return Problem(NULL, RpcError(PARSE_ERROR, "Parse error"))
     if not isinstance(value, dict):  # a list too: batches are not supported
         return _INVALID
-    import json  # msgspec does not support integers of arbitrary size
-
     try:
-        return _classified(_envelopes.decode(json.dumps(value, allow_nan=False).encode()))
+        return _classify(_envelopes.decode(json.dumps(value, allow_nan=False).encode()))
     except (ValueError, RecursionError):  # a number such as 1e999, which cannot be encoded again
         return Problem(NULL, RpcError(PARSE_ERROR, "Parse error"))
 
@@ -84,7 +83,7 @@ def read(line: bytes | None) -> Message | None:
 _INVALID = Problem(NULL, RpcError(INVALID_REQUEST, "Invalid request"))
 
 
-def _classified(outer: _Envelope) -> Message | None:
+def _classify(outer: _Envelope) -> Message | None:
     if _value(outer.jsonrpc) != "2.0":
         return _INVALID
     if not isinstance(outer.method, UnsetType):
@@ -167,7 +166,7 @@ def _line(message: _Message) -> bytes:
 
 
 class JsonRpcCodec:
-    """Implements `fairlead.wire.messages.Codec`, except for `parameters`. A notification gets no answer, not even an error."""
+    """Implements `fairlead.wire.routing.Codec`, except for `parameters`. A notification gets no answer, not even an error."""
 
     def read(self, line: bytes | None) -> Message | None:
         return read(line)
@@ -206,14 +205,14 @@ class OutboundRequests(Questions):
             timeout=timeout,
             shows_timeout=False,
         )
-        return _decoded(await self.ask(question, cancel or CancelToken()), result)
+        return _decode_reply(await self.ask(question, cancel or CancelToken()), result)
 
 
 def _withdrawal(method: str) -> Callable[[str, str], bytes]:
     return lambda ident, target: notification_line(method, {"requestId": target})
 
 
-def _decoded(reply: HostReply, result: type[R]) -> R:
+def _decode_reply(reply: HostReply, result: type[R]) -> R:
     if reply.name != RESULT:
         raise Unanswered(f"the host answered with an error: {_message(reply.body)}")
     try:

@@ -10,10 +10,10 @@ import socket
 from collections.abc import Callable
 from typing import Literal, Protocol, TypeAlias
 
-from fairlead.config.process import process_is_ending, start_thread
 from fairlead.config.settings import OutputSettings
-from fairlead.wire.connection import Connection, FrameTap, Transport
+from fairlead.platform.process import process_is_ending, start_thread
 from fairlead.wire.dispatcher import Dispatcher
+from fairlead.wire.host_connection import Connection, FrameTap, Transport
 
 _log = logging.getLogger("fairlead.wire")
 
@@ -79,7 +79,7 @@ class HostServer(Protocol):
         """Remove files that killed processes left behind. Called in a separate thread."""
         ...
 
-    def leave_nothing_behind(self) -> None:
+    def kill_children(self) -> None:
         """Remove everything that would outlive the process."""
         ...
 
@@ -98,8 +98,11 @@ class HostProcess:
         *,
         on_eof: OnEof = "abort",
         tap: FrameTap | None = None,
+        exit_code: Callable[[], int] = lambda: 0,
     ) -> None:
+        """Serve a transport. `exit_code` returns the exit code for the case that nothing went wrong with the process itself."""
         self._on_eof = on_eof
+        self._exit_code = exit_code
         self._connection = Connection(transport, queue_bytes=output.queue_bytes, tap=tap)
         self._server = make(self._connection)
         self._over: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -111,7 +114,7 @@ class HostProcess:
         """Serve until the host leaves. Returns the exit code."""
         stop_handling_signals = self._handle_signals()
         self._connection.on_broken = lambda: self._finish(0)
-        self._connection.on_end = self._input_ended
+        self._connection.on_end = self._on_input_end
         if self._on_eof == "abort":
             self._connection.on_end_seen = process_is_ending
         self._connection.start()
@@ -131,7 +134,7 @@ class HostProcess:
     async def _leave(self) -> None:
         await self._server.idle()
         await self._server.late_answers()
-        self._finish(0)
+        self._finish(self._exit_code())
 
     async def _serve(self) -> None:
         try:
@@ -142,7 +145,7 @@ class HostProcess:
         if not self._server.dispatcher.stopping and self._on_eof == "finish":
             await self._server.late_answers()  # a late command may start a run
             await self._server.idle()
-        self._finish(0)
+        self._finish(self._exit_code())
 
     def _after_first_answer(self) -> None:
         """Do what had to wait until the first answer was sent."""
@@ -172,7 +175,7 @@ class HostProcess:
             CLEAR_LEFTOVERS_AFTER, start_thread, self._server.clear_leftovers, "fairlead-leftovers"
         )
 
-    def _input_ended(self) -> None:
+    def _on_input_end(self) -> None:
         """Handle the end of the input.
 
         Commands that arrived before it are still served, as long as the host reads or nothing blocks.
@@ -180,16 +183,16 @@ class HostProcess:
         self._server.host_left()
         if self._on_eof == "abort":
             self._server.cancel(resumable=True)
-            self._leave_unless_moving(self._connection.output.total)
+            self._exit_unless_writing(self._connection.output.total)
 
-    def _leave_unless_moving(self, total: int) -> None:
+    def _exit_unless_writing(self, total: int) -> None:
         now = self._connection.output.total
         if self._over.done():
             return
         if now == total and self._left_alone:
             self._finish(0)
         self._left_alone = now == total
-        asyncio.get_running_loop().call_later(READ_PATIENCE / 2, self._leave_unless_moving, now)
+        asyncio.get_running_loop().call_later(READ_PATIENCE / 2, self._exit_unless_writing, now)
 
     def _finish(self, code: int) -> None:
         if not self._over.done():
@@ -206,8 +209,8 @@ class HostProcess:
                 await self._server.late_answers()
         except TimeoutError:
             pass
-        await self._connection.output.flushed(READ_PATIENCE)
-        self._server.leave_nothing_behind()
+        await self._connection.output.wait_flushed(READ_PATIENCE)
+        self._server.kill_children()
 
     # Signals
 
@@ -227,7 +230,7 @@ class HostProcess:
         def handle(number: int, frame: object) -> None:
             if number != signal.SIGINT:
                 process_is_ending()  # the loop may be blocked
-            loop.call_soon_threadsafe(self._signal_arrived, number)
+            loop.call_soon_threadsafe(self._on_signal, number)
 
         numbers = [getattr(signal, name) for name in ("SIGINT", *_EXIT_CODES) if hasattr(signal, name)]
         before = {number: signal.signal(number, handle) for number in numbers}
@@ -242,7 +245,7 @@ class HostProcess:
 
         return stop
 
-    def _signal_arrived(self, number: int) -> None:
+    def _on_signal(self, number: int) -> None:
         if number == signal.SIGINT:
             self._interrupt()
         else:

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from fairlead.core.runtime import CancelToken
-from fairlead.wire.messages import HostReply
+from fairlead.wire.routing import HostReply
 
 
 class Unanswered(Exception):

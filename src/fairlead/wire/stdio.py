@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fairlead.wire.connection import Listener
+    from fairlead.wire.host_connection import Listener
 
 READ_SIZE = 1 << 16
 #: The first size of a write, the largest one, and the seconds that a prompt write takes. A blocked write returns only when the
@@ -70,7 +70,7 @@ class LineSplitter:
             self._keep(data[start:])
         return lines
 
-    def rest(self) -> list[bytes | None]:
+    def take_rest(self) -> list[bytes | None]:
         """Return the last line if the input ended without LF."""
         return [self._take()] if self._size or self._dropping else []
 
@@ -119,7 +119,7 @@ class Reader:
         ended = False
         while True:
             # After the host has left, the pipe holds only a limited rest, which is always read.
-            ended = ended or (not self._may_read.is_set() and self._ended_while_held())
+            ended = ended or (not self._may_read.is_set() and self._wait_while_held())
             try:
                 data = os.read(self._fd, READ_SIZE)
             except InterruptedError:
@@ -133,11 +133,11 @@ class Reader:
                 break
             if lines := self._splitter.feed(data):
                 self._on_lines(lines)
-        if rest := self._splitter.rest():
+        if rest := self._splitter.take_rest():
             self._on_lines(rest)
         self._on_end()
 
-    def _ended_while_held(self) -> bool:
+    def _wait_while_held(self) -> bool:
         """Wait until reading is allowed again. Returns True if the host closed its end meanwhile."""
         poll = select.poll()
         poll.register(self._fd, getattr(select, "POLLRDHUP", 0))
@@ -236,13 +236,13 @@ class Writer:
 
 
 class StdioTransport:
-    """Implements `fairlead.wire.connection.Transport` with two file descriptors. Lines longer than `line_bytes` are dropped."""
+    """Implements `fairlead.wire.host_connection.Transport` with two file descriptors. Lines over `line_bytes` are dropped."""
 
     def __init__(self, stdin: int, stdout: int, *, line_bytes: int) -> None:
         self._stdin = stdin
         self._line_bytes = line_bytes
         self._listener: Listener | None = None
-        self._writer = Writer(stdout, self._written, self._broke)
+        self._writer = Writer(stdout, self._on_written, self._on_broken)
         self._reader: Reader | None = None
         self.put = self._writer.put
 
@@ -260,10 +260,10 @@ class StdioTransport:
         if self._reader is not None:
             self._reader.resume()
 
-    def _written(self, count: int) -> None:
+    def _on_written(self, count: int) -> None:
         if self._listener is not None:
             self._listener.bytes_written(count)
 
-    def _broke(self) -> None:
+    def _on_broken(self) -> None:
         if self._listener is not None:
             self._listener.output_broke()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from tests.behaviour.play import Repertoire
 from tests.support.stage import Stage, bash, calls, says
@@ -45,6 +45,12 @@ def answer(host: Stage, since: int, method: str, **said: Any) -> int:
     return host.frames.index(question) + 1
 
 
+def end_of_command(host: Stage, id: str) -> None:
+    """Wait until a command has ended, where hosts are told: the next prompt is answered at once, so before or after that."""
+    if "xcsh" not in cast("list[str]", host.process.args):
+        host.until("prompt_result", id=id)
+
+
 @scenario(calls(bash("echo blockme"), ("exttool", {"q": "hi"})), says("ok"), says("ok2"), env={"PI_RPC_EMIT_TITLE": "1"}, **ALONG)
 def extension_ui(host: Stage) -> None:
     host.request("get_state", id="s")
@@ -56,8 +62,10 @@ def extension_ui(host: Stage) -> None:
     place = answer(host, place, "input")
     place = answer(host, place, "select", cancelled=True)
     host.until("extension_ui_request", since=place, method="notify")
-    host.response("p1")
+    end_of_command(host, "p1")
     host.request("prompt", id="p2", message="/boom")
+    host.until("extension_error")
+    end_of_command(host, "p2")
     host.prompt("/ask hello", id="p3")
     host.request("get_messages", id="m")
     host.request("prompt", id="p4", message="/bye")

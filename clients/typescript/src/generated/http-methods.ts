@@ -21,6 +21,7 @@ export const OPERATIONS: Readonly<Record<OperationName, { method: string; path: 
   fork: { method: "POST", path: "/v1/sessions/{id}/fork", status: 201 },
   move: { method: "POST", path: "/v1/sessions/{id}/move", status: 200 },
   clear_queue: { method: "DELETE", path: "/v1/sessions/{id}/queue", status: 200 },
+  complete: { method: "POST", path: "/v1/sessions/{id}/complete", status: 200 },
   listen: { method: "GET", path: "/v1/sessions/{id}/events", status: 200 },
   answer: { method: "POST", path: "/v1/sessions/{id}/questions/{question}", status: 204 },
   list_models: { method: "GET", path: "/v1/models", status: 200 },
@@ -136,6 +137,14 @@ export abstract class HttpMethods {
   /** Remove the messages that wait for the run, and return their texts. `prompt_result` reports them as aborted. */
   clearQueue(sessionId: string, params: Operations["clear_queue"]["params"] = {}, options?: RequestOptions): Promise<Operations["clear_queue"]["result"]> {
     return this.request("clear_queue", [sessionId], params, options);
+  }
+
+  /**
+   * Suggest how the text before the cursor continues. Files of the working directory after `@`, slash commands
+   * after `/`, and arguments of slash commands.
+   */
+  complete(sessionId: string, params: Operations["complete"]["params"], options?: RequestOptions): Promise<Operations["complete"]["result"]> {
+    return this.request("complete", [sessionId], params, options);
   }
 
   /** Answer a question. The first answer of any client counts. */

@@ -22,6 +22,13 @@ export interface Answer {
   forSession?: boolean;
   /** For `approval`: arguments to run the tool with instead. */
   arguments?: Record<string, unknown> | null;
+  /**
+   * For `approval`, to allow it: the pattern of a rule that the user's settings get, so that calls like this one
+   * run without a question. It has to cover the call. It may differ from those in `rules`.
+   */
+  rule?: string | null;
+  /** With `rule`: whether the rule holds in every project of the user. */
+  everywhere?: boolean;
   /** For `approval`: why the call is refused. The model sees it. */
   reason?: string;
   /** Closes the question without an answer. */
@@ -39,6 +46,10 @@ export interface Approval {
   diff?: string;
   /** What an answer for the session covers, such as "the same command". */
   scope?: string;
+  /** The patterns of the rules that an answer may write to the settings of the user, the narrowest first. */
+  rules?: string[];
+  /** The directory of the project in which such a rule holds, unless it holds everywhere. */
+  project?: string;
   /** The sub-agent that makes the call; absent for the session itself. */
   subagentId?: string;
 }
@@ -89,6 +100,24 @@ export interface CompactionResult {
   /** Of all model requests for the summary. */
   usage?: Usage;
   shortSummary?: string;
+}
+
+/** A suggestion. */
+export interface CompletionItem {
+  /** What it inserts. */
+  text: string;
+  /** What to show instead of the text, and what to show beside it. */
+  label?: string;
+  detail?: string;
+}
+
+/** Suggestions for the text before the cursor. */
+export interface Completions {
+  /** What they are; null if nothing can be completed there. */
+  kind?: "argument" | "command" | "file";
+  /** How many characters before the cursor a suggestion replaces. */
+  replaces?: number;
+  items?: CompletionItem[];
 }
 
 /** How full the context of the model is. */
@@ -399,6 +428,8 @@ export interface SessionList {
   sessions: SessionSummary[];
   /** Pass it as `cursor` to get the next page; absent on the last page. */
   nextCursor?: string;
+  /** Whether the server also serves the jobs of a fleet, under `/fleet`. */
+  hasJobs?: boolean;
 }
 
 /** The process that has the lease of a session of a fleet. */
@@ -441,6 +472,8 @@ export interface SessionState {
   approval: "ask" | "auto" | "deny" | "write";
   /** `running` from the moment a prompt is accepted until its run has settled. */
   status: "compacting" | "idle" | "running";
+  /** Whether the user has to answer a question before the work can go on. */
+  waiting?: boolean;
   /** The texts that wait for the next turn, and those that wait for the end of the run. */
   steering?: string[];
   followUp?: string[];
@@ -469,6 +502,8 @@ export interface SessionSummary {
   updatedAt: string | null;
   /** `saved` means that it is not open. It opens when it is used. */
   status: "compacting" | "idle" | "running" | "saved";
+  /** Whether the user has to answer a question before the work can go on. */
+  waiting?: boolean;
   /** For a session of a fleet that another process works in: the name of that process. */
   owner?: string;
 }
@@ -533,6 +568,11 @@ export interface SubagentActivity {
   resolvedModel?: string;
 }
 
+/** What a user has written so far, up to the cursor. */
+export interface TextBeforeCursor {
+  text: string;
+}
+
 /** The todo list has changed. */
 export interface TodosChanged {
   type: "todos_changed";
@@ -590,6 +630,7 @@ export interface Operations {
   fork: { params: Fork; result: Forked };
   move: { params: Move; result: Moved };
   clear_queue: { params: Record<string, never>; result: ClearedQueue };
+  complete: { params: TextBeforeCursor; result: Completions };
   listen: { params: { after?: number }; result: void };
   answer: { params: Answer; result: void };
   list_models: { params: Record<string, never>; result: ModelList };

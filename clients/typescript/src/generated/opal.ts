@@ -182,7 +182,7 @@ export interface SessionStartResult {
   context_files: string[];
   /** The names of the available skills. */
   available_skills: string[];
-  /** The name of the server, for people. */
+  /** The Erlang node of the server, for debugging. There is none, which Erlang calls `nonode@nohost`. */
   node_name: string;
   auth: Auth;
 }
@@ -308,7 +308,10 @@ export interface ConfirmParams {
   title: string;
   /** What the user needs to know to decide. */
   message: string;
-  /** What the user may answer: `allow`, `deny`, `allow_session`. */
+  /**
+   * What the user may answer: `allow`, `deny`, `allow_session`, and `allow_always` if that can write the rule in
+   * the message.
+   */
   actions: string[];
   /** If a tool call needs approval: the tool, its call and its arguments. Absent otherwise. */
   tool?: string;
@@ -658,13 +661,14 @@ export interface Auth {
   status: "ready" | "setup_required";
   /** The provider in use, or the default one; empty if there is none. */
   provider: string;
-  /** All providers. */
+  /** All providers: in `auth/status`, and wherever the status is `setup_required`. */
   providers?: AuthProvider[];
 }
 
 /** A provider, and how to get credentials for it. */
 export interface AuthProvider {
   id: string;
+  /** Its name for people. */
   name: string;
   method: "api_key" | "device_code";
   /** Whether it has credentials. */
@@ -757,7 +761,7 @@ export interface ListedModel {
 /** A saved session. */
 export interface ListedSession {
   id: string;
-  /** Null if it has none. */
+  /** Its name, else the beginning of its first message. Null if it has neither. */
   title: string | null;
   /** The time of its last change in UTC, such as `2026-11-15T06:27:18`. */
   modified: string;

@@ -22,12 +22,14 @@ if TYPE_CHECKING:
 
 
 class ToolSet(Struct, frozen=True):
-    """Creates the tools of an agent. The model may use all of them, unless `AgentOptions.tools` is given."""
+    """Creates the tools of an agent. The model may use all of them, unless `only` is given."""
 
     #: Creates the tools that need only a workspace, by name. Called again for each sub-agent.
     for_workspace: Callable[[Workspace], Mapping[str, Tool]]
     #: Creates all tools of a session, in the order in which the model sees them. Called before the session exists.
     for_session: Callable[[ToolServices], Sequence[Tool]]
+    #: The names of the tools that the model may use: of these, and of those that come later. None: all.
+    only: Sequence[str] | None = None
 
 
 class ToolServices:

@@ -14,6 +14,8 @@ from fairlead.chat.view.theme import Theme
 #: A paste with more lines or characters than this is folded.
 _MOST_LINES, _MOST_CHARACTERS = 10, 1500
 _MARK = re.compile(r"\[paste #(\d+), [^\]\n]*\]")
+#: A mark of an image, which stays in the text that is sent, so that the model can tell several images apart.
+IMAGE_MARK = re.compile(r"\[image #(\d+)\]")
 _TAB = 4
 #: Characters that change the order of others, or break lines in some terminals. They are sent as they are.
 _REORDERING = frozenset("\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
@@ -62,13 +64,13 @@ class Editor:
         """Replace the text. The cursor goes to its end."""
         self.buffer.set_document(Document(text, len(text)), bypass_readonly=True)
 
-    def expanded(self) -> str:
+    def expand(self) -> str:
         """Return the text with the pastes in full."""
         return _MARK.sub(lambda mark: self._pastes.get(int(mark[1]), mark[0]), self.text)
 
     def take(self) -> str:
         """Return the text with the pastes in full, and start again with an empty one."""
-        text = self.expanded()
+        text = self.expand()
         self.set_text("")
         self.buffer.reset()  # what was sent cannot be undone
         self._pastes.clear()
@@ -89,11 +91,13 @@ class Editor:
         self.insert(f"[paste #{number}, {count:,} lines]" if count > 1 else f"[paste #{number}, {len(text):,} characters]")
 
     def delete_before(self) -> None:
-        """Delete the character before the cursor, or the whole mark of a paste."""
+        """Delete the character before the cursor, or the whole mark of a paste or an image."""
         before = self.buffer.document.text_before_cursor
         mark = next((found for found in _MARK.finditer(before) if found.end() == len(before)), None)
         folded = mark is not None and int(mark[1]) in self._pastes
-        self.buffer.delete_before_cursor(len(mark[0]) if mark is not None and folded else 1)
+        image = re.search(rf"{IMAGE_MARK.pattern} ?$", before)
+        whole = mark[0] if mark is not None and folded else image[0] if image is not None else " "
+        self.buffer.delete_before_cursor(len(whole))
 
     def break_line(self) -> None:
         """Begin a new line. A backslash before the cursor, which asked for it, goes away."""
@@ -133,7 +137,7 @@ class Editor:
         lines: list[str] = []
         for number, (start, end) in enumerate(places[first : first + rows], first):
             lead = theme.paint("accent", _PROMPT) if number == 0 else " " * len(_PROMPT)
-            lines.append(lead + _shown(text[start:end]))
+            lines.append(lead + _make_printable(text[start:end]))
         if not text and hint:
             lines[0] += theme.paint("dim", hint[: self._columns])
         return lines, (here - first, len(_PROMPT) + _cells(text[places[here][0] : at]))
@@ -189,7 +193,7 @@ def _cells(text: str) -> int:
     return len(text) if text.isascii() and text.isprintable() else sum(cells for _, cells in _clusters(text))
 
 
-def _shown(text: str) -> str:
+def _make_printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(map(_glyph, text))

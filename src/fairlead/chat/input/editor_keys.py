@@ -6,10 +6,11 @@ import asyncio
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from fairlead.chat.dialogs import Approval, Choice, Confirm, Picker
-from fairlead.chat.editor_dialog import EditorDialog
-from fairlead.chat.input.completion import MOST_ITEMS, FileIndex, Item, Menu, Wanted, mention, ranked, wanted
+from fairlead.chat.approval_dialog import Approval
+from fairlead.chat.dialogs import Choice, Confirm, EditorDialog, Picker
 from fairlead.chat.input.editor import Editor
+from fairlead.chat.outside import can_paste, paste_image, paste_text
+from fairlead.sessions.completion import MOST_ITEMS, FileIndex, Item, Menu, Wanted, find_wanted, mention, rank
 
 if TYPE_CHECKING:
     from fairlead.chat.app import Chat
@@ -37,14 +38,14 @@ class EditorKeys:
 
     # Suggestions
 
-    def edited(self) -> None:
+    def on_edit(self) -> None:
         """Offer suggestions for the text before the cursor."""
         self._edited_at = monotonic()
         before = self._chat.editor.buffer.document.text_before_cursor
         if before == self._looked_up:
             return
         self._looked_up = before
-        asked = wanted(before) if before != self._closed_at else None
+        asked = find_wanted(before) if before != self._closed_at else None
         if asked is None:
             self.menu = None
         elif asked.kind == "file":
@@ -56,7 +57,7 @@ class EditorKeys:
         elif self._chat.commands.knows(before):
             values = self._chat.commands.arguments(asked.command)
             by_text = {item.text: item for item in values}
-            self._offer_arguments(asked, [by_text[text] for text in ranked(asked.typed, by_text)])
+            self._offer_arguments(asked, [by_text[text] for text in rank(asked.typed, by_text)])
         else:
             self.menu = None  # Enter must not choose what was suggested for less
             self._chat.start(self._find_arguments(before, asked))
@@ -79,11 +80,11 @@ class EditorKeys:
         self._chat.touch()
 
     def _commands(self, typed: str) -> list[Item]:
-        known = self._chat.commands.listed()
+        known = self._chat.commands.list_all()
         by_name = {item.text: item for item in known}
         names = sorted(by_name)
         starting = [name for name in names if name[1:].lower().startswith(typed.lower())]
-        others = [name for name in ranked(typed, names, MOST_ITEMS) if name not in starting] if len(typed) > 1 else []
+        others = [name for name in rank(typed, names, MOST_ITEMS) if name not in starting] if len(typed) > 1 else []
         return [by_name[name] for name in (*starting, *others)]
 
     async def _find_files(self, before: str, asked: Wanted) -> None:
@@ -238,6 +239,26 @@ class EditorKeys:
     def toggle_details(self) -> None:
         is_long = self._chat.transcript.toggle_details()
         self._chat.hint(f"Tool output is shown in {'full' if is_long else 'short'} from now on")
+
+    def paste_clipboard(self) -> None:
+        if self._chat.dialog is None:
+            self._chat.start(self._paste_clipboard())
+
+    async def _paste_clipboard(self) -> None:
+        """Insert what is in the clipboard: an image as a mark that stands for it, else a text."""
+        chat = self._chat
+        image = await paste_image(chat)
+        if image is not None:
+            number = max(chat.pasted_images, default=0) + 1
+            chat.pasted_images[number] = image
+            chat.editor.insert(f"[image #{number}] ")
+        elif text := await paste_text(chat):
+            chat.editor.paste(text)
+        elif can_paste(chat):
+            chat.hint("The clipboard holds no image and no text")
+        else:
+            chat.note("To paste images, install wl-clipboard or xclip. A file can be dragged here, or named with @.")
+        chat.touch()
 
     def redraw(self) -> None:
         self._chat.redraw()

@@ -26,13 +26,6 @@ _LANGUAGES = frozenset(
     powershell properties protobuf py pycon python python3 pytb r rb rs rst ruby rust sass scala scss sh shell solidity sql swift
     tcl terraform tex toml ts tsx typescript vb.net vim xml yaml yml zig zsh""".split()
 )
-_SUFFIXES = {
-    "py": "python", "pyi": "python", "js": "javascript", "mjs": "javascript", "jsx": "jsx", "ts": "typescript",
-    "tsx": "tsx", "rs": "rust", "go": "go", "c": "c", "h": "c", "cc": "cpp", "cpp": "cpp", "hpp": "cpp", "java": "java",
-    "kt": "kotlin", "rb": "ruby", "sh": "bash", "css": "css", "scss": "scss", "html": "html", "xml": "xml", "json": "json",
-    "yaml": "yaml", "yml": "yaml", "toml": "toml", "sql": "sql", "php": "php", "swift": "swift", "lua": "lua", "cs": "csharp",
-}  # fmt: skip
-
 _COLOURS: dict[str, dict[str, int | str]] = {
     "dark": {
         "Comment": "3;38;5;244",
@@ -87,11 +80,6 @@ _COLOURS: dict[str, dict[str, int | str]] = {
 }
 
 
-def language_of(path: str) -> str:
-    """Return the language of a file by its name; empty if it is not known."""
-    return _SUFFIXES.get(path.rpartition(".")[2].lower(), "")
-
-
 class Code:
     """One block of code. Lines go in as they arrive and come out with colours."""
 
@@ -115,22 +103,22 @@ class Code:
 
     def end(self) -> list[str]:
         """Return the lines that were not final yet: the code is complete, or a part of it is."""
-        lines, self._state = self._highlighted(self._part, self._state)
+        lines, self._state = self._highlight(self._part, self._state)
         self._part, self._so_far, self._state_so_far = [], [], self._state
         return lines
 
     def open(self) -> list[str]:
         """Return the lines that are not final yet, as far as they can be highlighted."""
         while len(self._so_far) < len(self._part):
-            (line,), self._state_so_far = self._highlighted([self._part[len(self._so_far)]], self._state_so_far)
+            (line,), self._state_so_far = self._highlight([self._part[len(self._so_far)]], self._state_so_far)
             self._so_far.append(line)
         return self._so_far
 
     def arriving(self, lines: Sequence[str]) -> list[str]:
         """Return lines with colours that come after those of `open` and were not added. The last one may be incomplete."""
-        return self._highlighted(lines, self._state_so_far)[0]
+        return self._highlight(lines, self._state_so_far)[0]
 
-    def _highlighted(self, lines: Sequence[str], state: list[str]) -> tuple[list[str], list[str]]:
+    def _highlight(self, lines: Sequence[str], state: list[str]) -> tuple[list[str], list[str]]:
         too_long = sum(map(len, lines)) > _MOST_CHARACTERS or any(len(line) > _LONGEST_LINE for line in lines)
         if self._lexer is None or too_long or not lines:
             return list(lines), state
@@ -190,7 +178,7 @@ def _lexer(language: str) -> Any:
     if name not in _LANGUAGES:
         return None
     try:
-        from pygments.lexers import find_lexer_class_by_name
+        from pygments.lexers import find_lexer_class_by_name  # noqa: PLC0415  an extra
 
         return find_lexer_class_by_name(name)()
     except (ImportError, ValueError):
@@ -202,7 +190,7 @@ def _tokens(lexer: Any, text: str, state: list[str]) -> tuple[list[tuple[Any, st
 
     Pygments does not return that state. Its class for lexers with a context does, and it can run the rules of most others.
     """
-    from pygments.lexer import ExtendedRegexLexer, LexerContext, RegexLexer
+    from pygments.lexer import ExtendedRegexLexer, LexerContext, RegexLexer  # noqa: PLC0415  an extra
 
     if isinstance(lexer, RegexLexer) and type(lexer).get_tokens_unprocessed in (
         RegexLexer.get_tokens_unprocessed,

@@ -34,7 +34,7 @@ class DiffLine(Struct, frozen=True):
     number: int = 0
 
 
-def unified(diff: str) -> list[DiffLine]:
+def parse_unified(diff: str) -> list[DiffLine]:
     """Read a unified diff of one file or more."""
     return list(_read_unified(plain(visible(diff), 4).removesuffix("\n").split("\n")))
 
@@ -63,7 +63,7 @@ def _read_unified(lines: Sequence[str]) -> Iterator[DiffLine]:
             yield DiffLine("remark", line[1:].strip())
 
 
-def numbered(diff: str) -> list[DiffLine]:
+def parse_numbered(diff: str) -> list[DiffLine]:
     """Read a diff whose lines have numbers, as in the result of the edit tool."""
     lines: list[DiffLine] = []
     for line in plain(visible(diff), 4).split("\n"):
@@ -80,8 +80,8 @@ def numbered(diff: str) -> list[DiffLine]:
 def of_details(details: Mapping[str, Any]) -> list[DiffLine]:
     """Read the diff in the details of a tool's result. Empty if there is none."""
     if isinstance(patch := details.get("patch"), str):
-        return unified(patch)
-    return numbered(diff) if isinstance(diff := details.get("diff"), str) else []
+        return parse_unified(patch)
+    return parse_numbered(diff) if isinstance(diff := details.get("diff"), str) else []
 
 
 def counts(lines: Sequence[DiffLine]) -> tuple[int, int]:
@@ -113,7 +113,7 @@ def draw(lines: Sequence[DiffLine], theme: Theme, columns: int, *, names: bool =
         elif line.kind == "remark":
             drawn.append(theme.paint("dim", clip(line.text, columns)))
         else:
-            drawn += _changed(line, differing.get(index), theme, columns, 0 if is_narrow else digits)
+            drawn += _paint_change(line, differing.get(index), theme, columns, 0 if is_narrow else digits)
     return drawn
 
 
@@ -130,20 +130,20 @@ def _differing_parts(lines: Sequence[DiffLine]) -> dict[int, tuple[int, int]]:
             continue
         for old in range(match.start(), match.start() + count):
             one, other = lines[old].text, lines[old + count].text
-            start = _shared(one, other)
-            end = _shared(one[start:][::-1], other[start:][::-1])
+            start = _count_common_start(one, other)
+            end = _count_common_start(one[start:][::-1], other[start:][::-1])
             if len(one[:start].strip()) + end >= max(len(one), len(other)) * _ENOUGH_IN_COMMON:
                 parts[old] = start, len(one) - end
                 parts[old + count] = start, len(other) - end
     return parts
 
 
-def _shared(one: str, other: str) -> int:
+def _count_common_start(one: str, other: str) -> int:
     """Return how many characters two texts have in common at their start."""
     return next((index for index, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
-def _changed(line: DiffLine, differs: tuple[int, int] | None, theme: Theme, columns: int, digits: int) -> list[str]:
+def _paint_change(line: DiffLine, differs: tuple[int, int] | None, theme: Theme, columns: int, digits: int) -> list[str]:
     role = {"+": "added", "-": "removed"}.get(line.kind, "text")
     gutter = f"{line.number:{digits}} " if digits else ""
     text = line.text.rstrip()

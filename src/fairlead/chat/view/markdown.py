@@ -16,7 +16,7 @@ from itertools import takewhile
 
 from fairlead.chat.view.blocks import Blocks, Node, indented_code, language, numbers, parser, tree
 from fairlead.chat.view.code import Code
-from fairlead.chat.view.settled import Drawing, Drawn, Lines, draw_all
+from fairlead.chat.view.scrollback import Drawing, Drawn, Lines, draw_all
 from fairlead.chat.view.text import fold, plain
 from fairlead.chat.view.theme import Theme
 
@@ -73,13 +73,13 @@ class MarkdownStream:
         self._closed = True
         self._stale = True
 
-    def finished(self, columns: int) -> list[str]:
+    def take_final_lines(self, columns: int) -> list[str]:
         """Return the lines that have become final since the last call, of at most `columns` cells."""
         if self._stale and (self._closed or self._clock() >= self._not_before):
             parser()  # importing it does not count as work
             began = time.thread_time()
             self._advance()
-            self._spent(began)
+            self._delay_next(began)
             if self._ready:
                 self._drawn = (0, [])
         ready, self._ready = self._ready, []
@@ -107,10 +107,10 @@ class MarkdownStream:
         lines = self._open_lines(columns)
         self._drawn = (columns, lines)
         self._stale = False
-        self._spent(began)
+        self._delay_next(began)
         return lines
 
-    def _spent(self, began: float) -> None:
+    def _delay_next(self, began: float) -> None:
         """Wait with the next drawing, if this one has taken long."""
         cost = time.thread_time() - began
         if cost > _CHEAP:
@@ -210,7 +210,7 @@ class MarkdownStream:
             drawing.append(blocks.table(node) if node.kind == "table" else Lines(lambda columns: blocks.lines(node, columns)))
             place.previous = node.kind
             return drawing
-        counted = place.continued(numbers(node))
+        counted = place.continue_numbers(numbers(node))
         for item, number in zip(node.children[:-1] if but_last_item else node.children, counted, strict=False):
             if place.gap("item" if place.in_list else node.kind, self._is_blank_before(item.start)):
                 drawing.append(_blank_line)
@@ -244,7 +244,7 @@ class MarkdownStream:
         if "\n" in partial and len(partial) > 100_000:  # lines are asked for too seldom to parse them all
             return [Lines(lambda columns: [line for text in partial.split("\n")[-50:] for line in fold(text, columns)])]
         source, place = self._lines, self._place
-        self._lines, self._place = [*source, *_healed(partial).split("\n")], place.copy()
+        self._lines, self._place = [*source, *_close_marks(partial).split("\n")], place.copy()
         try:
             return [draw for node in tree("\n".join(self._lines)) for draw in self._drawing(node, self._place)]
         finally:
@@ -268,7 +268,7 @@ class _Place:
     def copy(self) -> _Place:
         return _Place(self.previous, self.blank, self.in_list, self.number)
 
-    def continued(self, counted: list[int | None]) -> list[int | None]:
+    def continue_numbers(self, counted: list[int | None]) -> list[int | None]:
         """Return the numbers of items that may continue the list before them."""
         if not self.in_list or self.number is None:
             return counted
@@ -323,7 +323,7 @@ def _item(blocks: Blocks, item: Node, number: int | None) -> Drawing:
 _blank_line = Lines(lambda columns: [""])
 
 
-def _healed(partial: str) -> str:
+def _close_marks(partial: str) -> str:
     """Return a line that is still arriving with its open code and bold text closed, so that no marks flicker."""
     line = partial.rpartition("\n")[2]
     if line.lstrip().startswith(("```", "~~~")):

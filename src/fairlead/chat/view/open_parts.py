@@ -10,10 +10,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import takewhile
 
-from fairlead.chat.view.leftovers import rows_if_halved
 from fairlead.chat.view.panels import ToolPanel
 from fairlead.chat.view.parts import Answer, LiveLine, Part, end_of_text
-from fairlead.chat.view.settled import Drawn
+from fairlead.chat.view.scrollback import Drawn, rows_if_halved
 
 #: How many lines of output each running call shows, from a high terminal to a low one.
 _TAILS = (5, 2, 0)
@@ -71,14 +70,14 @@ class OpenParts:
         """Move the lines that have become final to `unwritten`. They have at most `columns` cells."""
         self._take_back()
         self._before = (self._last, self._begun)
-        self._unwritten = self._finished(columns)
+        self._unwritten = self._take_final_lines(columns)
 
     @property
     def unwritten(self) -> Sequence[str]:
         """The final lines that `written` has not confirmed: those of `finish`, and those that `live` has no room for."""
         return self._unwritten
 
-    def written(self) -> None:
+    def confirm_written(self) -> None:
         """Confirm that the terminal shows the final lines and the last `live`."""
         self._settle(self._leaving)
         self._forget_frame()
@@ -120,12 +119,12 @@ class OpenParts:
             if self._parts and line.part is self._parts[0]:
                 self._begun, self._last = True, line.part.kind
 
-    def _finished(self, columns: int) -> list[str]:
+    def _take_final_lines(self, columns: int) -> list[str]:
         taken: list[str] = []
         while self._parts:
             part = self._parts[0]
             self._asked.append(part)
-            lines = part.finished(columns, self._is_long) if part.done or not isinstance(part, ToolPanel) else []
+            lines = part.final_lines(columns, self._is_long) if part.done or not isinstance(part, ToolPanel) else []
             if lines and not self._begun and self._gap(self._last, part.kind):
                 taken.append("")
             taken += lines

@@ -1,17 +1,24 @@
-"""The panel of a tool call: what it does, the end of its output while it runs, how it ended, and what it changed."""
+"""The panel of a tool call: what it does, the end of its output while it runs, how it ended, and what it changed.
+
+What a call that needs approval would do is written once above the question, as final text. A resize can leave copies of lines
+that still change in the scrollback, so the question itself has only a few of them (see `chat.view.scrollback`)."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, cast
 
-from fairlead import FileChange
+from msgspec.structs import replace
+
+from fairlead import ApprovalRequest, FileChange
 from fairlead.chat.view import diffs
-from fairlead.chat.view.settled import Drawn
-from fairlead.chat.view.text import clip, fold, plain, width, wrap
+from fairlead.chat.view.scrollback import Drawn, rest_of, without
+from fairlead.chat.view.text import clip, fold, plain, visible, width, wrap
 from fairlead.chat.view.theme import PLAIN, Theme
-from fairlead.chat.view.titles import call_title, counted, elapsed, partial_title, short, size
+from fairlead.chat.view.titles import call_title, format_count, format_elapsed, partial_title, short, size
 from fairlead.messages import ImageContent, TextContent, UserBlock
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -89,15 +96,15 @@ class ToolPanel:
         self.waits_for_approval = False
         self._started = self._now()
 
-    def update(self, content: Sequence[UserBlock], details: Mapping[str, Any] | None) -> None:
-        """Set all output so far."""
+    def update(self, content: Sequence[UserBlock], details: Any) -> None:
+        """Set all output so far. `details` is any JSON: tools are not ours."""
         self._content = content
-        self._details = details or {}
+        self._details = cast("Mapping[str, Any]", details) if isinstance(details, Mapping) else {}
 
     def end(
         self,
         content: Sequence[UserBlock],
-        details: Mapping[str, Any] | None,
+        details: Any,
         *,
         failed: bool,
         changes: Sequence[FileChange] = (),
@@ -122,7 +129,7 @@ class ToolPanel:
 
     def open(self, columns: int, tail: int) -> list[Drawn]:
         """Return the panel for the live region. It changes as a whole when the call ends, so no line can be settled."""
-        lines = self.finished(columns, is_long=False) if self.done else self.running(columns, tail)
+        lines = self.final_lines(columns, is_long=False) if self.done else self.running(columns, tail)
         return [Drawn(line, None) for line in lines]
 
     def settle(self, letters: str) -> None:
@@ -143,11 +150,11 @@ class ToolPanel:
         if self._started is None:
             return self._head(theme.paint("dim", "○"), *self._title(), "", columns, 1)
         seconds = self._now() - self._started
-        meta = theme.paint("dim", elapsed(seconds, whole_from=0)) if seconds >= _NOTEWORTHY else ""
+        meta = theme.paint("dim", format_elapsed(seconds, whole_from=0)) if seconds >= _NOTEWORTHY else ""
         lines = self._head(self._picture(), *self._title(), meta, columns, _TITLE[0])
-        return lines + edged(self._live_body(columns - len(_EDGE), tail), theme)
+        return lines + add_edge(self._live_body(columns - len(_EDGE), tail), theme)
 
-    def finished(self, columns: int, is_long: bool) -> list[str]:
+    def final_lines(self, columns: int, is_long: bool) -> list[str]:
         """Return the panel of a call that has ended. With `is_long`, it shows much more of its output."""
         theme = self._theme
         mark, role = _ENDED["dropped" if self.dropped else "failed" if self.failed else "completed"]
@@ -158,12 +165,12 @@ class ToolPanel:
             body, facts = self._result(columns - len(_EDGE), int(is_long))
             facts += [theme.paint("dim", "allowed")] if self._decision is not None else []
         if self._seconds is not None and self._seconds >= _NOTEWORTHY:
-            facts.append(theme.paint("dim", elapsed(self._seconds)))
+            facts.append(theme.paint("dim", format_elapsed(self._seconds)))
         if self.dropped:
             facts.append(theme.paint("warning", "did not run"))
         most = 1 if self._is_proposed else _TITLE[is_long]
         lines = self._head(theme.paint(role, mark), *self._title(), " · ".join(facts), columns, most)
-        return lines + edged(body, theme)
+        return lines + add_edge(body, theme)
 
     def _picture(self) -> str:
         return self._theme.paint("accent", SPINNER[int(self._now() * 10) % len(SPINNER)])
@@ -233,7 +240,7 @@ class ToolPanel:
 
     def _changed_lines(self) -> list[diffs.DiffLine]:
         if self._changes:
-            return diffs.unified("".join(change.diff() for change in self._changes))
+            return diffs.parse_unified("".join(change.diff() for change in self._changes))
         return diffs.of_details(self._details)
 
     def _todos(self, phases: Sequence[Any], columns: int) -> list[str]:
@@ -255,9 +262,9 @@ class ToolPanel:
         for agent in _objects(agents):
             mark, role = _AGENT.get(str(agent.get("status")), ("○", "dim"))
             facts = [_word(agent, "description") or _word(agent, "id")]
-            facts += [counted(count, "tool call")] if isinstance(count := agent.get("toolCount"), int) and count else []
+            facts += [format_count(count, "tool call")] if isinstance(count := agent.get("toolCount"), int) and count else []
             facts += [f"{short(tokens)} tokens"] if isinstance(tokens := agent.get("tokens"), int | float) and tokens else []
-            facts += [elapsed(spent / 1000)] if isinstance(spent := agent.get("durationMs"), int | float) and spent else []
+            facts += [format_elapsed(spent / 1000)] if isinstance(spent := agent.get("durationMs"), int | float) and spent else []
             lines.append(f"{theme.paint(role, mark)} {clip(' · '.join(facts), columns - 2)}")
             recent = _objects(agent.get("recentTools") or ()) if agent.get("status") == "running" else []
             if recent:
@@ -268,7 +275,7 @@ class ToolPanel:
         return lines
 
 
-def edged(lines: Sequence[str], theme: Theme) -> list[str]:
+def add_edge(lines: Sequence[str], theme: Theme) -> list[str]:
     """Return the lines of a body, with an edge at their left."""
     edge = theme.paint("border", _EDGE.rstrip())
     return [f"{edge} {line}".rstrip() for line in lines]
@@ -298,3 +305,111 @@ def _objects(values: Any) -> list[Mapping[str, Any]]:
 def _word(values: Mapping[str, Any], name: str) -> str:
     value = values.get(name)
     return " ".join(plain(value).split()) if isinstance(value, str) else ""
+
+
+#: How many lines of a proposal are shown. The user can ask for the rest.
+_MOST_LINES = 200
+#: A command or other text is short if it has at most this many lines in a terminal of this many columns: then the question shows
+#: it.
+_SHORT = 3
+_EDGE_WIDTH = 4
+
+
+class Proposal:
+    """What one call would do, as a part of the conversation.
+
+    Args:
+        request: The call.
+        theme: The colours.
+        cwd: The working directory. Paths inside it are shown relative to it.
+        is_whole: Whether no line is left out.
+    """
+
+    kind = "proposal"
+    is_moving = False
+    done = True
+
+    def __init__(self, request: ApprovalRequest, theme: Theme, cwd: Path, *, is_whole: bool = False) -> None:
+        self._request = request
+        self._theme = theme
+        self._is_whole = is_whole
+        self._roots = cwd, Path(os.path.realpath(cwd))
+        self._diff = request.diff or ""
+        self._text = plain(visible(request.readable_subject or request.message), 4).strip("\n")
+        #: How many lines were left out when it was drawn last.
+        self.left_out = 0
+        self._settled = ""
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the question shows it, so that the transcript does not have to."""
+        return not self._diff and len(self.short(_NARROW)) <= _SHORT
+
+    def short(self, columns: int) -> list[str]:
+        """Return the command, or what else the call is about, as lines of at most `columns` cells."""
+        if self._request.kind != "execute":
+            return [f"  {line}" for line in wrap(self._text, columns - 2)]
+        lines = _fold_text(self._text, columns - 4)
+        return [f"  {self._theme.paint('accent', '$')} {lines[0]}", *(f"    {line}" for line in lines[1:])]
+
+    @property
+    def about(self) -> str:
+        """The files that the call would change."""
+        paths = [line.text for line in diffs.parse_unified(self._diff) if line.kind == "file"]
+        return ", ".join(map(self._name, dict.fromkeys(paths)))
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether the call would change files, but how is not known: the change is too large, or the call would fail."""
+        return self._request.kind == "edit" and not self._diff
+
+    def final_lines(self, columns: int, is_long: bool) -> list[str]:
+        """Return all lines. With `is_long`, none is left out."""
+        return without(self._lines(columns, is_long), self._settled)[0]
+
+    def take_back(self) -> None:
+        """Do nothing: `finished` always returns all lines."""
+
+    def open(self, columns: int, tail: int) -> list[Drawn]:
+        return rest_of(self._lines(columns, False), self._settled)[0]
+
+    def settle(self, letters: str) -> None:
+        self._settled += letters
+
+    def _lines(self, columns: int, is_long: bool) -> list[str]:
+        head, body = self._changes(columns - _EDGE_WIDTH) if self._diff else self._other(columns - _EDGE_WIDTH)
+        if self._request.subagent:
+            head += self._theme.paint("dim", f"  {plain(visible(f'sub-agent {self._request.subagent}'))}")
+        shown = body if is_long or self._is_whole else cut(body, _MOST_LINES, self._theme)
+        self.left_out = len(body) - len(shown) + 1 if len(shown) < len(body) else 0
+        first, *rest = wrap(head, columns - 2)
+        return [f"{self._theme.paint('warning', '?')} {first}", *(f"  {line}" for line in rest), *add_edge(shown, self._theme)]
+
+    def _changes(self, columns: int) -> tuple[str, list[str]]:
+        theme, changes = self._theme, self._request.changes
+        lines = [
+            replace(line, text=self._name(line.text)) if line.kind == "file" else line for line in diffs.parse_unified(self._diff)
+        ]
+        facts = diffs.count_facts(lines, theme)
+        if len(changes) == 1 and changes[0].old_text is None:
+            facts.insert(0, theme.paint("dim", "new file"))
+        verb, _ = call_title(self._request.tool_name, {})
+        names = len(changes) > 1
+        title = theme.paint("tool", verb) if names else f"{theme.paint('tool', verb)} {self.about}"
+        return "  ".join((title, *facts)), diffs.draw(lines, theme, columns, names=names)
+
+    def _other(self, columns: int) -> tuple[str, list[str]]:
+        is_command = self._request.kind == "execute"
+        title = "Command" if is_command else plain(visible(self._request.tool_name))
+        return self._theme.paint("tool", title), _fold_text(self._text, columns)
+
+    def _name(self, path: str) -> str:
+        for root in self._roots:
+            if Path(path).is_relative_to(root):
+                path = str(Path(path).relative_to(root))
+                break
+        return plain(visible(path))
+
+
+def _fold_text(text: str, columns: int) -> list[str]:
+    return [part for line in text.split("\n") for part in fold(line, columns)]

@@ -1,7 +1,8 @@
 """The parts of a conversation as the chat shows them: answers, thinking, prompts and remarks. Panels of tools are elsewhere.
 
 A part gives its lines in order: `finished` those that are final since the last call, `open` those that may still change. Open
-lines with letters can be settled: they are final as they were drawn, and the part continues after them (see `chat.view.settled`).
+lines with letters can be settled: they are final as they were drawn, and the part continues after them (see
+`chat.view.scrollback`).
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ from typing import NamedTuple, Protocol
 
 from fairlead.chat.view.markdown import MarkdownStream
 from fairlead.chat.view.panels import SPINNER, cut, image_text
-from fairlead.chat.view.settled import Drawn, rest_of, without
+from fairlead.chat.view.scrollback import Drawn, rest_of, without
 from fairlead.chat.view.text import clip, plain, width, wrap
 from fairlead.chat.view.theme import Theme
-from fairlead.chat.view.titles import elapsed
+from fairlead.chat.view.titles import format_elapsed
 from fairlead.messages import ImageContent
 
 #: How many lines of a prompt are shown, and how many lines of folded thinking while it arrives.
@@ -37,7 +38,7 @@ class Part(Protocol):
         """Whether it changes with time alone."""
         ...
 
-    def finished(self, columns: int, is_long: bool) -> list[str]: ...
+    def final_lines(self, columns: int, is_long: bool) -> list[str]: ...
 
     def take_back(self) -> None:
         """Return the lines of the last `finished` once more with the next one: they were not written."""
@@ -83,8 +84,8 @@ class Answer:
         self.done = True
         self._stream.close()
 
-    def finished(self, columns: int, is_long: bool) -> list[str]:
-        return self._stream.finished(columns)
+    def final_lines(self, columns: int, is_long: bool) -> list[str]:
+        return self._stream.take_final_lines(columns)
 
     def take_back(self) -> None:
         self._stream.take_back()
@@ -129,17 +130,17 @@ class Thinking:
             self.done = True
             self._seconds = self._now() - self._began
 
-    def finished(self, columns: int, is_long: bool) -> list[str]:
+    def final_lines(self, columns: int, is_long: bool) -> list[str]:
         if self._is_folded() and not self._shown:
             if self._seconds < 1 and not self._lines and not self._partial.strip():
                 return []
-            spent = f" for {elapsed(self._seconds, 1)}" if self._seconds >= 1 else ""
+            spent = f" for {format_elapsed(self._seconds, 1)}" if self._seconds >= 1 else ""
             return [self._theme.paint("thinking", f"✻ Thought{spent}")] if self.done else []
         lines, self._lines = self._lines, []
         self._taken = (lines, self._shown, self._settled)
         if self.done and self._partial.strip():
             lines = [*lines, self._partial]
-        drawn, self._settled = without(self._drawn(lines, columns), self._settled)
+        drawn, self._settled = without(self._draw(lines, columns), self._settled)
         self._shown = self._shown or bool(drawn)
         return drawn
 
@@ -150,23 +151,23 @@ class Thinking:
 
     def open(self, columns: int, tail: int) -> list[Drawn]:
         if not self._is_folded() or self._shown:
-            lines = self._drawn([self._partial], columns) if self._partial.strip() else []
+            lines = self._draw([self._partial], columns) if self._partial.strip() else []
             return rest_of(lines, self._settled)[0]
-        return [Drawn(line, None) for line in self._folded(columns, tail)]
+        return [Drawn(line, None) for line in self._fold(columns, tail)]
 
     def settle(self, letters: str) -> None:
         self._shown = True
         self._settled += letters
 
-    def _folded(self, columns: int, tail: int) -> list[str]:
+    def _fold(self, columns: int, tail: int) -> list[str]:
         theme, now = self._theme, self._now()
         picture = theme.paint("accent", SPINNER[int(now * 10) % len(SPINNER)])
-        head = f"{picture} {theme.paint('thinking', f'Thinking {elapsed(now - self._began, 1)}')}"
+        head = f"{picture} {theme.paint('thinking', f'Thinking {format_elapsed(now - self._began, 1)}')}"
         recent = [line for line in (*self._lines[-_THINKING_TAIL:], self._partial) if line.strip()]
         lines = [line for text in recent for line in wrap(plain(text[-2000:]), columns - 2)]
         return [head, *(self._theme.paint("thinking", f"  {line}") for line in lines[-min(tail, _THINKING_TAIL) :] if tail)]
 
-    def _drawn(self, lines: Sequence[str], columns: int) -> list[str]:
+    def _draw(self, lines: Sequence[str], columns: int) -> list[str]:
         text = [plain(line).rstrip() for line in lines]
         if not self._shown:
             while text and not text[0]:
@@ -190,7 +191,7 @@ class Fixed:
         self._draw = draw
         self._settled = ""
 
-    def finished(self, columns: int, is_long: bool) -> list[str]:
+    def final_lines(self, columns: int, is_long: bool) -> list[str]:
         return without(self._draw(columns, is_long), self._settled)[0]
 
     def take_back(self) -> None:
@@ -217,7 +218,7 @@ def remark(theme: Theme, text: str, role: str, mark: str = "") -> Fixed:
     return Fixed("note", draw)
 
 
-def explained(theme: Theme, lists: Mapping[str, Mapping[str, str]]) -> Fixed:
+def make_explanations(theme: Theme, lists: Mapping[str, Mapping[str, str]]) -> Fixed:
     """Return lists of names and explanations, by their titles, in two columns."""
     names = max((width(name.strip()) for rows in lists.values() for name in rows), default=0)
 

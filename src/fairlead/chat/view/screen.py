@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from fairlead.chat.view.leftovers import Leftovers, rows_before, rows_of
+from fairlead.chat.view.scrollback import Leftovers, rows_before, rows_of
 from fairlead.chat.view.text import RESET, clip, width, wrap
 
 _BEGIN = "\x1b[?2026h\x1b[?25l\x1b[?7l"
@@ -80,7 +80,7 @@ class Screen:
         self._wanted_cursor = cursor
         self._parked = parked
 
-    def resized(self) -> None:
+    def on_resize(self) -> None:
         """Repaint the whole live region with the next frame: the size of the terminal has changed."""
         self._resized = True
 
@@ -112,7 +112,7 @@ class Screen:
 
     def keep(self, count: int) -> None:
         """Make the first lines of the live region final as they are. The region starts below them."""
-        self._leftovers.committed(self._shown[:count])
+        self._leftovers.note_committed(self._shown[:count])
         self._shown = self._shown[count:]
         self._at = (self._at[0] - count, self._at[1])
 
@@ -143,9 +143,9 @@ class Screen:
             old = [None] * count
         # A final line is never cut: it may have been wrapped for a terminal that was wider then.
         final = (*again, *self._committed)
-        committed = [_prepared(part, columns) for line in final for part in _whole(line, columns - 1)]
+        committed = [_prepare(part, columns) for line in final for part in _wrap_if_needed(line, columns - 1)]
         self._committed = []
-        self._leftovers.committed(committed)
+        self._leftovers.note_committed(committed)
         frame = _Frame(row)
         frame.paint(old, committed + live, erase_below=resized or not self._shown)
         at = cursor if cursor is not None else (self._parked_row(len(live)), 0)
@@ -179,7 +179,7 @@ class Screen:
             return above, count, []
         lost = self._lost_rows(size, self._cursor_row)
         if lost > 0:
-            self._leftovers.lost(self._shown, lost, columns)
+            self._leftovers.note_lost(self._shown, lost, columns)
             return max(0, above - lost), count - lost, []
         more, again = self._leftovers.back(-lost, columns, self._shown)
         return above + more, count + more, again
@@ -248,17 +248,17 @@ def _fitting(
     first = max(0, len(lines) - rows)
     if cursor is not None:
         first = min(first, max(0, cursor[0]))
-    shown = [_prepared(line, columns) for line in lines[first : first + rows]] or [""]
+    shown = [_prepare(line, columns) for line in lines[first : first + rows]] or [""]
     if cursor is None:
         return shown, None
     return shown, (min(max(0, cursor[0] - first), len(shown) - 1), min(max(0, cursor[1]), max(0, columns - 1)))
 
 
-def _whole(line: str, columns: int) -> list[str]:
+def _wrap_if_needed(line: str, columns: int) -> list[str]:
     return [line] if width(line) <= columns else wrap(line, columns)
 
 
-def _prepared(line: str, columns: int) -> str:
+def _prepare(line: str, columns: int) -> str:
     """Return the line, narrower than the terminal and with its styles off at the end."""
     line = clip(line, columns - 1 if columns > 1 else 1)
     return line + RESET if "\x1b" in line and not line.endswith(RESET) else line

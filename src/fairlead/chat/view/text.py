@@ -43,7 +43,7 @@ def width(text: str) -> int:
 
 @lru_cache(maxsize=2048)
 def _cells(text: str) -> int:
-    from wcwidth import wcswidth, wcwidth
+    from wcwidth import wcswidth, wcwidth  # noqa: PLC0415  an extra
 
     count = wcswidth(text)
     return count if count >= 0 else sum(max(0, wcwidth(character)) for character in text)
@@ -55,7 +55,7 @@ def clusters(text: str) -> Iterator[tuple[str, int]]:
         for character in text:
             yield character, 1
         return
-    from wcwidth import iter_graphemes
+    from wcwidth import iter_graphemes  # noqa: PLC0415  an extra
 
     for cluster in iter_graphemes(text):
         yield cluster, 1 if cluster.isascii() else _cells(cluster)
@@ -75,13 +75,13 @@ def plain(text: str, tab: int = 8) -> str:
     if not _UNUSUAL.search(text):
         return text
     if "\r" in text:
-        text = "\n".join(_overwritten(line) for line in text.replace("\r\n", "\n").split("\n"))
+        text = "\n".join(_apply_carriage_returns(line) for line in text.replace("\r\n", "\n").split("\n"))
     if "\x1b" in text or not text.isascii():
         text = _ESCAPE.sub("", text)
     while "\x08" in text and (shorter := _BACKSPACE.sub("", text)) != text:
         text = shorter
     if "\t" in text:
-        text = "\n".join(_expanded(line, tab) if "\t" in line else line for line in text.split("\n"))
+        text = "\n".join(_expand_tabs(line, tab) if "\t" in line else line for line in text.split("\n"))
     return _CONTROL.sub(_harmless, text)
 
 
@@ -97,20 +97,20 @@ def visible(text: str) -> str:
     """
     if not _UNUSUAL.search(text):
         return text
-    return _HIDING.sub(_named, text.replace("\r\n", "\n"))
+    return _HIDING.sub(_name_control, text.replace("\r\n", "\n"))
 
 
-def _named(match: re.Match[str]) -> str:
+def _name_control(match: re.Match[str]) -> str:
     code = ord(match[0])
     return f"^{chr(code ^ 64)}" if code < 128 else f"<U+{code:04X}>"
 
 
-def _overwritten(line: str) -> str:
+def _apply_carriage_returns(line: str) -> str:
     """Return what is visible of a line after its carriage returns: the last part that is not empty."""
     return next((part for part in reversed(line.split("\r")) if part), "")
 
 
-def _expanded(line: str, tab: int) -> str:
+def _expand_tabs(line: str, tab: int) -> str:
     if line.isascii():
         return line.expandtabs(tab)
     first, *rest = line.split("\t")
@@ -194,11 +194,11 @@ def wrap(text: str, columns: int) -> list[str]:
     """
     columns = max(1, columns)
     if text.isascii() and "\x1b" not in text and "  " not in text:
-        return [line for paragraph in text.split("\n") for line in _wrapped_words(paragraph, columns)]
+        return [line for paragraph in text.split("\n") for line in _wrap_words(paragraph, columns)]
     return _Wrapping(columns).lines(text.split("\n"))
 
 
-def _wrapped_words(text: str, columns: int) -> list[str]:
+def _wrap_words(text: str, columns: int) -> list[str]:
     """Wrap ASCII text without styles and without spaces in a row, which is most text."""
     if len(text) <= columns and text[-1:] != " ":
         return [text]

@@ -48,12 +48,12 @@ def call_title(name: str, arguments: Arguments) -> tuple[str, str]:
 
 def partial_title(name: str, json: str) -> tuple[str, str]:
     """Return the title of a call whose arguments are still arriving."""
-    found = {match[1]: _unescaped(match[2]) for match in _ARGUMENT.finditer(json[:2000])}
+    found = {match[1]: _unescape(match[2]) for match in _ARGUMENT.finditer(json[:2000])}
     verb, about = call_title(name, found)
     return verb, about.partition("\n")[0]
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     """Return what a string of JSON stands for. It may end in the middle of an escape, which is left out."""
     try:
         return loads(f'"{_CUT_ESCAPE.sub("", text)}"', strict=False)
@@ -61,7 +61,7 @@ def _unescaped(text: str) -> str:
         return text
 
 
-def elapsed(seconds: float, whole_from: float = 10) -> str:
+def format_elapsed(seconds: float, whole_from: float = 10) -> str:
     """Return a time for people: `0.4s`, `12s`, `2m 05s`, `1h 02m`. Times from `whole_from` have no fraction."""
     if seconds < whole_from:
         return f"{seconds:.1f}s"
@@ -79,7 +79,7 @@ def size(count: float) -> str:
     return f"{number.rstrip('kMG')} {number.lstrip('0123456789.')}B"
 
 
-def counted(count: int, noun: str) -> str:
+def format_count(count: int, noun: str) -> str:
     """Return `1 message` or `1,200 messages`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 

@@ -11,12 +11,11 @@ from pathlib import Path
 
 from fairlead import ApprovalRequest, events
 from fairlead.chat.view.open_parts import OpenParts
-from fairlead.chat.view.panels import ToolPanel
-from fairlead.chat.view.parts import Answer, Fixed, Thinking, explained, prompt, remark, text_of
-from fairlead.chat.view.proposals import Proposal
+from fairlead.chat.view.panels import Proposal, ToolPanel
+from fairlead.chat.view.parts import Answer, Fixed, Thinking, make_explanations, prompt, remark, text_of
 from fairlead.chat.view.text import plain
 from fairlead.chat.view.theme import Theme
-from fairlead.chat.view.titles import call_title, elapsed
+from fairlead.chat.view.titles import call_title, format_elapsed
 from fairlead.messages import (
     AssistantMessage,
     BashExecutionMessage,
@@ -31,6 +30,7 @@ from fairlead.messages import (
     ToolResultMessage,
     UserBlock,
     UserMessage,
+    as_typed,
 )
 
 
@@ -64,6 +64,8 @@ class Transcript(OpenParts):
         self._last_error: str | None = None
         #: Whether the last answer was interrupted. The end of its retries says nothing new.
         self._is_interrupted = False
+        #: Whether a remark has named the rule that cuts the present answer off.
+        self._has_named_rule = False
         #: The warnings that were shown: an extension that cannot be loaded leads to a warning and to an event.
         self._warnings: set[str] = set()
         #: Whether past answers were shown. Their calls that have no result by the next frame will never have one.
@@ -100,7 +102,7 @@ class Transcript(OpenParts):
 
     def lists(self, lists: Mapping[str, Mapping[str, str]]) -> None:
         """Show lists of names and explanations, by their titles."""
-        self._add(explained(self._theme, lists))
+        self._add(make_explanations(self._theme, lists))
 
     def has_warned(self, text: str) -> bool:
         """Whether this warning was shown."""
@@ -137,15 +139,15 @@ class Transcript(OpenParts):
             case UserMessage() if message.attribution == "agent":
                 self._add(prompt(self._theme, *_content(message.content), mark="↻", role="dim"))
             case UserMessage():
-                self._add(prompt(self._theme, *_content(message.content)))
+                text, images = _content(message.content)
+                self._add(prompt(self._theme, as_typed(text), images))
             case AssistantMessage():
                 self._whole_answer(message)
                 self._show_error()
                 self._has_past = True
             case ToolResultMessage():
                 panel = self._panel(message.tool_call_id, message.tool_name)
-                details = message.details if isinstance(message.details, dict) else None
-                panel.end(message.content, details, failed=message.is_error, duration_ms=message.duration_ms)
+                panel.end(message.content, message.details, failed=message.is_error, duration_ms=message.duration_ms)
                 self._calls.pop(message.tool_call_id, None)
                 self._touched = True
             case BashExecutionMessage():
@@ -165,7 +167,7 @@ class Transcript(OpenParts):
 
         def draw(columns: int, is_long: bool) -> list[str]:
             shown = f"{title}\n{summary}" if is_long else title
-            return remark(theme, shown, "dim", "◇").finished(columns, is_long)
+            return remark(theme, shown, "dim", "◇").final_lines(columns, is_long)
 
         self._add(Fixed("note", draw))
 
@@ -226,6 +228,9 @@ class Transcript(OpenParts):
 
     def _show_end(self, message: AssistantMessage) -> None:
         self._is_interrupted = message.stop_reason == "aborted"
+        has_named_rule, self._has_named_rule = self._has_named_rule, False
+        if self._is_interrupted and has_named_rule:
+            return
         if self._is_interrupted:
             self._add(remark(self._theme, "Interrupted", "warning", "■"))
         elif message.stop_reason == "error":
@@ -323,7 +328,7 @@ class Transcript(OpenParts):
                 self._is_interrupted = False
             case events.RetryStart() | events.SummaryRetryScheduled():
                 self._error = None
-                when = elapsed(event.delay_ms / 1000)
+                when = format_elapsed(event.delay_ms / 1000)
                 error = plain(self._explain("", event.error))
                 text = f"{error}\nTrying again in {when} (retry {event.attempt} of {event.max_attempts})"
                 self._add(remark(theme, text, "warning", "↻"))
@@ -334,18 +339,25 @@ class Transcript(OpenParts):
             case events.CompactionStart():
                 self._error = None if event.reason == "overflow" else self._error
             case events.CompactionEnd():
-                self._compacted(event)
+                self._on_compaction_end(event)
             case events.ExtensionError(event="load"):
                 text = plain(f"The extension {event.extension_path} was not loaded: {event.error}")
                 if not self.has_warned(text):
                     self.note(text, "warning")
+            case events.ExtensionError() if self.has_warned(plain(event.error)):
+                pass  # a server's own, which came as a warning too
             case events.ExtensionError():
                 command = event.extension_path.removeprefix("command:")
                 is_command = command != event.extension_path
-                what = f"/{command} failed" if is_command else f"{event.extension_path} ({event.event})"
-                self._add(remark(theme, f"{what}: {event.error}", "warning", "▲"))
+                what = f"/{command} failed: " if is_command else f"{event.extension_path} ({event.event}): "
+                if event.extension_path == "session":  # it is not an extension
+                    what = ""
+                self._add(remark(theme, f"{what}{event.error}", "warning", "▲"))
             case events.StreamRuleTriggered():
-                self._add(remark(theme, "The answer broke a rule and is asked for again.", "warning", "↻"))
+                names = ", ".join(str(rule.name) for rule in event.rules)
+                text = f"The answer broke the rule{'s' * (len(event.rules) > 1)} {names} and is asked for again."
+                self._add(remark(theme, text, "warning", "↻"))
+                self._has_named_rule = True
             case events.AgentEnd() if not event.will_retry:
                 self._show_error()
             case events.AgentSettled() | events.SessionReplaced():
@@ -358,7 +370,7 @@ class Transcript(OpenParts):
                 return
         self._touched = True
 
-    def _compacted(self, event: events.CompactionEnd) -> None:
+    def _on_compaction_end(self, event: events.CompactionEnd) -> None:
         if event.result is not None:
             after = event.result.estimated_tokens_after
             tokens = f"{event.result.tokens_before:,}" + (f" → {after:,}" if after is not None else "")

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import difflib
 import re
 import signal
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from fairlead.cli.advice import FAILED_SILENTLY, explained, message_of, with_way_out
-from fairlead.cli.build import build_agent, choose_model, limit_time
+from fairlead.cli.advice import FAILED_SILENTLY, explain_end, with_way_out
+from fairlead.cli.build import build_agent, choose_model, limit_time, parse_extension_flags
 from fairlead.cli.console import complain
 from fairlead.cli.event_loop import run
 from fairlead.cli.flags import Arguments, UsageError
-from fairlead.cli.printing.output import Stdout, failure_as_result
+from fairlead.cli.printing.output import EventLines, ResultRecorder, Stdout, failure_as_result, show_progress
 from fairlead.cli.printing.prompts import read_input, read_prompts
-from fairlead.config.process import start_thread
 from fairlead.core.events import Event, ExtensionError
+from fairlead.core.messages import readable_error
 from fairlead.core.partial_message import ABORTED
 from fairlead.errors import ConfigError, FairleadError, ProviderError, RunAborted
+from fairlead.platform.process import start_thread
 from fairlead.tools.workspace import readable
 
 if TYPE_CHECKING:
@@ -38,7 +40,7 @@ CHAT_COMMANDS = tuple(
     f"/{name}"
     for name in (
         *("model", "thinking", "resume", "tree", "fork", "new", "compact", "name", "cost", "export", "login", "approval"),
-        *("reload", "help", "quit", "exit", "clear"),
+        *("reload", "help", "quit", "exit", "clear", "settings", "init", "tools", "skills", "mcp", "copy"),
     )
 )
 _SLASH_COMMAND = re.compile(r"/[A-Za-z][\w:.-]*(?=\s|$)")
@@ -69,8 +71,6 @@ async def _answer(invocation: _Invocation, argv: Sequence[str], piped: str) -> i
     agent, arguments = invocation.agent, invocation.arguments
     await agent.extensions.load_required()
     if arguments.unknown:
-        from fairlead.cli.build import parse_extension_flags
-
         arguments = invocation.arguments = await parse_extension_flags(agent, argv, arguments)
         if not piped and not arguments.words and not arguments.resume_run:
             raise UsageError(NOTHING_TO_DO)
@@ -83,7 +83,7 @@ async def _answer(invocation: _Invocation, argv: Sequence[str], piped: str) -> i
     await agent.session.additions.prepare()
     if not invocation.is_peer:
         _refuse_misspelt_slash_command(agent, prompts)
-    asked: list[tuple[str | None, bool]] = [*_expanded(agent, before, prompts)] if before or prompts else []
+    asked: list[tuple[str | None, bool]] = [*_expand_prompts(agent, before, prompts)] if before or prompts else []
     return await invocation.run([(None, False), *asked] if arguments.resume_run else asked, images)
 
 
@@ -96,15 +96,14 @@ def _refuse_misspelt_slash_command(agent: Agent, prompts: list[str]) -> None:
     advice = 'To send it as a prompt, put a space before it: fairlead -p " /..."'
     if found[0] in CHAT_COMMANDS:
         raise UsageError(f"{found[0]} is a command of the chat. Start `fairlead` and type it there. {advice}")
-    from difflib import get_close_matches
 
-    near = get_close_matches(found[0].lower(), [*known, *CHAT_COMMANDS], 1, 0.75)
+    near = difflib.get_close_matches(found[0].lower(), [*known, *CHAT_COMMANDS], 1, 0.75)
     if near:
         where = "" if near[0] in known else ", a command of the chat"
         raise UsageError(f"There is no command {found[0]}. Did you mean {near[0]}{where}? {advice}")
 
 
-def _expanded(agent: Agent, before: str, prompts: list[str]) -> list[tuple[str, bool]]:
+def _expand_prompts(agent: Agent, before: str, prompts: list[str]) -> list[tuple[str, bool]]:
     """Return the prompts with templates and skills expanded, and whether each may still be a slash command of an extension.
 
     A slash command also works after piped input. Piped input itself is never a command.
@@ -147,9 +146,6 @@ class _Invocation:
 
     async def run(self, prompts: list[tuple[str | None, bool]], images: list[ImageContent]) -> int:
         """Run the prompts, each with whether it may be a slash command; None resumes the run that was interrupted."""
-        from fairlead.cli.printing.output import ResultRecorder
-        from fairlead.cli.printing.progress import show_progress
-
         agent = self.agent
         self._catch_signals(asyncio.get_running_loop())
         # This runs while the model answers. The process does not wait for it when it exits.
@@ -184,7 +180,7 @@ class _Invocation:
                 await self._asking
             except (ProviderError, RunAborted) as error:
                 if index < len(prompts) - 1:
-                    self._problems.append(f"Prompt {index + 1} of {len(prompts)} failed: {message_of(str(error))}")
+                    self._problems.append(f"Prompt {index + 1} of {len(prompts)} failed: {readable_error(str(error))}")
             except FairleadError as error:
                 is_without_model = self.agent.session.model is None and isinstance(error, ConfigError)
                 return self.no_model if is_without_model and self.no_model else with_way_out(error)
@@ -211,12 +207,12 @@ class _Invocation:
         return self.arguments.mode != "json" and self._form == "text" and self._stdout.isatty()
 
     def _write_events(self) -> None:
-        from fairlead.cli.printing.output import EventLines
-
         chosen = self.arguments.updates or ("delta" if self._form == "stream-json" else "full")
         EventLines(self._stdout, self.agent, self._profile, "delta" if chosen == "delta" else "full").write_header()
 
     def _note_failures(self, event: Event) -> None:
+        if isinstance(event, ExtensionError) and event.event == "images" and not (self.is_peer or sys.stderr.isatty()):
+            complain(event.error)  # on a terminal, the progress says so
         if not isinstance(event, ExtensionError) or event.event not in _FAILURES:
             return
         if event.event == "load":
@@ -257,7 +253,7 @@ class _Invocation:
         text = end.message.error_message or FAILED_SILENTLY
         if self._is_late and end.message.stop_reason == "aborted" and not self.is_peer:
             return 1, [*self._own_problems(), f"The run was aborted: the time of --max-time {self.arguments.max_time} is over."]
-        return 1, [*self._own_problems(), text if self.is_peer else explained(self.agent, end)]
+        return 1, [*self._own_problems(), text if self.is_peer else explain_end(self.agent, end)]
 
     def _with_problems(self) -> tuple[int, list[str]]:
         problems = self._own_problems()

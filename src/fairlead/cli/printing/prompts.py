@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import stat
 import sys
 from typing import TYPE_CHECKING
 
 from fairlead.config.home import expand_user
+from fairlead.core import images as core_images
 from fairlead.core.lenient import scrub_text
 from fairlead.core.messages import ImageContent
 from fairlead.errors import ConfigError
@@ -70,13 +72,9 @@ def _file(name: str, check: Check | None) -> tuple[str, ImageContent | None]:
         raise ConfigError(f"@{name} has {_TOO_MUCH}")
     kind = _image_type(data)
     if kind is not None:
-        import base64
-
         return f'<file name="{path.absolute()}"></file>', ImageContent(base64.b64encode(data).decode(), kind)
     return f'<file name="{path.absolute()}">\n{data.decode("utf-8", "replace")}\n</file>', None
 
 
 def _image_type(data: bytes) -> str | None:
-    from fairlead.core.images import image_type
-
-    return image_type(data)
+    return core_images.image_type(data)

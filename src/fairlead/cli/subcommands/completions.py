@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from fairlead.cli.advice import nearest
-from fairlead.cli.console import say_exact
+from fairlead.cli.console import print_exact
 from fairlead.cli.flags import FLAGS, Flag
 from fairlead.cli.subcommands.subcommand import Subcommand
 from fairlead.cli.subcommands.table import SUBCOMMANDS, command_named
@@ -65,7 +65,7 @@ def completions(words: Sequence[str], program: Program) -> int:
     if shell not in _SHELLS:
         raise command.usage_error(f"There are no completions for {shell}.{nearest(shell, _SHELLS)}")
     models = [f"{model.provider}/{model.id}" for model in Registry.load(Home.find(os.environ), os.environ).all()]
-    say_exact(script(shell, [name for name in models if _PLAIN.fullmatch(name)]).rstrip("\n"))
+    print_exact(script(shell, [name for name in models if _PLAIN.fullmatch(name)]).rstrip("\n"))
     return 0
 
 
@@ -198,7 +198,7 @@ if [[ $funcstack[1] == _fairlead ]]; then _fairlead "$@"; else compdef _fairlead
 
 def _zsh(known: _Known, places: Sequence[_Place]) -> str:
     main, *others = places
-    commands = "".join(f"    {_quoted(f'{place.name}:{place.summary}')}\n" for place in others)
+    commands = "".join(f"    {_quote(f'{place.name}:{place.summary}')}\n" for place in others)
     lines = [
         f"  {place.name}) shift words; (( CURRENT-- )); _arguments -s : {_zsh_flags(known, place)} {_zsh_words(place)} ;;\n"
         for place in others
@@ -209,7 +209,7 @@ def _zsh(known: _Known, places: Sequence[_Place]) -> str:
 def _zsh_words(place: _Place) -> str:
     """Return what the first word can be, and what the others can be."""
     others = replace(place.first, words=())
-    return f"{_quoted(f'1:word:{_zsh_action(place.first)}')} {_quoted(f'*:word:{_zsh_action(others)}')}"
+    return f"{_quote(f'1:word:{_zsh_action(place.first)}')} {_quote(f'*:word:{_zsh_action(others)}')}"
 
 
 def _zsh_flags(known: _Known, place: _Place) -> str:
@@ -218,7 +218,7 @@ def _zsh_flags(known: _Known, place: _Place) -> str:
         text = flag.help.replace("\\", "\\\\").replace("[", "\\[").replace("]", "\\]").replace(":", "\\:")
         value = f":{flag.metavar.replace(':', ' ')}:{_zsh_action(known.of(flag))}" if _takes_value(flag) else ""
         repeats = "*" if flag.kind == "list" else ""
-        specs += [_quoted(f"{repeats}{name}[{text}]{value}") for name in flag.names]
+        specs += [_quote(f"{repeats}{name}[{text}]{value}") for name in flag.names]
     return " ".join(specs)
 
 
@@ -245,7 +245,7 @@ def _fish(known: _Known, places: Sequence[_Place]) -> str:
     names = " ".join(place.name for place in others)
     lines = ["# Completions of fairlead for fish. Load them with: fairlead completions fish | source", _FISH_ATTACHED]
     for place in others:
-        text = _fish_quoted(place.summary)
+        text = _quote_fish(place.summary)
         lines.append(f"complete -c fairlead -n __fish_use_subcommand -a {place.name} -d {text}")
     lines += _fish_flags(known, main, f"not __fish_seen_subcommand_from {names}")
     for place in others:
@@ -259,19 +259,19 @@ def _fish_words(values: _Values, condition: str) -> list[str]:
     lines: list[str] = []
     if values.words:
         words = " ".join(values.words)
-        is_first = _fish_quoted(f"{condition}; and not __fish_seen_subcommand_from {words}")
-        lines.append(f"complete -c fairlead -n {is_first} -a {_fish_quoted(words)}")
+        is_first = _quote_fish(f"{condition}; and not __fish_seen_subcommand_from {words}")
+        lines.append(f"complete -c fairlead -n {is_first} -a {_quote_fish(words)}")
     if values.folders:
-        lines.append(f"complete -c fairlead -n {_fish_quoted(condition)} -a '(__fish_complete_directories)'")
+        lines.append(f"complete -c fairlead -n {_quote_fish(condition)} -a '(__fish_complete_directories)'")
     if not values.files:
-        lines.append(f"complete -c fairlead -n {_fish_quoted(condition)} -f")
+        lines.append(f"complete -c fairlead -n {_quote_fish(condition)} -f")
     return lines
 
 
 def _fish_flags(known: _Known, place: _Place, condition: str) -> list[str]:
     return [
-        f"complete -c fairlead -n {_fish_quoted(condition)} {_fish_names(flag)}{_fish_value(known, flag)}"
-        f" -d {_fish_quoted(flag.help)}"
+        f"complete -c fairlead -n {_quote_fish(condition)} {_fish_names(flag)}{_fish_value(known, flag)}"
+        f" -d {_quote_fish(flag.help)}"
         for flag in place.flags
     ]
 
@@ -291,14 +291,14 @@ def _fish_value(known: _Known, flag: Flag) -> str:
         return " -x -a '(__fish_complete_directories)'"
     if values.files:
         return " -r -F"
-    return f" -x -a {_fish_quoted(' '.join(values.words))}" if values.words else " -x"
+    return f" -x -a {_quote_fish(' '.join(values.words))}" if values.words else " -x"
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"
 
 
-def _fish_quoted(text: str) -> str:
+def _quote_fish(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 

@@ -6,13 +6,14 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from fairlead.cli.console import complain, say_bytes, say_exact
+from fairlead.cli.console import complain, print_bytes, print_exact
 from fairlead.cli.flags import UsageError
 from fairlead.cli.subcommands.table import find
-from fairlead.config.private_files import make_folders
 from fairlead.errors import ConfigError, FairleadError, SessionError
+from fairlead.export.files import default_target, export_file, render_file
+from fairlead.platform.open_files import make_private_folders
 from fairlead.sessions.places import SessionPlaces
-from fairlead.stores.finding import is_path
+from fairlead.stores.listing import is_path
 from fairlead.wire.dialects import Program
 
 _PAGES = (".html", ".htm")
@@ -32,9 +33,7 @@ def export(words: Sequence[str], program: Program) -> int:
 
 def export_as_peers(words: Sequence[str]) -> int:
     """Run `--export SESSION.jsonl [PAGE]`, the flag of pi. Raises ConfigError."""
-    from fairlead.export import export_file
-
-    say_exact(str(export_file(Path(words[0]), Path(words[1]) if len(words) == 2 else None)))
+    print_exact(str(export_file(Path(words[0]), Path(words[1]) if len(words) == 2 else None)))
     return 0
 
 
@@ -76,15 +75,13 @@ def export_sessions(words: Sequence[str], places: SessionPlaces, *, force: bool,
 
 def _export_one(source: Path, output: str | None, folder: Path | None, force: bool, taken: dict[Path, Path]) -> None:
     """Write one page, unless it was written. `taken` are the pages written so far, each with its session."""
-    from fairlead.export.files import default_target, export_file, render_file
-
     if output == "-":
-        say_bytes(render_file(source))
+        print_bytes(render_file(source))
         return
     target = Path(output) if output is not None and folder is None else default_target(source)
     if folder is not None:
         try:
-            make_folders(folder)
+            make_private_folders(folder)
         except OSError as error:
             raise ConfigError(f"Cannot create the directory {folder}: {error.strerror}.") from error
         target = folder / target.name
@@ -94,4 +91,4 @@ def _export_one(source: Path, output: str | None, folder: Path | None, force: bo
         raise SessionError(f"{target} is the page of another of these sessions. Export {source} alone, with another name.")
     export_file(source, target, force=force)
     taken[target] = source
-    say_exact(str(target))
+    print_exact(str(target))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
-from fairlead.cli.console import say
+from fairlead.cli.console import print_text
 from fairlead.cli.flags import COMMON_FLAGS, FLAG_SECTIONS, FLAGS, Flag, UsageError
 from fairlead.cli.subcommands.subcommand import Group, Subcommand, help_of
 from fairlead.cli.subcommands.table import SUBCOMMANDS, command_named, find, suggestion
@@ -32,33 +33,58 @@ fairlead: a coding agent for terminals, editors and programs.
 _KEYS = """\
 Keys come from the environment (ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY ...), from `fairlead login` or
 from models.json. `fairlead doctor` shows what was found and what is missing."""
-_ALL = "flags"
+_ALL, _PAGES = "flags", "pages"
+#: The pages of the documentation: in an installed package, else in a checkout.
+_DOCS = (Path(__file__).parents[2] / "docs", Path(__file__).parents[4] / "docs")
 
 
 def show_help(words: Sequence[str], program: Program) -> int:
-    """Print the overview, the help of one subcommand, or all flags. Returns the exit code. Raises UsageError."""
+    """Print the overview, the help of one subcommand, all flags, or a page of the documentation.
+
+    Returns the exit code. Raises UsageError.
+    """
     if len(words) > 1:
         raise command_named("help").usage_error()
     topic = words[0] if words else None
     if topic is None:
-        say(overview(program))
+        print_text(overview(program))
     elif topic == _ALL:
-        say(all_flags())
+        print_text(all_flags())
+    elif topic == _PAGES:
+        print_text("\n".join(f"{name:28}{title}" for name, title in list_pages()))
+    elif (page := find_page(topic)) is not None and (topic == page.name or find(topic, program) is None):
+        print_text(page.read_text(encoding="utf-8").rstrip())
     else:
         command = find(topic, program)
         if command is None:
             near = suggestion(topic, program)
             hint = f" Did you mean `fairlead help {near}`?" if near else ""
-            raise UsageError(f"There is no command {topic}.{hint} `fairlead --help` lists the commands.")
-        say(help_of(command))
+            lists = "`fairlead --help` lists the commands, and `fairlead help pages` the documentation."
+            raise UsageError(f"There is no command {topic}.{hint} {lists}")
+        print_text(help_of(command))
     return 0
+
+
+def list_pages() -> list[tuple[str, str]]:
+    """Return the pages of the documentation: the file name and the title of each."""
+    folder = next((folder for folder in _DOCS if (folder / "README.md").is_file()), None)
+    pages = [] if folder is None else sorted(folder.glob("*.md"))
+    return [(page.name, page.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ")) for page in pages]
+
+
+def find_page(name: str) -> Path | None:
+    """Find a page of the documentation by its file name, with or without `.md`."""
+    file = name if name.endswith(".md") else f"{name}.md"
+    if "/" in file:
+        return None
+    return next((folder / file for folder in _DOCS if (folder / file).is_file()), None)
 
 
 def show_version(words: Sequence[str], program: Program) -> int:
     """Print the version. Returns the exit code. Raises UsageError."""
     if words:
         raise command_named("version").usage_error()
-    say(program.version_line)
+    print_text(program.version_line)
     return 0
 
 

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairlead.cli.advice import nearest
-from fairlead.cli.console import complain, say
+from fairlead.cli.console import complain, print_text
 from fairlead.cli.flags import UsageError, parse
+from fairlead.cli.main import main
 from fairlead.config.home import Home, expand_user
 from fairlead.core.lenient import one_line
 from fairlead.errors import ConfigError
-from fairlead.models.local.download import ProgressBar, fetch, megabytes
-from fairlead.models.local.gguf import read_gguf
+from fairlead.models.local.download import DownloadFailed, ProgressBar, fetch, megabytes
 from fairlead.models.local.llama import NOT_INSTALLED, is_installed
 from fairlead.models.local.weights import (
     DOWNLOADS,
@@ -27,6 +27,7 @@ from fairlead.models.local.weights import (
     find_weights,
     free_memory,
     models_folder,
+    read_gguf,
 )
 
 if TYPE_CHECKING:
@@ -86,8 +87,6 @@ def _refuse_misspelt(rest: Sequence[str]) -> None:
 
 
 def _start(argv: list[str]) -> int:
-    from fairlead.cli.main import main
-
     return main(argv)
 
 
@@ -111,8 +110,16 @@ def _ready(home: Home, name: str | None, *, may_download: bool) -> str:
         known = ", ".join([*(each.name for each in found), *(each.name for each in DOWNLOADS)])
         raise ConfigError(f"There are no weights called {name} on this machine, and none to download. Known are: {known}.")
     if not may_download:
-        download = _asked(download if name is not None else None, models_folder(home))
-    fetch_weights(download, home)
+        _ask(download, models_folder(home), is_missing=name is not None)
+    try:
+        fetch_weights(download, home)
+    except DownloadFailed as error:
+        if name is not None or not _is_terminal():
+            raise
+        complain(f"fairlead: {error}")
+        download = LAST_RESORT
+        _ask(download, models_folder(home), is_missing=False)
+        fetch_weights(download, home)
     return download.name
 
 
@@ -129,35 +136,28 @@ def fetch_weights(download: Download, home: Home) -> None:
         raise
 
 
-def _asked(wanted: Download | None, folder: Path) -> Download:
+def _is_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def _ask(download: Download, folder: Path, *, is_missing: bool) -> None:
     """Ask the user whether to download. Raises ConfigError if there is no terminal to ask on, or the answer is no."""
-    offers = [wanted] if wanted is not None else [RECOMMENDED, LAST_RESORT]
-    lines = [
-        f"  {number}) {each.name}, {megabytes(each.size)} from {each.source}, {each.license}. {each.about}"
-        for number, each in enumerate(offers, 1)
-    ]
-    missing = "There are no weights on this machine." if wanted is None else "These weights are not on this machine."
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        names = " or ".join(f"--model {each.name}" for each in offers)
-        raise ConfigError(
-            "\n".join([f"{missing} To download:", *lines]) + f"\nTo agree without a terminal: fairlead local {names} --download"
-        )
-    complain("\n".join([f"{missing} To download to {folder}:", *lines]))
-    choices = "/".join(str(number) for number in range(1, len(offers) + 1))
-    sys.stderr.write("Download it? [y/N] " if wanted is not None else f"Download which? [{choices}, or Enter for none] ")
+    line = f"  {download.name}, {megabytes(download.size)} from {download.source}, {download.license}. {download.about}"
+    missing = "These weights are not on this machine." if is_missing else "There are no weights on this machine."
+    if not _is_terminal():
+        command = f"fairlead local --model {download.name} --download"
+        raise ConfigError(f"{missing} To download:\n{line}\nTo agree without a terminal: {command}")
+    complain(f"{missing} To download to {folder}:\n{line}")
+    sys.stderr.write("Download it? [y/N] ")
     sys.stderr.flush()
-    answer = sys.stdin.readline().strip().lower()
-    if wanted is not None and answer in ("y", "yes"):
-        return wanted
-    if answer.isdigit() and 1 <= int(answer) <= len(offers):
-        return offers[int(answer) - 1]
-    raise ConfigError("Nothing was downloaded.")
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise ConfigError("Nothing was downloaded.")
 
 
 def _list(found: list[FoundWeights]) -> None:
     for each in found:
-        say(one_line(f"local/{each.name}  {megabytes(each.size)}  {each.owner}  {each.path}"))
+        print_text(one_line(f"local/{each.name}  {megabytes(each.size)}  {each.owner}  {each.path}"))
     names = {each.name for each in found}
     for download in DOWNLOADS:
         if download.name not in names:
-            say(f"local/{download.name}  {megabytes(download.size)}  to download from {download.source}. {download.about}")
+            print_text(f"local/{download.name}  {megabytes(download.size)}  to download from {download.source}. {download.about}")

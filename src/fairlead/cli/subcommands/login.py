@@ -6,22 +6,27 @@ import asyncio
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from getpass import getpass
 
-from fairlead.cli.console import complain, say
+import fairlead
+from fairlead.cli.console import complain, print_text
 from fairlead.cli.flags import UsageError
 from fairlead.cli.subcommands.table import command_named
 from fairlead.config.home import Home, working_directory
-from fairlead.config.process import run_in_thread
 from fairlead.core.lenient import visible
-from fairlead.errors import ConfigError, LoginFailed
-from fairlead.models.credentials import forget_stored, store_key, stored_providers
+from fairlead.errors import ConfigError, LoginFailed, ProviderError
+from fairlead.models.catalog import PROVIDERS
+from fairlead.models.credentials import forget_stored, list_stored_providers, store_key
+from fairlead.models.http.client import Http
+from fairlead.models.logins import Logins, receive_key
 from fairlead.models.model_patterns import nearest_name
 from fairlead.models.registry import Registry
+from fairlead.platform.process import run_in_thread
+from fairlead.session.behaviour import Behaviour
 from fairlead.wire.dialects import Program
 
-if TYPE_CHECKING:
-    from fairlead.models.logins import Logins
+#: The flag that logs in on a page of the provider.
+_BROWSER = "--browser"
 
 
 def login(words: Sequence[str], program: Program) -> int:
@@ -30,6 +35,8 @@ def login(words: Sequence[str], program: Program) -> int:
     Raises UsageError, and ConfigError if nothing can be stored. Returns the exit code.
     """
     words, extensions = _without_extensions(words)
+    in_browser = _BROWSER in words
+    words = [word for word in words if word != _BROWSER]
     if len(words) > 1 or any(word.startswith("-") for word in words):
         unknown = next((word for word in words if word.startswith("-")), None)
         raise command_named("login").usage_error(
@@ -39,7 +46,7 @@ def login(words: Sequence[str], program: Program) -> int:
         )
     home = Home.find(os.environ, peer=program.home)
     registry = Registry.load(home, os.environ)
-    provider = words[0] if words else _chosen(registry)
+    provider = words[0] if words else _choose_provider(registry)
     if provider in registry.logins():
         return asyncio.run(_with_code(registry, provider))
     code = asyncio.run(_with_extension(provider, extensions, program))
@@ -50,12 +57,18 @@ def login(words: Sequence[str], program: Program) -> int:
         near = nearest_name(provider, known)
         hint = f" Did you mean {near}?" if near else ""
         raise ConfigError(f"Unknown provider {provider!r}.{hint} The providers are: {', '.join(known)}.")
-    key = _typed_key(provider)
+    grants_keys = provider in PROVIDERS and PROVIDERS[provider].grants_keys
+    if in_browser and not grants_keys:
+        able = ", ".join(name for name, known in PROVIDERS.items() if known.grants_keys)
+        raise UsageError(f"{provider} has no page that grants keys to programs. {_BROWSER} works with: {able}.")
+    key = "" if in_browser else _read_key(provider, or_page=grants_keys)
+    if not key and (in_browser or (grants_keys and sys.stdin.isatty())):
+        return asyncio.run(_in_browser(registry, provider))
     if not key:
         complain("Error: no key was given. Nothing has changed.")
         return 1
     store_key(home, provider, key)
-    say(f"The key for {provider} is stored in {home.auth_path}.")
+    print_text(f"The key for {provider} is stored in {home.auth_path}.")
     return 0
 
 
@@ -64,9 +77,9 @@ def logout(words: Sequence[str], program: Program) -> int:
     if len(words) > 1 or (words and words[0].startswith("-") and words[0] != "--all"):
         raise command_named("logout").usage_error()
     home = Home.find(os.environ, peer=program.home)
-    stored = stored_providers(home)
+    stored = list_stored_providers(home)
     if not stored:
-        say(f"{home.auth_path} has no keys.")
+        print_text(f"{home.auth_path} has no keys.")
         return 0
     if not words and len(stored) > 1:
         raise UsageError(f"Name a provider, or --all. There are keys for: {', '.join(stored)}.")
@@ -74,7 +87,7 @@ def logout(words: Sequence[str], program: Program) -> int:
     if provider is not None and provider not in stored:
         raise ConfigError(f"{home.auth_path} has no key for {provider}. It has keys for: {', '.join(stored)}.")
     forgotten = forget_stored(home, provider)
-    say(f"Removed from {home.auth_path}: {', '.join(forgotten)}.")
+    print_text(f"Removed from {home.auth_path}: {', '.join(forgotten)}.")
     return 0
 
 
@@ -93,9 +106,9 @@ def _without_extensions(words: Sequence[str]) -> tuple[list[str], list[str]]:
 
 async def _with_extension(provider: str, extensions: Sequence[str], program: Program) -> int | None:
     """Log in at a provider that an extension adds. Returns None if no extension adds it."""
-    from fairlead import Agent
-
-    async with Agent(cwd=working_directory(), env=os.environ, extensions=extensions, peer_home=program.home) as agent:
+    behaviour = Behaviour(peer_home=program.home)
+    options = fairlead.AgentOptions(cwd=working_directory(), env=os.environ, extensions=extensions, behaviour=behaviour)
+    async with fairlead.Agent(options) as agent:
         if not agent.extensions.exist():
             return None
         await agent.extensions.load()
@@ -105,7 +118,27 @@ async def _with_extension(provider: str, extensions: Sequence[str], program: Pro
         except LoginFailed as error:
             complain(f"Error: {error}")
             return 1
-    say(f"Logged in at {provider}.")
+    print_text(f"Logged in at {provider}.")
+    return 0
+
+
+async def _in_browser(registry: Registry, provider: str) -> int:
+    """Let the user grant a key on a page of the provider."""
+    http = Http(env=os.environ)
+    base_url = (registry.entry(provider).base_url or PROVIDERS[provider].base_url).rstrip("/")
+
+    def show(address: str) -> None:
+        print_text(f"Open {address}")
+        sys.stdout.flush()
+
+    try:
+        store_key(registry.home, provider, await receive_key(http, base_url, show))
+    except (LoginFailed, ProviderError) as error:
+        complain(f"Error: {error}")
+        return 1
+    finally:
+        await http.close()
+    print_text(f"Logged in at {provider}. The key is stored in {registry.home.auth_path}.")
     return 0
 
 
@@ -113,9 +146,9 @@ class _Console:
     """The user at a terminal. Implements `fairlead.models.added_logins.LoginUi`."""
 
     def open_url(self, url: str, instructions: str | None = None) -> None:
-        say(f"Open {url}")
+        print_text(f"Open {url}")
         if instructions:
-            say(instructions)
+            print_text(instructions)
         sys.stdout.flush()
 
     def notify(self, message: str) -> None:
@@ -130,7 +163,7 @@ class _Console:
 
     async def select(self, title: str, options: Sequence[str]) -> str | None:
         for number, option in enumerate(options, 1):
-            say(f"{number:3}  {option}")
+            print_text(f"{number:3}  {option}")
         answer = await self.input(title)
         if answer is None:
             return None
@@ -139,14 +172,11 @@ class _Console:
 
 async def _with_code(registry: Registry, provider: str) -> int:
     """Log in with a code that the user enters on a page of the provider."""
-    from fairlead.models.http.client import Http
-    from fairlead.models.logins import Logins
-
     http = Http(env=os.environ)
     logins: Logins = Logins(registry, http)
     try:
         code = await logins.begin(provider)
-        say(f"Open {code.verification_uri} and enter the code {code.user_code}")
+        print_text(f"Open {code.verification_uri} and enter the code {code.user_code}")
         sys.stdout.flush()
         await logins.finish(code.device_code, code.interval)
     except LoginFailed as error:
@@ -154,17 +184,17 @@ async def _with_code(registry: Registry, provider: str) -> int:
         return 1
     finally:
         await http.close()
-    say(f"Logged in at {provider}.")
+    print_text(f"Logged in at {provider}.")
     return 0
 
 
-def _chosen(registry: Registry) -> str:
+def _choose_provider(registry: Registry) -> str:
     """Let the user choose a provider. Raises UsageError if no user can be asked."""
     providers = registry.providers()
     if not sys.stdin.isatty():
         raise command_named("login").usage_error(f"Name a provider: {', '.join(name for name, _ in providers)}.")
     for number, (name, has_key) in enumerate(providers, 1):
-        say(f"{number:3}  {name}{'  (has a key)' if has_key else ''}")
+        print_text(f"{number:3}  {name}{'  (has a key)' if has_key else ''}")
     sys.stdout.write("Provider: ")
     sys.stdout.flush()
     answer = sys.stdin.readline().strip()
@@ -173,10 +203,9 @@ def _chosen(registry: Registry) -> str:
     return answer
 
 
-def _typed_key(provider: str) -> str:
+def _read_key(provider: str, *, or_page: bool) -> str:
     """Return the key that the user types, without showing it, or the first line of a pipe."""
     if not sys.stdin.isatty():
         return sys.stdin.readline().strip()
-    from getpass import getpass
-
-    return getpass(f"Key for {provider}: ").strip()
+    hint = " (or Enter, to grant one in your browser)" if or_page else ""
+    return getpass(f"Key for {provider}{hint}: ").strip()

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from fairlead.cli.advice import nearest
-from fairlead.cli.console import complain, say, say_exact
+from fairlead.cli.build import build_agent, parse_extension_flags, stdout_to_stderr
+from fairlead.cli.console import complain, print_exact, print_text
+from fairlead.cli.event_loop import run
 from fairlead.cli.flags import Arguments
 from fairlead.cli.subcommands.table import command_named
 from fairlead.core.lenient import one_line
+from fairlead.models.local.servers import find_servers
+from fairlead.models.model_patterns import NOTHING_FOUND
 
 if TYPE_CHECKING:
     from fairlead.agent import Agent
@@ -34,12 +41,10 @@ def models(words: Sequence[str], program: Program) -> int:
     if not shown and wanted:  # a search also finds models that only lack a key
         shown = found
     if options.has("json"):
-        import json
-
-        say_exact(json.dumps([_as_data(model, registry, usable) for model in shown], indent=2, ensure_ascii=False))
+        print_exact(json.dumps([_as_data(model, registry, usable) for model in shown], indent=2, ensure_ascii=False))
         return 0 if shown else 1
     if not shown:
-        complain(_nothing(registry, " ".join(options.words)))
+        complain(_explain_empty_list(registry, " ".join(options.words)))
         return 1
     rows = [(*_HEADINGS, "key"), *((*_row(model), _key(model, registry, usable)) for model in shown)]
     _print(rows)
@@ -53,6 +58,8 @@ def list_for_flag(argv: Sequence[str], arguments: Arguments, program: Program) -
     """Print the models that have a key and match `--list-models`. Returns the exit code."""
     agent = _agent(argv, arguments, program)
     search = arguments.list_models or ""
+    if program.lists_models_as_pi:
+        return _list_as_pi(agent.registry.available(), search)
     words = search.lower().split()
     found = [
         model for model in agent.registry.available() if all(word in f"{model.provider}/{model.id}".lower() for word in words)
@@ -69,18 +76,36 @@ def list_for_flag(argv: Sequence[str], arguments: Arguments, program: Program) -
     return 0
 
 
+def _list_as_pi(models: Sequence[Model], search: str) -> int:
+    """Print models as pi does: by name and without prices. The letters of each word of `search` need not be side by side."""
+    words = search.lower().replace("/", " ").split()
+    found = sorted((model for model in models if all(_follow(word, _name(model)) for word in words)), key=_name)
+    if found:
+        _print([row[:6] for row in (_HEADINGS, *map(_row, found))])
+    elif models:
+        print_text(f'No models matching "{search}"')
+    else:
+        print_text("No models available. Set an API key in the environment, such as ANTHROPIC_API_KEY.")
+    return 0
+
+
+def _name(model: Model) -> str:
+    return f"{model.provider} {model.id}".lower()
+
+
+def _follow(word: str, name: str) -> bool:
+    letters = iter(name)
+    return all(letter in letters for letter in word)
+
+
 def _matching(models: Sequence[Model], words: Sequence[str]) -> list[Model]:
     return [model for model in models if all(word in f"{model.provider}/{model.id}".lower() for word in words)]
 
 
 def _agent(argv: Sequence[str], arguments: Arguments, program: Program) -> Agent:
     """Build an agent, with its extensions, which may add models."""
-    from fairlead.cli.build import build_agent
-
     agent = build_agent(arguments, None, program)
     if arguments.unknown or agent.extensions.exist():
-        from fairlead.cli.build import parse_extension_flags, stdout_to_stderr
-        from fairlead.cli.event_loop import run
 
         async def load() -> None:
             await parse_extension_flags(agent, argv, arguments)
@@ -93,18 +118,14 @@ def _agent(argv: Sequence[str], arguments: Arguments, program: Program) -> Agent
 
 def _add_local_servers(agent: Agent) -> None:
     """Add the models of servers that run on this machine."""
-    from fairlead.cli.event_loop import run
-    from fairlead.models.local.servers import find_servers
-
     for server in run(find_servers(os.environ)):
         agent.registry.unlisted.use_found(server)
 
 
-def _nothing(registry: Registry, search: str) -> str:
+def _explain_empty_list(registry: Registry, search: str) -> str:
     if search:
         near = nearest(search, [model.id for model in registry.all()])
         return f"No model matches {search!r}.{near} `fairlead models --all` lists all."
-    from fairlead.models.choosing import NOTHING_FOUND
 
     return NOTHING_FOUND
 
@@ -136,8 +157,6 @@ def _key(model: Model, registry: Registry, usable: set[tuple[str, str]]) -> str:
 
 
 def _as_data(model: Model, registry: Registry, usable: set[tuple[str, str]]) -> dict[str, Any]:
-    import msgspec
-
     is_usable = (model.provider, model.id) in usable
     source = registry.key_source(model.provider) if is_usable else None
     return {**msgspec.to_builtins(model), "isUsable": is_usable, "keySource": source}
@@ -147,7 +166,7 @@ def _print(rows: Sequence[Sequence[str]]) -> None:
     cells = [[one_line(cell) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
     for row in cells:
-        say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        print_text("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
 def _thousands(count: int) -> str:

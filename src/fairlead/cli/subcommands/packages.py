@@ -10,17 +10,17 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from fairlead.cli.console import complain, say
+from fairlead.cli.console import complain, print_text
 from fairlead.cli.subcommands.table import command_named
 from fairlead.config.home import Home, working_directory
 from fairlead.config.packages import parse_source
-from fairlead.config.trust import keeping_trust, real_folder, saved_decision
+from fairlead.config.trust import find_saved_decision, keeping_trust, real_folder
 from fairlead.core.lenient import one_line
 from fairlead.errors import ConfigError
+from fairlead.extend.package_manager import PackageManager
 
 if TYPE_CHECKING:
     from fairlead.config.packages import PackageSource
-    from fairlead.extend.package_manager import PackageManager
     from fairlead.wire.dialects import Program
 
 
@@ -30,7 +30,7 @@ def install(words: Sequence[str], program: Program) -> int:
     source, local = _source_and_scope(words, "install")
     with _keeping_trust(program):
         folder = _manager(program, local=local, scripts=scripts).install(source, working_directory())
-    say(one_line(f"Installed {_shown(source)} in {folder}"))
+    print_text(one_line(f"Installed {_hide_password(source)} in {folder}"))
     return 0
 
 
@@ -40,9 +40,9 @@ def remove(words: Sequence[str], program: Program) -> int:
     with _keeping_trust(program):
         removed = _manager(program, local=local).remove(source)
     if not removed:
-        complain(f"{_shown(source)} is not installed. `fairlead list` shows what is.")
+        complain(f"{_hide_password(source)} is not installed. `fairlead list` shows what is.")
         return 1
-    say(one_line(f"Removed {_shown(source)}"))
+    print_text(one_line(f"Removed {_hide_password(source)}"))
     return 0
 
 
@@ -67,12 +67,12 @@ def update(words: Sequence[str], program: Program) -> int:
         with _keeping_trust(program):
             updated = manager.update(wanted)
         for source in updated:
-            say(f"{'Left as it is: ' if source.kind == 'local' else 'Updated '}{one_line(source.shown)}")
+            print_text(f"{'Left as it is: ' if source.kind == 'local' else 'Updated '}{one_line(source.shown)}")
             found.append(source)
     if wanted is not None and not found:
-        raise ConfigError(f"{_shown(wanted)} is not installed. `fairlead list` shows what is.")
+        raise ConfigError(f"{_hide_password(wanted)} is not installed. `fairlead list` shows what is.")
     if not found and not left_out:
-        say("No packages are installed.")
+        print_text("No packages are installed.")
     return 0
 
 
@@ -85,12 +85,12 @@ def list_packages(words: Sequence[str], program: Program) -> int:
         packages = manager.packages()
         if packages:
             any_listed = True
-            say(f"{manager.scope.capitalize()} packages:")
+            print_text(f"{manager.scope.capitalize()} packages:")
         for package in packages:
             where = one_line(str(package.path.resolve())) if package.path else "not installed"
-            say(f"  {one_line(package.source.shown)}\n    {where}")
+            print_text(f"  {one_line(package.source.shown)}\n    {where}")
     if not any_listed:
-        say("No packages are installed.")
+        print_text("No packages are installed.")
     return 0
 
 
@@ -106,12 +106,10 @@ def _keeping_trust(program: Program) -> AbstractContextManager[None]:
 
 
 def _project_is_trusted(program: Program) -> bool:
-    return bool(saved_decision(Home.find(os.environ, peer=program.home), real_folder(working_directory())))
+    return bool(find_saved_decision(Home.find(os.environ, peer=program.home), real_folder(working_directory())))
 
 
 def _manager(program: Program, *, local: bool, scripts: bool = False) -> PackageManager:
-    from fairlead.extend.package_manager import PackageManager
-
     home = Home.find(os.environ, peer=program.home)
     return PackageManager(home, os.environ, working_directory() if local else None, scripts=scripts, tell=complain)
 
@@ -121,7 +119,7 @@ def _scripts_flag(words: Sequence[str]) -> tuple[bool, list[str]]:
     return "--scripts" in words, [word for word in words if word != "--scripts"]
 
 
-def _shown(source: str) -> str:
+def _hide_password(source: str) -> str:
     """Return the source that a user gave, without a password."""
     return parse_source(source).shown
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from collections.abc import Sequence
@@ -10,14 +11,17 @@ from typing import NoReturn
 
 from msgspec import Struct
 
-from fairlead.cli.console import complain, say_exact
+from fairlead.cli.console import complain, print_exact
 from fairlead.cli.flags import UsageError
 from fairlead.cli.subcommands.table import command_named
 from fairlead.config.home import expand_user
-from fairlead.config.private_files import open_private
 from fairlead.errors import ConfigError
-from fairlead.replay.recording import Recording, read_recording
+from fairlead.platform.open_files import open_private
+from fairlead.replay.player import ReplayOptions, serve_recording
+from fairlead.replay.recording import Recording, provider_turns, read_recording
+from fairlead.testing import ProviderServer
 from fairlead.wire.dialects import DIALECTS, Dialect, Program
+from fairlead.wire.stdio import take_over
 
 
 class _Words(Struct):
@@ -105,11 +109,6 @@ def _read(path: Path) -> Recording:
 
 
 def _play(recording: Recording, words: _Words) -> NoReturn:
-    import asyncio
-
-    from fairlead.replay.player import ReplayOptions, serve_recording
-    from fairlead.wire.stdio import take_over
-
     def report(text: str) -> None:
         complain(f"fairlead replay: {text}")
         if words.report is not None:
@@ -127,18 +126,13 @@ def _play(recording: Recording, words: _Words) -> NoReturn:
 
 
 def _serve_provider(recording: Recording, words: _Words) -> int:
-    import asyncio
-
-    from fairlead.replay.provider import provider_turns
-    from fairlead.testing import ProviderServer
-
     turns = provider_turns(recording, speed=words.speed)
     if not turns:
         raise ConfigError(f"{recording.path} has no requests to a provider.")
 
     async def serve() -> None:
         async with ProviderServer(turns, port=words.port) as server:
-            say_exact(server.url)
+            print_exact(server.url)
             sys.stdout.flush()
             await server.serve_forever()
 

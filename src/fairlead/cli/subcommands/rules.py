@@ -7,22 +7,23 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
 
 import msgspec
 from msgspec import UNSET, Struct
 
-from fairlead.cli.console import complain, say
+from fairlead.cli.console import complain, print_text
 from fairlead.cli.flags import UsageError
 from fairlead.cli.subcommands.table import command_named
 from fairlead.config import files
 from fairlead.config.home import working_directory
 from fairlead.core.lenient import scrub_text
 from fairlead.errors import ConfigError
+from fairlead.session.rules.keeper import RuleWatch
 from fairlead.session.rules.patterns import PatternTimeout, compile_pattern
-from fairlead.session.rules.rules import DEFAULT_SCOPES, Rule, Scope, parse_scope, read_rule, scopes_of
-from fairlead.session.rules.watch import RuleWatch
+from fairlead.session.rules.rules import DEFAULT_SCOPES, FIELDS, Rule, Scope, parse_scope, read_rule, scopes_of
 from fairlead.wire.dialects import Program
 
 _MATCH, _NO_MATCH, _UNUSABLE = 0, 1, 2
@@ -78,10 +79,6 @@ def _options(words: Sequence[str]) -> _Options:
 
 
 def _nearest(name: str) -> str:
-    from difflib import get_close_matches
-
-    from fairlead.session.rules.rules import FIELDS
-
     near = get_close_matches(name, FIELDS, 1)
     return f". Did you mean {near[0]}?" if near else "."
 
@@ -114,11 +111,11 @@ def _test(rule: Rule, scope: Scope, options: _Options) -> int:
     if options.path is not None:
         what += f" for {options.path}"
     if matched:
-        say(f"{rule.name} matches in {what}:")
+        print_text(f"{rule.name} matches in {what}:")
         _show_matches(rule, sample)
         return _MATCH
-    say(f"{rule.name} does not match in {what}.")
-    _show_where_it_looks(rule)
+    print_text(f"{rule.name} does not match in {what}.")
+    _show_scope(rule)
     return _NO_MATCH
 
 
@@ -158,22 +155,24 @@ def _show_matches(rule: Rule, sample: str) -> None:
             spans = list(islice(pattern.spans(sample), _MOST_MATCHES + 1))
         except PatternTimeout:
             spans = []
-        say(f"  {source} ({pattern.engine})")
+        print_text(f"  {source} ({pattern.engine})")
         for start, end in spans[:_MOST_MATCHES]:
             line = sample.count("\n", 0, start) + 1
             column = start - (sample.rfind("\n", 0, start) + 1) + 1
-            say(f"    {line}:{column}  {_shown(sample[start:end])}")
+            print_text(f"    {line}:{column}  {_shorten(sample[start:end])}")
         if len(spans) > _MOST_MATCHES:
-            say("    and more")
+            print_text("    and more")
 
 
-def _shown(text: str) -> str:
+def _shorten(text: str) -> str:
     cut = text if len(text) <= _LONGEST_MATCH else text[:_LONGEST_MATCH] + "..."
     return cut.replace("\\", "\\\\").replace("\n", "\\n").replace("\t", "\\t").replace("\r", "\\r")
 
 
-def _show_where_it_looks(rule: Rule) -> None:
+def _show_scope(rule: Rule) -> None:
     scopes = "text and the arguments of all tools" if rule.scope is UNSET else ", ".join(rule.scope)
-    say(f"  it looks at {scopes}" + ("" if rule.globs is UNSET else f", only for files that match {', '.join(rule.globs)}"))
+    print_text(
+        f"  it looks at {scopes}" + ("" if rule.globs is UNSET else f", only for files that match {', '.join(rule.globs)}")
+    )
     for source in rule.condition or ():
-        say(f"  for {source}")
+        print_text(f"  for {source}")

@@ -4,27 +4,34 @@ from __future__ import annotations
 
 import gc
 import os
+import secrets
+import socket
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairlead.cli.console import complain, configure_logging, say
+from fairlead import __version__
+from fairlead.cli.build import agent_options, log_choices
+from fairlead.cli.console import complain, configure_logging, print_text
+from fairlead.cli.event_loop import run
 from fairlead.cli.flags import Arguments, UsageError, parse, unknown_flag
 from fairlead.cli.subcommands.subcommand import Options, Subcommand
 from fairlead.cli.subcommands.table import find
-from fairlead.config.home import expand_user, working_directory
+from fairlead.config.extras import install_command
+from fairlead.config.home import Home, expand_user, working_directory
+from fairlead.core.secrets import learn
 from fairlead.errors import ConfigError
+from fairlead.jobs import Jobs, http_routes
+from fairlead.platform.memory import use_one_heap
+from fairlead.serve import access, server
+from fairlead.serve.sessions import hub_sessions, spaces
 
 if TYPE_CHECKING:
     from fairlead.agent import Agent
     from fairlead.agent.options import AgentOptions
-    from fairlead.config.home import Home
-    from fairlead.jobs import Jobs
-    from fairlead.jobs.http_routes import FleetRoutes
     from fairlead.serve.access import Access
     from fairlead.serve.server import Binding, ServerOptions
-    from fairlead.serve.sessions.fleet import Fleet
     from fairlead.wire.dialects import Program
     from fairlead.wire.pi.profile import Profile
 
@@ -46,24 +53,17 @@ def serve(words: Sequence[str], program: Program) -> int:
     configure_logging(os.environ, default="warning", verbose=arguments.verbose, log_file=arguments.log_file)
     root = _enter(options.text("root"), arguments.cwd)
     try:
-        import starlette
-        import uvicorn
-        import websockets  # noqa: F401  # pyright: ignore[reportUnusedImport]
+        import starlette  # noqa: PLC0415  an extra
+        import uvicorn  # noqa: PLC0415  an extra
+        import websockets  # noqa: F401, PLC0415  an extra  # pyright: ignore[reportUnusedImport]
     except ImportError as error:
-        from fairlead.config.extras import install_command
-
         raise ConfigError(f"fairlead serve needs {error.name}. This installs it: {install_command('serve')}") from None
     del starlette, uvicorn
-    from fairlead.cli.event_loop import run
-    from fairlead.config.home import Home
-    from fairlead.config.memory import use_one_heap
-    from fairlead.serve.access import OWNER, digest, load_users
-
     home = Home.find(os.environ, isolated=arguments.isolated, peer=program.home)
     users = options.text("users")
     if options.has("db") and users is not None:
         raise command.usage_error("--db serves all jobs to every client, so it does not go together with --users.")
-    tokens = {OWNER: digest(_token(home))} if users is None else load_users(expand_user(users).absolute())
+    tokens = {access.OWNER: access.digest(_token(home))} if users is None else access.load_users(expand_user(users).absolute())
     gc.enable()
     use_one_heap()
     work = _serve(_server_options(command, options), tokens, arguments, program, root, home, options.text("db"))
@@ -116,10 +116,7 @@ def _enter(root: str | None, cwd: str | None) -> Path | None:
     return found
 
 
-def _server_options(command: Subcommand, options: Options) -> ServerOptions:
-    from fairlead.serve.server import ServerOptions
-    from fairlead.serve.sessions.hub_sessions import HubLimits
-
+def _server_options(command: Subcommand, options: Options) -> server.ServerOptions:
     def number(name: str, default: int, most: int = 10**9) -> int:
         text = options.text(name)
         if text is None:
@@ -132,15 +129,15 @@ def _server_options(command: Subcommand, options: Options) -> ServerOptions:
         text = options.text(name)
         return None if text is None else expand_user(text).absolute()
 
-    defaults, limits = ServerOptions(), HubLimits()
-    return ServerOptions(
+    defaults, limits = server.ServerOptions(), hub_sessions.HubLimits()
+    return server.ServerOptions(
         host=options.text("host") or defaults.host,
         port=number("port", defaults.port, 65535),
         tls_cert=path("tls_cert"),
         tls_key=path("tls_key"),
         insecure=options.has("insecure"),
         allow_hosts=tuple(options.texts("allow_host")),
-        limits=HubLimits(
+        limits=hub_sessions.HubLimits(
             sessions=max(1, number("max_sessions", limits.sessions)),
             idle_seconds=max(1, number("idle_seconds", int(limits.idle_seconds))),
         ),
@@ -158,10 +155,9 @@ async def _serve(
     home: Home,
     db: str | None,
 ) -> int:
-    from fairlead.cli.build import agent_options, log_choices
-    from fairlead.serve.access import OWNER, Access
-    from fairlead.serve.server import Server, bind
-    from fairlead.serve.sessions.spaces import make_spaces
+    from fairlead.serve.access import OWNER, Access  # noqa: PLC0415  an extra
+    from fairlead.serve.server import Server, bind  # noqa: PLC0415  an extra
+    from fairlead.serve.sessions.spaces import make_spaces  # noqa: PLC0415  an extra
 
     access = Access(tokens)
 
@@ -200,68 +196,52 @@ async def _serve(
 
 async def _jobs(db: str, root: Path | None) -> Jobs:
     """Return the jobs of a fleet. Raises ConfigError and DatabaseUnavailable."""
-    from fairlead.jobs import Jobs
-
     jobs = Jobs(db, root=root)
     await jobs.open()
     return jobs
 
 
-def _fleet(jobs: Jobs, binding: Binding) -> Fleet:
+def _fleet(jobs: Jobs, binding: Binding) -> spaces.Fleet:
     """Return the fleet, in which this server has a name that no other process has."""
-    import socket
-
-    from fairlead.serve.sessions.fleet import Fleet
-
     name = f"fairlead-serve/{socket.gethostname()}:{binding.port}/{os.getpid()}/{os.urandom(3).hex()}"
-    return Fleet(jobs.session_store, jobs, name)
+    return spaces.Fleet(jobs.session_store, jobs, name)
 
 
-def _fleet_routes(jobs: Jobs, listening: ServerOptions) -> FleetRoutes:
-    from fairlead.jobs.http_routes import FleetRoutes
-
-    return FleetRoutes(jobs, request_bytes=listening.request_bytes)
+def _fleet_routes(jobs: Jobs, listening: ServerOptions) -> http_routes.FleetRoutes:
+    return http_routes.FleetRoutes(jobs, request_bytes=listening.request_bytes)
 
 
 def _token(home: Home) -> str:
     """Return the token of the server: that of the home, or a new one for an isolated server."""
-    import secrets
-
-    from fairlead.core.secrets import learn
-    from fairlead.serve.access import load_token
-
-    token = secrets.token_urlsafe(32) if home.isolated else load_token(home.root / TOKEN_FILE)
+    token = secrets.token_urlsafe(32) if home.isolated else access.load_token(home.root / TOKEN_FILE)
     learn(token)  # it never appears in what the model sees
     return token
 
 
 def _announce(listening: ServerOptions, binding: Binding, access: Access, home: Home, *, is_shared: bool) -> None:
-    from fairlead import __version__
-    from fairlead.serve.access import CODE_SECONDS, OWNER
+    from fairlead.serve.access import CODE_SECONDS, OWNER  # noqa: PLC0415  an extra
 
     url = binding.url(listening.host)
-    say(f"fairlead {__version__} listens on {url}")
+    print_text(f"fairlead {__version__} listens on {url}")
     if not is_shared:
-        say(f"To log in, open this link within {CODE_SECONDS // 60} minutes. It works once:")
-        say(f"  {url}/login#{access.new_code(OWNER)}")
+        print_text(f"To log in, open this link within {CODE_SECONDS // 60} minutes. It works once:")
+        print_text(f"  {url}/login#{access.new_code(OWNER)}")
         if not home.isolated:
-            say(f"Programs send the token in {home.root / TOKEN_FILE}.")
+            print_text(f"Programs send the token in {home.root / TOKEN_FILE}.")
     else:
-        say(f"Users log in with their tokens at {url}/login")
-    say("Ctrl-C stops the server.")
+        print_text(f"Users log in with their tokens at {url}/login")
+    print_text("Ctrl-C stops the server.")
     if not binding.is_loopback and not binding.is_tls:
         complain("Warning: connections are not encrypted. Others on the network may read the token.")
     sys.stdout.flush()
 
 
 def _add_user(command: Subcommand, options: Options) -> int:
-    from fairlead.serve.access import add_user
-
     users, name = options.text("users"), options.text("add_user")
     if users is None or name is None:
         raise command.usage_error("--add-user needs --users FILE.")
     path = expand_user(users).absolute()
-    token = add_user(path, name)
-    say(f"{name} can log in with this token. It is not shown again:")
-    say(f"  {token}")
+    token = access.add_user(path, name)
+    print_text(f"{name} can log in with this token. It is not shown again:")
+    print_text(f"  {token}")
     return 0

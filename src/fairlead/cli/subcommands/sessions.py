@@ -5,24 +5,28 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from fairlead.cli.console import complain, say, say_exact
+from fairlead.cli.advice import nearest
+from fairlead.cli.console import complain, print_exact, print_text
+from fairlead.cli.subcommands.export import export_sessions
 from fairlead.cli.subcommands.subcommand import Options, Subcommand
 from fairlead.cli.subcommands.table import find
 from fairlead.cli.subcommands.tables import table
-from fairlead.core.lenient import one_line, visible
+from fairlead.core.lenient import one_line
 from fairlead.core.snapshots import SessionInfo, title_of
 from fairlead.errors import FairleadError, SessionError
 from fairlead.session.history.spending import Spending, spendings
+from fairlead.session.history.store import SessionFile
 from fairlead.sessions.places import SessionPlaces, age, short_id
 from fairlead.stores.deleting import delete_session
+from fairlead.stores.headers import refuse_endless
 from fairlead.stores.listing import describe
-from fairlead.stores.session_files import refuse_endless
 from fairlead.wire.dialects import Program
 
 #: How many sessions a table shows unless `--limit` asks for more.
@@ -71,8 +75,6 @@ def sessions(words: Sequence[str], program: Program) -> int:
     options = command.parse(words)
     action, *rest = options.words or ["list"]
     if action not in _ACTIONS:
-        from fairlead.cli.advice import nearest
-
         raise command.usage_error(f"fairlead sessions has no action {action!r}.{nearest(action, _ACTIONS)}")
     places = SessionPlaces.find(program.home, os.environ, options.text("session_dir"))
     if action == "list":
@@ -85,7 +87,6 @@ def sessions(words: Sequence[str], program: Program) -> int:
         return _rename(command, rest, places)
     if action == "delete":
         return _delete(options, rest, places)
-    from fairlead.cli.subcommands.export import export_sessions
 
     return export_sessions(rest, places, force=options.has("force"), output=options.text("output"))
 
@@ -110,10 +111,10 @@ def _list(command: Subcommand, options: Options, rest: list[str], places: Sessio
     limit = _limit(command, options.text("limit"), None if options.has("json") else _SHOWN)
     shown = [summarise(path, modified) for modified, path in found[:limit]]
     if options.has("json"):
-        say_exact(msgspec.json.format(msgspec.json.encode([each.plain() for each in shown])).decode())
+        print_exact(msgspec.json.format(msgspec.json.encode([each.plain() for each in shown])).decode())
         return 0
     if not found:
-        say(
+        print_text(
             "There are no sessions yet."
             if everywhere
             else "This directory has no sessions. `--all` lists those of all directories."
@@ -124,10 +125,10 @@ def _list(command: Subcommand, options: Options, rest: list[str], places: Sessio
     if everywhere:
         heads.insert(4, "DIRECTORY")
         for row, each in zip(rows, shown, strict=True):
-            row.insert(4, visible(_short_folder(each.info.cwd)))
-    say(table(heads, rows, right="AGE MESSAGES COST", flexible=len(heads) - 1))
+            row.insert(4, one_line(_short_folder(each.info.cwd)))
+    print_text(table(heads, rows, right="AGE MESSAGES COST", flexible=len(heads) - 1))
     if len(shown) < len(found):
-        say(f"\n{len(shown)} of {len(found):,} sessions; --limit 0 shows all of them.")
+        print_text(f"\n{len(shown)} of {len(found):,} sessions; --limit 0 shows all of them.")
     return 0
 
 
@@ -142,9 +143,9 @@ def _limit(command: Subcommand, text: str | None, default: int | None) -> int | 
 def _row(summary: SessionSummary) -> list[str]:
     info = summary.info
     if info.problem is not None:
-        return ["-", age(info.modified), "-", "-", f"{visible(Path(info.path).name)}: cannot be read"]
+        return ["-", age(info.modified), "-", "-", f"{one_line(Path(info.path).name)}: cannot be read"]
     return [
-        visible(short_id(info.id)),
+        one_line(short_id(info.id)),
         age(info.modified),
         "-" if info.message_count is None else f"{info.message_count:,}",
         dollars(summary.cost),
@@ -176,7 +177,7 @@ def _show(command: Subcommand, options: Options, rest: list[str], places: Sessio
     if info.problem is not None:
         raise SessionError(info.problem)
     if options.has("json"):
-        say_exact(msgspec.json.format(msgspec.json.encode(summary.plain())).decode())
+        print_exact(msgspec.json.format(msgspec.json.encode(summary.plain())).decode())
         return 0
     tokens = summary.tokens
     facts = [
@@ -196,14 +197,12 @@ def _show(command: Subcommand, options: Options, rest: list[str], places: Sessio
     width = max(len(name) for name, value in facts if value) + 2
     for name, value in facts:
         if value:
-            say(f"{name:{width}}{visible(value)}")
-    say(f"\nResume it with: fairlead --resume {short_id(info.id)}")
+            print_text(f"{name:{width}}{one_line(value)}")
+    print_text(f"\nResume it with: fairlead --resume {short_id(info.id)}")
     return 0
 
 
 def _moment(milliseconds: int) -> str:
-    from datetime import datetime
-
     try:
         return datetime.fromtimestamp(milliseconds / 1000).astimezone().strftime("%Y-%m-%d %H:%M")
     except (ValueError, OverflowError, OSError):
@@ -215,7 +214,6 @@ def _rename(command: Subcommand, rest: list[str], places: SessionPlaces) -> int:
     if not name:
         raise command.usage_error("fairlead sessions rename needs a session and its new name.")
     path = places.choose(rest[0])
-    from fairlead.session.history.store import SessionFile
 
     status = path.stat()
     file, log, problems = SessionFile.open(path)
@@ -227,7 +225,7 @@ def _rename(command: Subcommand, rest: list[str], places: SessionPlaces) -> int:
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     for problem in problems:
         complain(f"fairlead: {problem}")
-    say(f"The session {short_id(log.header.id)} has the name {title_of(name, '')}.")
+    print_text(f"The session {short_id(log.header.id)} has the name {title_of(name, '')}.")
     return 0
 
 
@@ -240,7 +238,7 @@ def _delete(options: Options, rest: list[str], places: SessionPlaces) -> int:
     for path in paths:
         try:
             delete_session(path)
-            say(f"Deleted {one_line(str(path))}")
+            print_text(f"Deleted {one_line(str(path))}")
         except FairleadError as error:
             complain(f"Error: {error}")
             code = 1

@@ -101,12 +101,15 @@ SUBCOMMANDS: tuple[Subcommand, ...] = (
         group="models",
         summary="store the key of a provider, or log in at it",
         run="login:login",
-        usage=("[PROVIDER] [-e EXTENSION]",),
+        usage=("[PROVIDER] [--browser] [-e EXTENSION]",),
         about="Stores the key of a provider in auth.json, which only you can read. You type the key, or pipe it in.\n"
         "If the provider supports login, you get a page to open and a code to enter there instead.",
-        flags=(Flag(("-e", "--extension"), "extension", "list", "an extension that adds the provider; may be repeated", "PATH"),),
+        flags=(
+            Flag(("--browser",), "browser", "switch", "grant a key on a page of the provider (openrouter)"),
+            Flag(("-e", "--extension"), "extension", "list", "an extension that adds the provider; may be repeated", "PATH"),
+        ),
         words=("<provider>",),
-        examples=("login anthropic", "login openai < key.txt"),
+        examples=("login anthropic", "login openrouter --browser", "login openai < key.txt"),
         for_peers=True,
     ),
     Subcommand(
@@ -144,7 +147,7 @@ SUBCOMMANDS: tuple[Subcommand, ...] = (
         usage=("[--model NAME | --model-file FILE] [--download] [flags] [PROMPT]", "--list"),
         about="Starts fairlead with a model that runs here, in its own process. Without a name it takes the best weights\n"
         "that are on this machine already: those of Hugging Face, LM Studio, Ollama, llama.cpp and fairlead are found. It\n"
-        "downloads nothing without asking. docs/local-models.md says what small models can do.",
+        "downloads nothing without asking. `fairlead help local-models` says what small models can do.",
         flags=(
             Flag(("--model",), "model", "value", "the model, by the name that --list shows", "NAME"),
             Flag(("--model-file",), "model_file", "value", "a GGUF file", "FILE"),
@@ -152,6 +155,15 @@ SUBCOMMANDS: tuple[Subcommand, ...] = (
             Flag(("--list",), "list", "switch", "list the weights that are here, and those that can be downloaded"),
         ),
         examples=("local --list", 'local -p "What is in this directory?"', "local --model smollm2 --download"),
+    ),
+    Subcommand(
+        name="demo",
+        group="start",
+        summary="watch the agent at work, without a key or a model",
+        run="demo:demo",
+        about="Opens the chat in a temporary directory. A script plays the model and repairs a small program; the tools, the\n"
+        "approval and the shell are real. Nothing is downloaded or saved.",
+        examples=("demo",),
     ),
     Subcommand(
         name="trust",
@@ -169,15 +181,34 @@ SUBCOMMANDS: tuple[Subcommand, ...] = (
     Subcommand(
         name="mcp",
         group="projects",
-        summary="list MCP servers, and sign in at one",
+        summary="list, add, remove and try MCP servers, and sign in at one",
         run="mcp:mcp",
-        usage=("[list]", "login NAME [--url URL]", "logout NAME"),
-        about="Lists the MCP servers of this directory, or signs in at a server that asks for it (OAuth). You get a page to\n"
+        usage=(
+            "[list]",
+            "add NAME [--env NAME=VALUE] [--] COMMAND [ARGUMENT...]",
+            "add NAME [--header 'NAME: VALUE'] URL",
+            "test NAME [--url URL]",
+            "remove NAME",
+            "login|logout NAME [--url URL]",
+        ),
+        about="Lists the MCP servers of this directory, adds one to your own mcp.json or removes it from there, connects to one\n"
+        "and lists its tools, or signs in at a server that asks for it (OAuth). A key in --env or --header is stored as it\n"
+        "is, unless you write '${VARIABLE}', which is replaced when the server is started. To sign in, you get a page to\n"
         "open in a browser. What the server grants is stored in mcp-sign-ins.json, which only you can read, and renewed in\n"
         "every session. --url is for a server that no mcp.json has, such as one that an extension adds.",
-        flags=(Flag(("--url",), "url", "value", "the address of a server that no file has", "URL"),),
-        words=("list", "login", "logout"),
-        examples=("mcp", "mcp login sentry", "mcp logout sentry"),
+        flags=(
+            Flag(("--url",), "url", "value", "the address of a server that no file has", "URL"),
+            Flag(("--type",), "type", "value", "stdio, http or sse; by default http for a URL", "TYPE", ("stdio", "http", "sse")),
+            Flag(("--env",), "env", "list", "a variable for the program", "NAME=VALUE"),
+            Flag(("--header",), "header", "list", "a header of every request", "'NAME: VALUE'"),
+        ),
+        words=("list", "add", "remove", "test", "login", "logout"),
+        examples=(
+            "mcp add git -- mcp-server-git --repository .",
+            "mcp add sentry https://mcp.sentry.dev/mcp",
+            "mcp test git",
+            "mcp login sentry",
+        ),
     ),
     Subcommand(
         name="rules",
@@ -257,8 +288,8 @@ SUBCOMMANDS: tuple[Subcommand, ...] = (
         run="shim:shim",
         usage=("NAME[@VERSION] [--package] DIR",),
         about="Writes a launcher with the name of the program, and a cli.js if hosts of it start one. NAME is a dialect: pi,\n"
-        "pi-2025, omp, xcsh, opal or acp.",
-        flags=(Flag(("--package",), "package", "switch", "write a folder node_modules with a package like the program's"),),
+        "pi-2025, omp, xcsh, opal, acp or claude.",
+        flags=(Flag(("--package",), "package", "switch", "write a package like the program's, for node and npm"),),
         words=("<dialect>",),
         examples=("shim pi ~/.local/bin", "shim pi@0.87 --package ."),
         for_peers=True,
@@ -342,7 +373,7 @@ SUBCOMMANDS: tuple[Subcommand, ...] = (
         name="doctor",
         group="help",
         summary="check keys, models, programs and settings",
-        run="doctor.command:doctor",
+        run="doctor:doctor",
         usage=("[--offline] [--json] [--model PATTERN]",),
         about="Shows what was found on this machine, what is missing and the command that fixes it. Asks the model one short\n"
         "question. Keys are never shown. The exit code is 1 if something does not work.",
@@ -360,11 +391,12 @@ SUBCOMMANDS: tuple[Subcommand, ...] = (
     Subcommand(
         name="help",
         group="help",
-        summary="explain a command, or list all flags",
+        summary="explain a command, list all flags, or print a page of the documentation",
         run="help:show_help",
-        usage=("[COMMAND | flags]",),
-        words=("<command>", "flags"),
-        examples=("help export", "help flags"),
+        usage=("[COMMAND | flags | pages | PAGE.md]",),
+        about="`pages` lists the pages of the documentation. The `.md` may be left out if no command has the name.",
+        words=("<command>", "flags", "pages"),
+        examples=("help export", "help flags", "help troubleshooting"),
     ),
     Subcommand(
         name="version",

@@ -7,20 +7,21 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fairlead.cli.advice import nearest
-from fairlead.cli.console import say, say_exact
+from fairlead.cli.console import print_exact, print_text
 from fairlead.cli.subcommands.table import command_named
 from fairlead.config.home import Home, expand_user, working_directory
+from fairlead.config.project_code import project_code
 from fairlead.config.trust import (
     PEER_SCOPE,
     SCOPE,
     all_decisions,
+    describe_changes,
+    escape_path,
     find_decision,
-    how_to_trust,
+    format_trust_hint,
     real_folder,
     save_decision,
-    shown,
     trust_path,
-    what_changed,
 )
 from fairlead.errors import ConfigError
 from fairlead.wire.dialects import Program
@@ -42,26 +43,26 @@ def trust(words: Sequence[str], program: Program) -> int:
     if action == "list":
         decisions = all_decisions(home)
         if not decisions:
-            say("There is no decision about any project yet. `fairlead trust` trusts the one here.")
+            print_text("There is no decision about any project yet. `fairlead trust` trusts the one here.")
         for decided, trusted in sorted(decisions.items()):
-            say_exact(f"{'trusted' if trusted else 'never  '}  {decided.replace(chr(10), chr(92) + 'n')}")
+            print_exact(f"{'trusted' if trusted else 'never  '}  {decided.replace(chr(10), chr(92) + 'n')}")
         return 0
     folder = real_folder(expand_user(paths[0]) if paths else working_directory())
     if action == "remove":
         save_decision(home, folder, None)
-        say(f"There is no decision about {shown(folder)} any more.")
+        print_text(f"There is no decision about {escape_path(folder)} any more.")
         return 0
     if not os.path.isdir(folder):
-        raise ConfigError(f"{shown(folder)} is not a directory.{nearest(words[0], _ACTIONS) if words else ''}")
+        raise ConfigError(f"{escape_path(folder)} is not a directory.{nearest(words[0], _ACTIONS) if words else ''}")
     if action == "show":
         _show(home, folder)
     elif options.has("never"):
         save_decision(home, folder, False)
-        say(f"{shown(folder)} and the folders in it are never trusted.")
+        print_text(f"{escape_path(folder)} and the folders in it are never trusted.")
     else:
         save_decision(home, folder, True)
-        say(f"{shown(folder)} and the folders in it are trusted.")
-        say(SCOPE if home.peer is None else PEER_SCOPE)
+        print_text(f"{escape_path(folder)} and the folders in it are trusted.")
+        print_text(SCOPE if home.peer is None else PEER_SCOPE)
         _list_code(home, folder)
     return 0
 
@@ -74,27 +75,26 @@ def _split(words: list[str]) -> tuple[str, list[str]]:
 def _show(home: Home, folder: Path) -> None:
     found = find_decision(home, folder)
     if found is None:
-        say(f"{shown(folder)}: not decided. {how_to_trust(folder)}")
+        print_text(f"{escape_path(folder)}: not decided. {format_trust_hint(folder)}")
     else:
-        where = "" if found.folder == folder else f" because {shown(found.folder)} is"
-        by = f"by {shown(trust_path(home))}"
+        where = "" if found.folder == folder else f" because {escape_path(found.folder)} is"
+        by = f"by {escape_path(trust_path(home))}"
         if found.covers:
-            say(f"{shown(folder)}: {'trusted' if found.trusted else 'never trusted'}{where}, {by}")
+            print_text(f"{escape_path(folder)}: {'trusted' if found.trusted else 'never trusted'}{where}, {by}")
         else:
-            say(f"{shown(folder)}: not trusted any more{where}, {by}. {what_changed(home, folder)} {how_to_trust(folder)}")
+            why = describe_changes(home, folder)
+            print_text(f"{escape_path(folder)}: not trusted any more{where}, {by}. {why} {format_trust_hint(folder)}")
     _list_code(home, folder, () if found is None else found.changed)
 
 
 def _list_code(home: Home, folder: Path, changed: Sequence[str] = ()) -> None:
     """Print what the project would run, and what needs trust besides."""
-    for name in what_needs_trust(home, folder):
-        say(f"  {shown(name)}{'  (changed)' if name in changed else ''}")
+    for name in list_trusted_features(home, folder):
+        print_text(f"  {escape_path(name)}{'  (changed)' if name in changed else ''}")
 
 
-def what_needs_trust(home: Home, folder: Path) -> list[str]:
+def list_trusted_features(home: Home, folder: Path) -> list[str]:
     """Return the names of what the project has that only works if it is trusted."""
-    from fairlead.config.project_code import project_code
-
     settings = (path for level, path in home.settings_files(folder) if level == "project" and os.path.exists(path))
     paths = (*(code.path for code in project_code(home, folder)), *settings)
     return list(dict.fromkeys(os.path.relpath(path, folder) for path in paths))

@@ -11,14 +11,15 @@ from pathlib import Path
 
 import msgspec
 
-from fairlead.cli.console import complain, say, say_bytes, say_exact
+from fairlead.cli.console import complain, print_bytes, print_exact, print_text
 from fairlead.cli.subcommands.sessions import dollars
 from fairlead.cli.subcommands.subcommand import Subcommand
 from fairlead.cli.subcommands.table import find
 from fairlead.cli.subcommands.tables import clip, end_of, table, terminal_width
 from fairlead.core.lenient import visible
 from fairlead.export.contents import count, tokens
-from fairlead.export.usage import Totals, UsageReport, usage_report
+from fairlead.export.files import check_target, write_page
+from fairlead.export.usage import Totals, UsageReport, render_usage, usage_report
 from fairlead.sessions.places import SessionPlaces
 from fairlead.wire.dialects import Program
 
@@ -43,19 +44,17 @@ def usage(words: Sequence[str], program: Program) -> int:
     if page == "-" and options.has("json"):
         raise command.usage_error("The page and JSON cannot both go to standard output. Name a file: --html FILE.")
     if page not in (None, "-"):
-        from fairlead.export.files import check_target
-
         check_target(Path(page), force=options.has("force"))
     places = SessionPlaces.find(program.home, os.environ, options.text("session_dir"))
     report = usage_report((path for _, path in places.files(everywhere=True)), since)
     if page is not None:
         _write_page(page, report, today, since, force=options.has("force"))
     if options.has("json"):
-        say_exact(msgspec.json.format(msgspec.json.encode(report.plain())).decode())
+        print_exact(msgspec.json.format(msgspec.json.encode(report.plain())).decode())
     elif page is None:
         _print(report, options.text("by"), since)
     elif page != "-":
-        say_exact(page)
+        print_exact(page)
     if report.unreadable:
         complain(f"fairlead: {count(report.unreadable, 'file')} could not be read.")
     return 0
@@ -63,12 +62,9 @@ def usage(words: Sequence[str], program: Program) -> int:
 
 def _write_page(page: str, report: UsageReport, today: date, since: date | None, *, force: bool) -> None:
     """Write the page to a file, or with `-` to standard output."""
-    from fairlead.export.files import write_page
-    from fairlead.export.usage_page import render_usage
-
     rendered = render_usage(report, today, since)
     if page == "-":
-        say_bytes(rendered)
+        print_bytes(rendered)
     else:
         write_page(Path(page), rendered, force=force)
 
@@ -90,19 +86,19 @@ def _since(command: Subcommand, text: str | None, today: date) -> date | None:
 
 def _print(report: UsageReport, by: str | None, since: date | None) -> None:
     if not report.total.calls:
-        say(f"No session has used anything{f' since {since}' if since else ' yet'}.")
+        print_text(f"No session has used anything{f' since {since}' if since else ' yet'}.")
         return
     days = [(str(day), totals) for day, totals in sorted(report.days.items())]
     groups = {
         "day": ("DAY", days, since is not None),
-        "model": ("MODEL", report.ranked(report.models), False),
-        "project": ("PROJECT", report.ranked(report.projects), False),
+        "model": ("MODEL", report.rank(report.models), False),
+        "project": ("PROJECT", report.rank(report.projects), False),
     }
     for name, (head, rows, whole) in groups.items():
         if by in (None, name):
-            say(_table(report, head, rows, None if whole or by is not None else _ROWS) + "\n")
+            print_text(_table(report, head, rows, None if whole or by is not None else _ROWS) + "\n")
     total = report.total
-    say(
+    print_text(
         f"Total: {dollars(total.cost)} for {count(total.calls, 'model call')} in {count(report.sessions, 'session')}; "
         f"{tokens(total.input)} tokens in, {tokens(total.output)} out, {tokens(total.cache_read)} read from the cache."
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import UNSET, UnsetType
 
-from fairlead.client.generated.base import Caller
+from fairlead.client.generated import Caller
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from fairlead.protocol.http.objects import (
         AcceptedPrompt,
         Approval,
+        BeforeCursor,
         ClearedQueue,
+        Completions,
         Forked,
         Health,
         LoginCode,
@@ -176,6 +178,11 @@ class HttpMethods(Caller):
         aborted."""
         return await self._call("clear_queue", timeout, session_id=session_id)
 
+    async def complete(self, session_id: str, text: BeforeCursor, *, timeout: float | UnsetType | None = UNSET) -> Completions:
+        """Suggest how the text before the cursor continues. Files of the working directory after `@`, slash commands
+        after `/`, and arguments of slash commands."""
+        return await self._call("complete", timeout, session_id=session_id, text=text)
+
     async def answer(
         self,
         session_id: str,
@@ -186,6 +193,8 @@ class HttpMethods(Caller):
         decision: Literal["allow", "deny"] | None = None,
         for_session: bool = False,
         arguments: dict[str, Any] | None = None,
+        rule: str | None = None,
+        everywhere: bool = False,
         reason: str = "",
         cancelled: bool = False,
         timeout: float | UnsetType | None = UNSET,
@@ -201,6 +210,8 @@ class HttpMethods(Caller):
             decision=decision,
             for_session=for_session,
             arguments=arguments,
+            rule=rule,
+            everywhere=everywhere,
             reason=reason,
             cancelled=cancelled,
         )

@@ -11,6 +11,7 @@ A server holds many sessions, so events and runs name theirs.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -24,10 +25,13 @@ __all__ = ["AskUser", "Confirm", "Input", "OpalClient", "OpalResult", "OpalRun",
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'fairlead.client.opal' has no attribute {name!r}")
-    from importlib import import_module
 
     if name == "events":
         return import_module("fairlead.client.opal.events")
     if name.startswith("Sync"):
         return getattr(import_module("fairlead.client.opal.sync"), name)
     return getattr(import_module("fairlead.client.opal.client"), name)
+
+
+def __dir__() -> list[str]:
+    return [*{*globals(), *__all__}]

@@ -8,14 +8,14 @@ import os
 import ssl
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from fairlead.client.connection import Connection, log
-from fairlead.client.decoding import FrameDecoder, typed_value
-from fairlead.client.event_base import Event, UnknownEvent, UnparsedLine, merged_copy, with_line
+from fairlead.client.decoding import Event, FrameDecoder, UnknownEvent, UnparsedLine, copy_with, decode_value, with_line
+from fairlead.client.network import Dial, ServerAddress
 from fairlead.client.opal.events import (
     EVENTS,
     AgentAbortEvent,
@@ -29,16 +29,12 @@ from fairlead.client.opal.events import (
 )
 from fairlead.client.opal.methods import OpalMethods
 from fairlead.client.process import Launch, StopTimes
-from fairlead.client.serving import called
+from fairlead.client.serving import call_handler
 from fairlead.core import lenient
 from fairlead.errors import AgentGone, ClientError, CommandRefused, RunFailed
-from fairlead.protocol.opal.events import NOTIFICATION
+from fairlead.protocol.opal.events import NOTIFICATION, SERVER_REQUESTS, AskUser, Confirm, Confirmation, Input
 from fairlead.protocol.opal.methods import METHODS
 from fairlead.protocol.opal.objects import TokenUsage
-from fairlead.protocol.opal.server_requests import SERVER_REQUESTS, AskUser, Confirm, Confirmation, Input
-
-if TYPE_CHECKING:
-    from fairlead.client.websocket import Dial
 
 TIMEOUT = 30.0
 #: Requests that have no time limit by default. The server may answer them after later ones.
@@ -142,8 +138,8 @@ class _Merger:
             return event.chunk
         return event.delta if isinstance(event, MessageDelta | ThinkingDelta) else ""
 
-    def merged(self, last: Event, text: str) -> Event:
-        return merged_copy(last, **{"chunk" if isinstance(last, ToolOutputEvent) else "delta": text})
+    def merge(self, last: Event, text: str) -> Event:
+        return copy_with(last, **{"chunk" if isinstance(last, ToolOutputEvent) else "delta": text})
 
 
 class OpalClient(Connection[int], OpalMethods):
@@ -210,9 +206,6 @@ class OpalClient(Connection[int], OpalMethods):
         machines. Raises ClientError if the address cannot be used. Entering raises AgentGone if there is no such server or its
         certificate cannot be trusted, and CommandRefused if the server refuses the token or the directory.
         """
-        from fairlead.client.network import ServerAddress
-        from fairlead.client.websocket import Dial
-
         address = ServerAddress(url, token, tls=tls, insecure=insecure)
         return cls(timeout=timeout, launch=Dial(address, "/ws", dialect="opal", cwd=cwd))
 
@@ -268,7 +261,7 @@ class OpalClient(Connection[int], OpalMethods):
     async def _call(self, name: str, timeout: float | UnsetType | None, /, **fields: Any) -> Any:
         declared = METHODS[name]
         params = msgspec.to_builtins(declared(**fields))
-        return typed_value(await self._request(name, params, timeout), declared.result)
+        return decode_value(await self._request(name, params, timeout), declared.result)
 
     async def _request(
         self, method: str, params: dict[str, Any], timeout: float | UnsetType | None, number: int | None = None
@@ -345,10 +338,10 @@ class OpalClient(Connection[int], OpalMethods):
         declared, handler = SERVER_REQUESTS.get(method), self._handlers.get(method)
         if declared is None:
             raise ClientError(f"Method not found: {method}")
-        question = typed_value(params, declared)
+        question = decode_value(params, declared)
         field = declared.result.__struct_fields__[0]
         if handler is not None:
-            value = await called(handler, question)
+            value = await call_handler(handler, question)
             if isinstance(value, str):
                 return {field: value}
             if isinstance(value, Confirmation) and isinstance(question, Confirm):

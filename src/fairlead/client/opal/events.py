@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from fairlead.client.event_base import Event, UnknownEvent, UnparsedLine
+from fairlead.client.decoding import Event, UnknownEvent, UnparsedLine
 from fairlead.protocol.opal import events
 
 __all__ = [

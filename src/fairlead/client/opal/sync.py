@@ -18,9 +18,9 @@ from fairlead.client.opal.client import (
     OpalResult,
     OpalRun,
 )
-from fairlead.client.opal.sync_methods import SyncOpalMethods
+from fairlead.client.opal.methods import SyncOpalMethods
 from fairlead.client.process import StopTimes
-from fairlead.client.sync_base import SyncConnection
+from fairlead.client.sync import SyncConnection
 
 
 class SyncOpalRun:

@@ -22,7 +22,7 @@ _DEEPEST = 20
 Schema = dict[str, Any]
 
 
-def fitted(schema: Schema, arguments: dict[str, Any]) -> dict[str, Any]:
+def fit_arguments(schema: Schema, arguments: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments with values changed to the types that `schema` declares, where that is possible.
 
     `arguments` itself is not changed. The result may still break the schema.
@@ -34,7 +34,7 @@ def problems(validator: Any, schema: Schema, arguments: dict[str, Any]) -> list[
     """Describe what is wrong with arguments that break a schema. If a full check would take long, name only what is missing."""
     if can_explain(schema, arguments):
         return [_problem(error) for error in islice(validator.iter_errors(arguments), MOST_PROBLEMS)]
-    missing = [name for name in _required(schema) if name not in arguments]
+    missing = [name for name in _list_required(schema) if name not in arguments]
     return [f"{name}: missing" for name in missing[:MOST_PROBLEMS]] or [
         "The arguments do not match the tool's parameter schema. They are too large, or the schema is too complex, to say where."
     ]
@@ -44,7 +44,7 @@ def problems(validator: Any, schema: Schema, arguments: dict[str, Any]) -> list[
 
 
 def _object(schema: Schema, value: dict[str, Any], root: Schema, depth: int) -> dict[str, Any]:
-    properties, required = _schemas(schema.get("properties")), _required(schema)
+    properties, required = _schemas(schema.get("properties")), _list_required(schema)
     result: dict[str, Any] = {}
     for name, each in value.items():
         declared = properties.get(name)
@@ -198,7 +198,7 @@ def _type_name(value: Any) -> str:
             return "object"
 
 
-def _required(schema: Schema) -> list[str]:
+def _list_required(schema: Schema) -> list[str]:
     listed: Any = schema.get("required")
     return [name for name in cast("list[Any]", listed) if isinstance(name, str)] if isinstance(listed, list) else []
 

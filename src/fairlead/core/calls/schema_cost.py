@@ -62,7 +62,7 @@ def can_explain(schema: dict[str, Any], arguments: dict[str, Any]) -> bool:
     """Whether listing how `arguments` break `schema` is cheap. `schema` has passed `check_cost`."""
     size, depth = _measure(arguments)
     most = MOST_WORK // size
-    return most > 0 and _Expansion(schema).unrolled(depth, most) <= most
+    return most > 0 and _Expansion(schema).count_unrolled(depth, most) <= most
 
 
 def _measure(arguments: dict[str, Any]) -> tuple[int, int]:
@@ -136,7 +136,7 @@ class _Expansion:
         """Register the addresses that a part declares. Returns the base addresses that references in it may have."""
         names = [name for key in ("$id", "id") if isinstance(name := part.get(key), str)]
         if names:
-            own = dict.fromkeys(_joined(base, name) for base in bases for name in names)
+            own = dict.fromkeys(_join_reference(base, name) for base in bases for name in names)
             for address in own:
                 for known in {address, urldefrag(address)[0]}:
                     self._by_address.setdefault(known, []).append(part)
@@ -159,11 +159,11 @@ class _Expansion:
         if key in self._open:
             return 1
         self._open.add(key)
-        cost = self._costs[key] = self._expanded(part, chain, set())
+        cost = self._costs[key] = self._expand(part, chain, set())
         self._open.discard(key)
         return cost
 
-    def _expanded(self, part: Any, chain: int, path: set[int]) -> int:
+    def _expand(self, part: Any, chain: int, path: set[int]) -> int:
         """`_cost`, for one value. `path` holds the parts that lead to this one for the same value.
 
         It counts what the validator checks, repeatedly: the validator visits parts that refer to one another in a circle in every
@@ -179,14 +179,14 @@ class _Expansion:
         path.add(key)
         cost = 1 + _backtracking(part)
         for inner, is_deeper in self._inner(part):
-            cost += self._cost(inner, chain + 1) if is_deeper else self._expanded(inner, chain + 1, path)
+            cost += self._cost(inner, chain + 1) if is_deeper else self._expand(inner, chain + 1, path)
             if cost > MOST_CHECKS or self._visits > MOST_VISITS:
                 cost = MOST_CHECKS + 1
                 break
         path.discard(key)
         return cost
 
-    def unrolled(self, depth: int, most: int) -> int:
+    def count_unrolled(self, depth: int, most: int) -> int:
         """How many checks the schema expands to for arguments of that depth; more than `most` if there are too many."""
         self.check()
         try:
@@ -234,7 +234,7 @@ class _Expansion:
     def _targets(self, reference: str, bases: tuple[str, ...]) -> list[Any]:
         """The parts of the schema that a reference can mean."""
         found: dict[int, Any] = {}
-        for address in dict.fromkeys(_joined(base, reference) for base in bases):
+        for address in dict.fromkeys(_join_reference(base, reference) for base in bases):
             known = self._by_address.get(address)
             if known is None:
                 document, fragment = urldefrag(address)
@@ -271,7 +271,7 @@ def _keys(value: Any) -> list[str]:
     return list(cast("dict[str, Any]", value)) if isinstance(value, dict) else []
 
 
-def _joined(base: str, reference: str) -> str:
+def _join_reference(base: str, reference: str) -> str:
     try:
         return urljoin(base, reference).removesuffix("#")
     except ValueError:

@@ -2,24 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine
+import difflib
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Set
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 
-from fairlead.core.calls.execution import ABORTED, NestedCalls, Nesting, execute, failure, shown_name, valid_result
-from fairlead.core.calls.interrupted import INTERRUPTED, InterruptedCalls
-from fairlead.core.calls.nested import CallRecord
+from fairlead.core.calls.execution import ABORTED, CallRecord, NestedCalls, Nesting, execute, failure, shorten_name, valid_result
 from fairlead.core.events import ToolEnd, ToolStart
 from fairlead.core.lenient import json_problem
-from fairlead.core.messages import Message, TextContent, ToolCall, ToolResultMessage
+from fairlead.core.messages import AssistantMessage, Message, TextContent, ToolCall, ToolResultMessage
 from fairlead.core.model import StreamEnd
-from fairlead.core.tool import Schedule, StructuredResult, Tool, ToolResult, effective_schedule, groups
+from fairlead.core.tool import Schedule, Tool, ToolResult, effective_schedule, groups
 from fairlead.errors import ToolError
 
 if TYPE_CHECKING:
     from fairlead.core.loop import LoopCallbacks, TurnSetup
+
+
+INTERRUPTED = "The call was interrupted; it may have run. Check what it has done before you repeat it."
+RESULT_LOST = "The call was interrupted; it has run, but its result was lost. Check what it has done before you repeat it."
+
+
+class CallJournal(Protocol):
+    """Stores the progress of tool calls. Each method returns when the fact would survive the end of the process."""
+
+    def waits(self, call: ToolCall) -> None:
+        """The call waits for approval, so its tool has not started."""
+        ...
+
+    def note_start(self, call: ToolCall) -> None:
+        """The tool is about to start."""
+        ...
+
+    def note_end(self, result: ToolResultMessage, *, may_change: bool) -> None:
+        """The call has ended, but its result is not part of the conversation yet.
+
+        With `may_change`, an extension may still replace the result, for example to remove a secret. It is not stored then,
+        only that the call has ended.
+        """
+        ...
+
+
+class InterruptedCalls(Struct, frozen=True):
+    """An answer of the model with calls that its run has not finished. Calls are named by their ids."""
+
+    message: AssistantMessage
+    #: The results that are part of the conversation.
+    told: Mapping[str, ToolResultMessage]
+    #: The results of calls that ended, but are not part of the conversation yet.
+    ended: Mapping[str, ToolResultMessage]
+    #: The calls that have not started. Any other may have run.
+    unstarted: Set[str]
+
+    def find_unanswered(self) -> list[ToolCall]:
+        """The calls without a result in the conversation, in call order."""
+        return [call for call in self.message.tool_calls() if call.id not in self.told]
+
+
+def make_interrupted_result(call: ToolCall, now_ms: int, text: str = INTERRUPTED) -> ToolResultMessage:
+    """Return the result of a call that may have run."""
+    return ToolResultMessage(call.id, call.name, [TextContent(text)], True, now_ms)
+
 
 SKIPPED = "Skipped due to queued user message."
 
@@ -28,14 +73,14 @@ _TOOLS_SHOWN = 60
 _NAME_COMPARED = 128
 
 
-class Say(Protocol):
+class EmitMessage(Protocol):
     """Announces a message, and adds it to the conversation unless it `is_added` already. Returns the one that was added."""
 
     def __call__(self, message: Message, /, *, is_added: bool = False) -> Awaitable[Message]: ...
 
 
 async def run_calls(
-    run: LoopCallbacks, turn: TurnSetup, answer: StreamEnd, say: Say, interrupted: InterruptedCalls | None = None
+    run: LoopCallbacks, turn: TurnSetup, answer: StreamEnd, emit_message: EmitMessage, interrupted: InterruptedCalls | None = None
 ) -> tuple[list[ToolResultMessage], bool]:
     """Run the calls of `answer`; those that `interrupted` has results for have run already.
 
@@ -43,11 +88,11 @@ async def run_calls(
     """
     calls = answer.message.tool_calls()
     if interrupted is None:
-        work = _CallsOfTurn(run, turn, answer, say, calls)
+        work = _CallsOfTurn(run, turn, answer, emit_message, calls)
         await work.run(calls)
         return [work.results[id(call)] for call in calls], len(work.ending) == len(calls)
-    unanswered = interrupted.unanswered()
-    work = _CallsOfTurn(run, turn, answer, say, unanswered, interrupted)
+    unanswered = interrupted.find_unanswered()
+    work = _CallsOfTurn(run, turn, answer, emit_message, unanswered, interrupted)
     for call in unanswered:
         if call.id in interrupted.ended:
             await work.restore(call, interrupted.ended[call.id])
@@ -64,7 +109,7 @@ class _CallsOfTurn:
         run: LoopCallbacks,
         turn: TurnSetup,
         answer: StreamEnd,
-        say: Say,
+        emit_message: EmitMessage,
         calls: list[ToolCall],
         interrupted: InterruptedCalls | None = None,
     ) -> None:
@@ -75,7 +120,7 @@ class _CallsOfTurn:
         self._run = run
         self._turn = turn
         self._answer = answer
-        self._say = say
+        self._emit_message = emit_message
         self._calls = calls
         self._interrupted = interrupted
         self._schedule: Schedule = effective_schedule(calls, turn.tools, turn.schedule)
@@ -89,14 +134,14 @@ class _CallsOfTurn:
             await self._run_group(group)
         if self._together:
             for call in self._calls:
-                await self._say_result(call)
+                await self._emit_result(call)
 
     async def restore(self, call: ToolCall, result: ToolResultMessage) -> None:
         """Use the result of a call that ended before the run was interrupted."""
         self.results[id(call)] = result
         self._keeper.keep(call, result)
         if not self._together:
-            await self._say_result(call)
+            await self._emit_result(call)
 
     async def _run_group(self, group: list[ToolCall]) -> None:
         run = self._run
@@ -108,10 +153,10 @@ class _CallsOfTurn:
             waited = len(self.results) > ended_before
             reason = _reason_not_to_start(run) if waited else None
             if reason:
-                await self._ended(call, *failure(reason))
+                await self._end_call(call, *failure(reason))
             else:
                 nested = NestedCalls(run, self._nesting, call.id)
-                await self._ended(call, *await execute(run, tool, call, arguments, nested), nested.record)
+                await self._end_call(call, *await execute(run, tool, call, arguments, nested), nested.record)
 
         ready: list[Callable[[], Coroutine[Any, Any, None]]] = []
         for call in group:
@@ -121,14 +166,14 @@ class _CallsOfTurn:
                     raise ToolError(reason)
                 if self._may_have_run(call):
                     raise ToolError(INTERRUPTED)
-                tool, arguments = _checked(self._turn, self._answer, call)
+                tool, arguments = _check_call(self._turn, self._answer, call)
             except ToolError as error:
-                await self._ended(call, *failure(str(error), error.details))
+                await self._end_call(call, *failure(str(error), error.details))
             else:
                 ready.append(partial(one, call, tool, arguments))
         await run.runtime.run_all(ready, self._turn.concurrent)
 
-    async def _ended(
+    async def _end_call(
         self,
         call: ToolCall,
         result: ToolResult,
@@ -137,8 +182,7 @@ class _CallsOfTurn:
         nested: CallRecord | None = None,
     ) -> None:
         run = self._run
-        structured = result.structured if isinstance(result, StructuredResult) else None
-        result = valid_result(result)
+        result, structured = valid_result(result)
         hint = run.limits.add_result(call, self._answer.bad_arguments.get(call.id), result, is_error)
         if hint is not None:
             result.content.append(TextContent(hint))
@@ -153,10 +197,10 @@ class _CallsOfTurn:
         if result.ends_run:
             self.ending.add(id(call))
         if not self._together:
-            await self._say_result(call)
+            await self._emit_result(call)
 
-    async def _say_result(self, call: ToolCall) -> None:
-        message = await self._say(self.results[id(call)], is_added=self._keeper.has_added(call))
+    async def _emit_result(self, call: ToolCall) -> None:
+        message = await self._emit_message(self.results[id(call)], is_added=self._keeper.has_added(call))
         self.results[id(call)] = cast("ToolResultMessage", message)
 
     def _may_have_run(self, call: ToolCall) -> bool:
@@ -193,7 +237,7 @@ class _ResultKeeper:
             self._add(self.calls[self._next])
             self._next += 1
         if id(call) not in self._added and run.journal is not None:
-            run.journal.ended(result, may_change=may_change)
+            run.journal.note_end(result, may_change=may_change)
 
     def has_added(self, call: ToolCall) -> bool:
         """Whether the result of the call is part of the conversation."""
@@ -214,23 +258,23 @@ def _reason_not_to_start(run: LoopCallbacks) -> str | None:
     return None
 
 
-def _checked(turn: TurnSetup, answer: StreamEnd, call: ToolCall) -> tuple[Tool, dict[str, Any]]:
+def _check_call(turn: TurnSetup, answer: StreamEnd, call: ToolCall) -> tuple[Tool, dict[str, Any]]:
     """Return the tool and its arguments. Raises ToolError with a text for the model if the call cannot be made."""
     if _was_cut_off(answer, call):
         raise ToolError(
-            f"The call of {shown_name(call.name)} was not made: the answer reached the output token limit before the arguments "
+            f"The call of {shorten_name(call.name)} was not made: the answer reached the output token limit before the arguments "
             "were complete. Send less in one call: for example, write a long file in several parts, or make several small edits."
         )
     tool = turn.tools.get(call.name)
     if tool is None:
-        raise ToolError(not_found(call.name, list(turn.tools)))
+        raise ToolError(format_not_found(call.name, list(turn.tools)))
     if call.id in answer.bad_arguments:
         problem = json_problem(answer.bad_arguments[call.id])
         raise ToolError(
             f'Validation failed for tool "{call.name}":\n  - the arguments are not a JSON object: {problem}\n\n'
             "Make the call again with a complete JSON object. If it is long, send less in one call."
         )
-    return tool, tool.checked(call.arguments)
+    return tool, tool.check_arguments(call.arguments)
 
 
 def _was_cut_off(answer: StreamEnd, call: ToolCall) -> bool:
@@ -245,14 +289,12 @@ def _was_cut_off(answer: StreamEnd, call: ToolCall) -> bool:
     return call.id in answer.bad_arguments or (not call.arguments and message.content[-1] is call)
 
 
-def not_found(name: str, tools: list[str]) -> str:
+def format_not_found(name: str, tools: list[str]) -> str:
     """The error for a call of a tool that does not exist. `tools` are the names of the existing ones."""
-    from difflib import get_close_matches
-
-    first = f"Tool {shown_name(name)} not found"
+    first = f"Tool {shorten_name(name)} not found"
     if not tools:
         return f"{first}\nThere are no tools: answer without them."
-    near = get_close_matches(name[:_NAME_COMPARED], tools, 1)
+    near = difflib.get_close_matches(name[:_NAME_COMPARED], tools, 1)
     suggestion = f"Did you mean {near[0]}? " if near else ""
     names = ", ".join(tools[:_TOOLS_SHOWN]) + (f" and {len(tools) - _TOOLS_SHOWN} more" if len(tools) > _TOOLS_SHOWN else "")
     return f"{first}\n{suggestion}The tools are: {names}."

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
 
+from fairlead.core.functions import TOOL_NAME, summary
 from fairlead.core.messages import ImageContent, UserBlock
+from fairlead.core.model import THINKING_LEVELS
 from fairlead.errors import ConfigError
-from fairlead.extend.extensions.event_bus import EventBus
-from fairlead.extend.extensions.registrations import Extension, ExtensionCommand, ExtensionFlag, FlagType, FlagValue, make_handler
-from fairlead.extend.extensions.values import State, check_types, converted
+from fairlead.extend.extensions.context import run_program
+from fairlead.extend.extensions.events import EVENTS
+from fairlead.extend.extensions.registrations import (
+    EventBus,
+    Extension,
+    ExtensionCommand,
+    ExtensionFlag,
+    FlagType,
+    FlagValue,
+    ToolDraft,
+    make_handler,
+)
+from fairlead.extend.extensions.values import State, check_types, convert
 
 if TYPE_CHECKING:
     from fairlead.core.model import Model, ThinkingLevel
@@ -75,7 +88,6 @@ class Fairlead:
         Returns a function that removes the handler again. Raises ConfigError if there is no such event.
         """
         self._extension.require_loaded()
-        from fairlead.extend.extensions.events import EVENTS
 
         if event not in EVENTS:
             raise ConfigError(_unknown_event(event, list(EVENTS)))
@@ -146,9 +158,6 @@ class Fairlead:
 
         Raises ConfigError if the function cannot be a tool, or if another tool has its name.
         """
-        from fairlead.core.functions import TOOL_NAME, summary
-        from fairlead.extend.extensions.registrations import ToolDraft
-
         self._extension.require_loaded()
         check_types(str | None, name=name, description=description)
         check_types(str, label=label, snippet=snippet)
@@ -197,11 +206,11 @@ class Fairlead:
         `Completion`s, each of which can take the place of what is typed.
 
         Returns the name of the command. If another extension already has the name, a number is added. Raises ConfigError if the
-        name is not one word without a slash.
+        name is not one word without a slash. The name may also be "/", for a command that is called as "//".
         """
         self._extension.require_loaded()
-        name, description = converted(str, name, "name"), converted(str, description, "description")
-        if not name or name.startswith("/") or any(char.isspace() for char in name):
+        name, description = convert(str, name, "name"), convert(str, description, "description")
+        if not name or (name.startswith("/") and name != "/") or any(char.isspace() for char in name):
             raise ConfigError(f"{name!r} cannot be the name of a command: use one word, without the slash.")
 
         completes = None if complete is None else make_handler(self._extension, complete)
@@ -286,7 +295,7 @@ class Fairlead:
             trigger_turn: whether to start a run if none is active.
         """
         session = self._live_session()
-        custom_type, said = converted(str, custom_type, "custom_type"), converted(str | list[UserBlock], content, "content")
+        custom_type, said = convert(str, custom_type, "custom_type"), convert(str | list[UserBlock], content, "content")
         check_types(bool, display=display)
         check_types(Literal["steer", "follow_up", "next_turn"] | None, deliver=deliver)
 
@@ -315,7 +324,7 @@ class Fairlead:
             expand: whether slash commands in the message are run or expanded.
         """
         session = self._live_session()
-        text, shown = converted(str, content, "content"), converted(list[ImageContent] | None, images, "images")
+        text, shown = convert(str, content, "content"), convert(list[ImageContent] | None, images, "images")
         check_types(Deliver | None, deliver=deliver)
         check_types(bool, expand=expand)
 
@@ -327,11 +336,11 @@ class Fairlead:
 
     def append_entry(self, custom_type: str, data: Any = None) -> str:
         """Save JSON in the session. The model does not get it. Returns the id of the new entry."""
-        return self._live_session().history.append_entry(converted(str, custom_type, "custom_type"), data)
+        return self._live_session().history.append_entry(convert(str, custom_type, "custom_type"), data)
 
     def set_label(self, entry_id: str, label: str | None) -> None:
         """Set the label of an entry; None removes it. Raises EntryNotFound."""
-        self._live_session().history.set_label(entry_id, converted(str | None, label, "label"))
+        self._live_session().history.set_label(entry_id, convert(str | None, label, "label"))
 
     def get_session_name(self) -> str | None:
         """Return the name of the session, or None."""
@@ -339,7 +348,7 @@ class Fairlead:
 
     def set_session_name(self, name: str) -> None:
         """Rename the session. Raises BadCommand if the name is empty."""
-        self._live_session().history.set_name(converted(str, name, "name"))
+        self._live_session().history.set_name(convert(str, name, "name"))
 
     async def exec(
         self,
@@ -361,8 +370,6 @@ class Fairlead:
 
         Returns its output and exit code. Raises OSError if the program cannot be started.
         """
-        from fairlead.extend.extensions.context import run_program
-
         workspace = self._engine.session.host.workspace
         return await run_program(
             command,
@@ -403,8 +410,6 @@ class Fairlead:
 
         Raises ConfigError if there is no such level.
         """
-        from fairlead.core.model import THINKING_LEVELS
-
         if level not in THINKING_LEVELS:
             raise ConfigError(f"{level!r} is not a thinking level. Use one of {', '.join(THINKING_LEVELS)}.")
         self._live_session().models.set_thinking(level)
@@ -415,8 +420,6 @@ class Fairlead:
 
 
 def _unknown_event(event: str, known: list[str]) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(event, known, 3, 0.5)
+    near = difflib.get_close_matches(event, known, 3, 0.5)
     hint = f"Did you mean {' or '.join(near)}?" if near else f"The events are: {', '.join(known)}."
     return f"There is no event {event!r}. {hint}"

@@ -21,9 +21,9 @@ from inspect import isawaitable
 from types import FrameType
 from typing import Any, TextIO, TypeVar, cast
 
-from fairlead.config.process import run_in_thread
 from fairlead.core.secrets import learn_variables, redacted
 from fairlead.errors import FairleadError
+from fairlead.platform.process import run_in_thread
 
 _log = logging.getLogger("fairlead.extend")
 
@@ -91,7 +91,7 @@ class Deadline:
         self._timer: asyncio.TimerHandle | None = None
         self._on_expiry: Callable[[], object] | None = None
 
-    def left(self) -> float | None:
+    def compute_left(self) -> float | None:
         """Return the seconds left, or None if there is no limit or the clock is paused."""
         if self._left is None or self._pauses:
             return None
@@ -117,7 +117,7 @@ class Deadline:
     def paused(self) -> Generator[None]:
         """Stop the clock, for example while the user is asked something."""
         if not self._pauses:
-            self._left = self.left()
+            self._left = self.compute_left()
             self.stop()
         self._pauses += 1
         try:
@@ -129,7 +129,7 @@ class Deadline:
                 self._start()
 
     def _start(self) -> None:
-        left = self.left()
+        left = self.compute_left()
         if left is not None and self._on_expiry is not None:
             self._timer = asyncio.get_running_loop().call_later(left, self._on_expiry)
 
@@ -160,17 +160,17 @@ def interrupted_after(seconds: float | None) -> Generator[None]:
 
 def _on_alarm(until: float | None, began: float, frame: FrameType | None) -> None:
     """Interrupt the running code if its time is up. Code that swallows the interruption is interrupted again."""
-    is_over = _left(until, began) <= 0
+    is_over = _compute_left(until, began) <= 0
     signal.setitimer(signal.ITIMER_REAL, _TICK if is_over else _next_check(until, began))
     if is_over and frame is not None and not _is_our_frame(frame):
         raise Overdue
 
 
 def _next_check(until: float | None, began: float) -> float:
-    return min(max(_left(until, began), 0.001), _TICK)
+    return min(max(_compute_left(until, began), 0.001), _TICK)
 
 
-def _left(until: float | None, began: float) -> float:
+def _compute_left(until: float | None, began: float) -> float:
     """Return the seconds until code that began at `began` must be interrupted."""
     if _ending_since:
         last = max(_ending_since[0], began) + _LAST_SECONDS
@@ -230,7 +230,7 @@ class Steps(Awaitable[T]):
         thrown: BaseException | None = None
         while True:
             try:
-                with guarded(self._deadline):
+                with guard_call(self._deadline):
                     waits_for = steps.send(given) if thrown is None else _throw(steps, thrown)
             except StopIteration as end:
                 return end.value
@@ -249,7 +249,7 @@ class Steps(Awaitable[T]):
 
     def _abandon(self, steps: Generator[Any, Any, T]) -> None:
         try:
-            with guarded(self._deadline):
+            with guard_call(self._deadline):
                 steps.close()
         except Exception:  # it ignores even this, but it will never run again
             return
@@ -259,13 +259,13 @@ def _throw(steps: Generator[Any, Any, Any], error: BaseException) -> Any:
     return steps.throw(error)
 
 
-class guarded:
+class guard_call:
     """Guards one uninterrupted stretch of extension code. It lets only an Exception or a cancellation from asyncio pass."""
 
     def __init__(self, deadline: Deadline) -> None:
         self._deadline = deadline
         self._redirection = stdout_to_stderr()
-        self._alarm = interrupted_after(deadline.left())
+        self._alarm = interrupted_after(deadline.compute_left())
 
     def __enter__(self) -> None:
         self._redirection.__enter__()
@@ -291,7 +291,7 @@ async def call(
     Raises what `function` raises, TooSlow or ExitAttempt. That is always an Exception, unless the caller itself is cancelled.
     """
     try:
-        with guarded(deadline):
+        with guard_call(deadline):
             result = function()
     except asyncio.CancelledError as error:  # it raised this itself: code that does not wait cannot be cancelled
         raise ExitAttempt(error) from error
@@ -360,7 +360,7 @@ async def call_in_thread(function: Callable[[], T]) -> T:
     Returns what the function returns. Raises what it raises, and ExitAttempt for what would end the process.
     """
 
-    def redirected() -> T:
+    def run_redirected() -> T:
         try:
             with stdout_to_stderr():
                 return function()
@@ -370,7 +370,7 @@ async def call_in_thread(function: Callable[[], T]) -> T:
                 raise
             raise ExitAttempt(error) from None
 
-    return await run_in_thread(redirected, "fairlead-extension")
+    return await run_in_thread(run_redirected, "fairlead-extension")
 
 
 def error_text(error: BaseException) -> str:

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import signal
+import subprocess
+import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from time import monotonic
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct, json
 
-from fairlead.config.child_guard import child_guard
+from fairlead.core.functions import as_tool_result
 from fairlead.core.runtime import CancelToken, Ui
-from fairlead.errors import ToolError
+from fairlead.errors import MoveCancelled, ToolError
 from fairlead.extend.extensions.calling import Deadline
 from fairlead.extend.extensions.ui import ExtensionUi
+from fairlead.extend.extensions.values import copy_message
+from fairlead.platform.process import child_guard, run_in_thread
 
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -26,9 +32,9 @@ if TYPE_CHECKING:
     from fairlead.core.model import Model, ThinkingLevel
     from fairlead.core.tool import CallTool, ToolContext, ToolResult
     from fairlead.extend.extensions.engine import Engine
-    from fairlead.extend.extensions.late import Mode
+    from fairlead.session.behaviour import Mode
     from fairlead.session.context.budget import ContextUsage
-    from fairlead.session.history.current import History
+    from fairlead.session.history.history import History
     from fairlead.session.session import Session
 
 
@@ -72,12 +78,10 @@ class SessionView:
 
     def messages(self) -> list[Message]:
         """Return copies of the messages of the current branch."""
-        from fairlead.extend.extensions.values import copy_message
-
         return [copy_message(message) for message in self._history.conversation.messages]
 
 
-def unlimited(context: Context) -> AbstractContextManager[None]:
+def pause_deadline(context: Context) -> AbstractContextManager[None]:
     """Stop the clock of the call that a context belongs to."""
     return context._deadline.paused()  # pyright: ignore[reportPrivateUsage]
 
@@ -142,7 +146,7 @@ class Context:
     @property
     def is_project_trusted(self) -> bool:
         """Whether the project's own extensions may run."""
-        return self._engine.host.trust.known(self.cwd)
+        return self._engine.host.trust.is_trusted(self.cwd)
 
     @property
     def cancel(self) -> CancelToken | None:
@@ -215,8 +219,6 @@ class ToolRunContext(Context):
 
     def update(self, result: Any) -> None:
         """Show the host a partial result: text, content blocks or a `ToolResult`. Never blocks; updates may be dropped."""
-        from fairlead.core.functions import as_tool_result
-
         shown = as_tool_result(result)
         self._engine.run_on_agent_thread(lambda: self._update(shown))
 
@@ -243,14 +245,12 @@ class CommandContext(Context):
     if an extension cancelled the switch.
     """
 
-    #: Called when a command that runs in another process waits for something.
-    on_wait: Callable[[], None] | None = None
     #: Whether the command has ended in another process, so that its response comes soon.
     is_ending: Callable[[], bool] | None = None
 
     async def wait_for_idle(self) -> None:
         """Wait until no run is active and all messages that extensions sent have reached the session."""
-        await self._engine.outbox.sent()
+        await self._engine.outbox.flush()
         await self._session.activity.idle()
 
     async def new_session(self, parent: str | None = None) -> bool:
@@ -303,8 +303,6 @@ class CommandContext(Context):
 
     async def _move(self, move: Callable[[], Awaitable[Any]]) -> bool:
         """Switch to another session or entry. Returns False if an extension cancelled it."""
-        from fairlead.errors import MoveCancelled
-
         self._engine.save_states()
         try:
             await move()
@@ -319,13 +317,15 @@ TOOL_CONTEXTS = (Context, ToolRunContext)
 
 #: Seconds between terminating a program with its children and killing them.
 _GRACE = 0.2
+#: The most bytes of output of a program, and how often to look how many there are, in seconds.
+MOST_OUTPUT, _LOOK = 256 * 1024 * 1024, 0.1
 
 
 class ExecResult(Struct, frozen=True):
     """How a program ended.
 
-    `code` is its exit code, or 128 + n if signal n killed it. `killed` says whether it was killed because of a timeout or a
-    cancellation.
+    `code` is its exit code, or 128 + n if signal n killed it. `killed` says whether it was killed because of a timeout, a
+    cancellation, or more than 256 MiB of output.
     """
 
     stdout: str
@@ -337,14 +337,11 @@ class ExecResult(Struct, frozen=True):
 async def run_program(
     command: str, args: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout: float | None, cancel: CancelToken | None
 ) -> ExecResult:
-    """Run a program, without a shell, until it ends, `timeout` seconds have passed or `cancel` fires.
+    """Run a program, without a shell, until it ends, `timeout` seconds have passed, `cancel` fires or its output is too long.
 
     Its output goes to unnamed files, so that a background child that keeps them open does not keep the caller waiting. Raises
     OSError if the program cannot be started.
     """
-    import subprocess
-    import tempfile
-
     with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
         child_guard.prepare()
         process = subprocess.Popen(  # noqa: ASYNC220 (only a thread waits for it)
@@ -352,28 +349,30 @@ async def run_program(
         )
         child_guard.add(process.pid)
         try:
-            killed = await _wait_for_exit(process, timeout, cancel)
+            killed = await _wait_for_exit(process, timeout, cancel, (stdout, stderr))
         finally:
             child_guard.remove(process.pid)
         stdout.seek(0)
         stderr.seek(0)
-        texts = [file.read().decode("utf-8", "replace") for file in (stdout, stderr)]
+        texts = [file.read(MOST_OUTPUT).decode("utf-8", "replace") for file in (stdout, stderr)]
     code = process.returncode
     return ExecResult(texts[0], texts[1], code if code >= 0 else 128 - code, killed)
 
 
-async def _wait_for_exit(process: Popen[bytes], timeout: float | None, cancel: CancelToken | None) -> bool:
-    """Wait for a program to exit. Returns whether it had to be killed."""
-    from fairlead.config.process import run_in_thread
-
+async def _wait_for_exit(
+    process: Popen[bytes], timeout: float | None, cancel: CancelToken | None, files: Sequence[IO[bytes]]
+) -> bool:
+    """Wait for a program to exit. Returns whether it had to be killed, also because the files with its output are too long."""
     ended = asyncio.ensure_future(run_in_thread(process.wait))
     fired = asyncio.Event()
     forget = cancel.on_fire(fired.set) if cancel is not None else (lambda: None)
     cancelled = asyncio.ensure_future(fired.wait())
     try:
-        await asyncio.wait({ended, cancelled}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
-        if ended.done():
-            return False
+        end = math.inf if timeout is None else monotonic() + timeout
+        while not cancelled.done() and (left := end - monotonic()) > 0 and sum(map(_size, files)) <= MOST_OUTPUT:
+            await asyncio.wait({ended, cancelled}, timeout=min(left, _LOOK), return_when=asyncio.FIRST_COMPLETED)
+            if ended.done():
+                return False
         _signal(process, signal.SIGTERM)
         await asyncio.wait({ended}, timeout=_GRACE)
         _signal(process, None)  # even if it has exited: its children may still run
@@ -384,6 +383,10 @@ async def _wait_for_exit(process: Popen[bytes], timeout: float | None, cancel: C
         if not ended.done():
             _signal(process, None)
             await asyncio.shield(ended)
+
+
+def _size(file: IO[bytes]) -> int:
+    return os.fstat(file.fileno()).st_size
 
 
 def _signal(process: Popen[bytes], number: signal.Signals | None) -> None:

@@ -1,4 +1,4 @@
-"""Finds extensions, decides with the user whether those of a project may run, and loads them."""
+"""Finds extensions, those written for pi too, decides with the user whether those of a project may run, and loads them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ from msgspec.structs import replace
 
 from fairlead.config.files import list_folder, read_bytes
 from fairlead.config.home import Home, Level
-from fairlead.config.packages import listed_packages, package_of
+from fairlead.config.packages import find_listed_packages, manifest_paths, package_of, read_manifest
+from fairlead.config.project_code import project_extensions
+from fairlead.config.trust import code_of, is_own_folder, save_decision, trust_question
 from fairlead.errors import ConfigError
+from fairlead.extend import SCRIPT_SUFFIXES
 from fairlead.extend.extensions.presence import FOLDER, GROUP, any_package_declares_one
-from fairlead.extend.node.manifest import declared_extensions, missing_extensions, script_files, script_files_inside, script_name
 from fairlead.session.slash_commands import Origin
 
 if TYPE_CHECKING:
@@ -51,20 +53,17 @@ class FoundExtension(Struct, frozen=True):
 
 def find_user_extensions(host: ExtensionHost) -> list[FoundExtension]:
     """Find the extensions in the home and those of installed packages. If two have the same name, the first is used."""
-    return [*_in_folder(host.home.root, "user"), *_installed()] if host.find else []
+    return [*_in_folder(host.home.root, "user"), *_find_installed()] if host.find else []
 
 
 def find_required_extensions(host: ExtensionHost) -> list[FoundExtension]:
     """Find the extensions that the command line, the program or the user's settings name."""
-    found = [*_named(host.named), *(_listed(host, host.listed, "user") if host.find else ())]
+    found = [*_find_named(host.named), *(_find_listed(host, host.listed, "user") if host.find else ())]
     return [replace(each, is_required=True) for each in found]
 
 
 def find_project_extensions(host: ExtensionHost, cwd: Path) -> list[FoundExtension]:
     """Find the extensions of the project. The caller decides whether they may run."""
-    from fairlead.config.restrictions import project_extensions
-    from fairlead.config.trust import is_own_folder
-
     folders = [folder for folder in host.home.project_folders(cwd) if not is_own_folder(host.home, folder)]
     if not host.find or not folders:
         return []
@@ -73,19 +72,19 @@ def find_project_extensions(host: ExtensionHost, cwd: Path) -> list[FoundExtensi
     host.warn(problems)
     within = host.home.boundary(cwd)
     found = [each for folder in reversed(folders) for each in _in_folder(folder, "project", within)]
-    found += _listed(host, paths, "project", within)
-    return [each if within is None or each.problem else _checked(each, within) for each in found]
+    found += _find_listed(host, paths, "project", within)
+    return [each if within is None or each.problem else _check(each, within) for each in found]
 
 
-def _named(paths: Sequence[Path]) -> Iterator[FoundExtension]:
+def _find_named(paths: Sequence[Path]) -> Iterator[FoundExtension]:
     """Find the extensions that the command line, or a program that uses the library, names."""
     for path in paths:
         yield from _at(path, Origin(path, "cli", "temporary"))
 
 
-def _listed(host: ExtensionHost, names: Sequence[str], scope: Level, within: Path | None = None) -> Iterator[FoundExtension]:
+def _find_listed(host: ExtensionHost, names: Sequence[str], scope: Level, within: Path | None = None) -> Iterator[FoundExtension]:
     """Find the extensions that settings name, or that their packages bring."""
-    packages = listed_packages(host.home, host.cwd) if names else []
+    packages = find_listed_packages(host.home, host.cwd) if names else []
     for name in names:
         path = host.user / name[2:] if name.startswith("~/") else Path(name)
         origin = Origin(path, "local", scope)
@@ -99,7 +98,7 @@ def _in_folder(base: Path, scope: Level, within: Path | None = None) -> Iterator
     yield from _inside(base / FOLDER, scope, base, within=within)
 
 
-def _checked(found: FoundExtension, within: Path) -> FoundExtension:
+def _check(found: FoundExtension, within: Path) -> FoundExtension:
     """Mark an extension of a project as unusable if its file is outside the project."""
     file = found.path if found.is_script or found.path.suffix == ".py" else found.path / "__init__.py"
     try:
@@ -109,11 +108,11 @@ def _checked(found: FoundExtension, within: Path) -> FoundExtension:
     return found
 
 
-def _installed() -> Iterator[FoundExtension]:
+def _find_installed() -> Iterator[FoundExtension]:
     """Find the extensions that installed packages declare."""
     if not any_package_declares_one():
         return
-    from importlib.metadata import entry_points
+    from importlib.metadata import entry_points  # noqa: PLC0415  takes 13 ms
 
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
         path = Path(point.value.partition(":")[0].replace(".", "/"))
@@ -123,10 +122,10 @@ def _installed() -> Iterator[FoundExtension]:
 def _at(path: Path, origin: Origin, within: Path | None = None) -> Iterator[FoundExtension]:
     """Find the extension at `path`, or all extensions in it if it is a directory of extensions."""
     if _is_extension(path):
-        yield _found(path, origin)
+        yield _make_found(path, origin)
     elif scripts := script_files(path):
         yield from _scripts(path, scripts, origin)
-    elif declared_extensions(path) is not None:  # nothing else in the package is loaded instead
+    elif read_declared_extensions(path) is not None:  # nothing else in the package is loaded instead
         if (problem := missing_extensions(path)) is not None:
             yield FoundExtension(path.stem, path, origin, problem=problem)
     else:
@@ -152,7 +151,7 @@ def _inside(
         if origin is not None:
             here = replace(origin, path=path)
         if _is_extension(path):
-            yield _found(path, here)
+            yield _make_found(path, here)
         else:
             yield from _scripts(path, script_files_inside(path), here)
 
@@ -169,7 +168,7 @@ def _scripts(place: Path, files: Sequence[Path], origin: Origin) -> Iterator[Fou
         yield FoundExtension(script_name(place, file), file, replace(origin, path=file), is_script=True)
 
 
-def _found(path: Path, origin: Origin) -> FoundExtension:
+def _make_found(path: Path, origin: Origin) -> FoundExtension:
     return FoundExtension(path.stem if path.suffix == ".py" else path.name, path, origin)
 
 
@@ -250,8 +249,6 @@ async def ask_user_for_trust(ui: Ui, home: Home, project: Path, warn: Callable[[
 
     Returns True, and saves the decision, if the user agrees. Returns None if they do not agree or cannot be asked.
     """
-    from fairlead.config.trust import code_of, trust_question
-
     if not ui.available or home.is_shared:  # the project's code would run with the keys of the other users
         return None
     try:
@@ -272,9 +269,70 @@ def save_trust(
 
     If that fails, warn that the decision is valid for this run only.
     """
-    from fairlead.config.trust import save_decision
-
     try:
         save_decision(home, project, trusted, code)
     except ConfigError as error:
         warn([f"{error} The decision about {project} is valid for this run only."])
+
+
+#: The names of files that make a folder an extension.
+_INDEX_FILES = ("index.ts", "index.js", "index.mts", "index.mjs")
+
+
+def script_files(path: Path) -> list[Path]:
+    """Return the files of the extensions at a path: one for a file or a folder with an index, any number for a package.
+
+    Returns none if pi would not load anything from there.
+    """
+    if path.suffix in SCRIPT_SUFFIXES and os.path.isfile(path):
+        return [] if path.name.endswith((".d.ts", ".d.mts", ".d.cts")) else [path]
+    manifest = read_manifest(path)
+    if manifest is not None and "extensions" in manifest:
+        return [file for named in manifest_paths(path, manifest["extensions"]) for file in _in_place(named)]
+    return _index_of(path)
+
+
+def script_files_inside(path: Path) -> list[Path]:
+    """Return the same for a path inside a folder of extensions: an index counts if nothing exists that the manifest names."""
+    return script_files(path) or _index_of(path)
+
+
+def read_declared_extensions(path: Path) -> list[str] | None:
+    """Return what the manifest of a package says about its extensions; None if there is no manifest, or it says nothing."""
+    manifest = read_manifest(path)
+    return None if manifest is None else manifest.get("extensions")
+
+
+def missing_extensions(path: Path) -> str | None:
+    """Return the error for a package whose manifest names extensions of which none exists; None for other folders."""
+    declared = read_declared_extensions(path)
+    if not declared or script_files(path):
+        return None
+    return f"The package {path} has no extension that its manifest names: {', '.join(declared)}."
+
+
+def _in_place(path: Path) -> list[Path]:
+    """Return the extensions at a place that a manifest names: a file, a folder with an index, or a folder of files."""
+    if path.suffix in SCRIPT_SUFFIXES:
+        return [path]
+    return _index_of(path) or folder_scripts(path)
+
+
+def folder_scripts(folder: Path) -> list[Path]:
+    """Return the extensions in a folder, in the order of their names: files, and folders with an index or a manifest."""
+    try:
+        names = sorted(os.listdir(folder))  # noqa: PTH208
+    except OSError:
+        return []
+    return [file for name in names if not name.startswith((".", "_")) for file in script_files_inside(folder / name)]
+
+
+def _index_of(folder: Path) -> list[Path]:
+    return [folder / name for name in _INDEX_FILES if os.path.isfile(folder / name)][:1]
+
+
+def script_name(place: Path, file: Path) -> str:
+    """Return the name of the extension in a file that was found at `place`."""
+    if place == file:
+        return file.stem
+    return place.name if file.stem == "index" and file.parent == place else f"{place.name}/{file.stem}"

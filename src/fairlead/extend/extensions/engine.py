@@ -1,32 +1,110 @@
-"""The extensions of one session: calls their code, and passes on what they send."""
+"""The extensions of one session: calls their code in order, and passes on what they send."""
 
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 import math
 import threading
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairlead.config.process import on_process_ending
 from fairlead.core.events import ExtensionError
 from fairlead.extend.extensions.calling import Deadline, TooSlow, call, error_text, interrupt_soon, log_traceback
 from fairlead.extend.extensions.context import CommandContext, Context
-from fairlead.extend.extensions.discovery import FoundExtension
-from fairlead.extend.extensions.event_bus import EventBus, Listeners
-from fairlead.extend.extensions.loading import Loader
-from fairlead.extend.extensions.outbox import Outbox, WorkQueue
-from fairlead.extend.extensions.registrations import Extension, ExtensionCommand, Handler, Registrations
-from fairlead.extend.extensions.scripts import Scripts
-from fairlead.extend.extensions.values import UnusableAnswer, checked_result, suggestions
+from fairlead.extend.extensions.discovery import FoundExtension, save_trust
+from fairlead.extend.extensions.events import ProjectTrust
+from fairlead.extend.extensions.loading import Loader, Scripts
+from fairlead.extend.extensions.registrations import EventBus, Extension, ExtensionCommand, Handler, Listeners, Registrations
+from fairlead.extend.extensions.values import UnusableAnswer, check_result, suggestions
+from fairlead.platform.process import on_process_ending
 from fairlead.session.slash_commands import Completion, Origin, SlashCommand
 
 if TYPE_CHECKING:
     from fairlead.extend.extensions.late import ExtensionHost
     from fairlead.session.session import Session
+
+
+class WorkQueue:
+    """Runs pieces of work one after another, in a task that exists while there is work. The work must not raise."""
+
+    def __init__(self) -> None:
+        self._pending: deque[Callable[[], Awaitable[None]]] = deque()
+        self._task: asyncio.Task[None] | None = None
+
+    def put(self, work: Callable[[], Awaitable[None]]) -> None:
+        self._pending.append(work)
+        if self._task is None:
+            # The work does not inherit the context variables of the caller.
+            self._task = asyncio.get_running_loop().create_task(self._work(), context=contextvars.Context())
+
+    @property
+    def busy(self) -> bool:
+        return self._task is not None
+
+    def runs_in(self, task: asyncio.Task[object] | None) -> bool:
+        """Whether `task` is the one that runs the work."""
+        return task is not None and task is self._task
+
+    async def idle(self) -> None:
+        """Wait until all work is done."""
+        while self._task is not None:
+            await asyncio.wait([self._task])
+
+    async def _work(self) -> None:
+        try:
+            while self._pending:
+                await self._pending.popleft()()
+        finally:
+            self._task = None
+
+
+class Outbox:
+    """Work that takes time, such as starting a run. It is done in order, and extensions do not wait for it.
+
+    What a command sends is held back until the command is done or waits for something. A host that sent the command thus gets the
+    response before the events of a run that the command starts.
+    """
+
+    def __init__(self) -> None:
+        self._held: list[Callable[[], Awaitable[None]]] = []
+        self._holding = 0
+        self._queue = WorkQueue()
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._held and not self._queue.busy
+
+    def put(self, work: Callable[[], Awaitable[None]]) -> None:
+        self._held.append(work)
+        if not self._holding:
+            self.send()
+
+    def send(self) -> None:
+        """Start all work that was held back."""
+        held, self._held = self._held, []
+        for work in held:
+            self._queue.put(work)
+
+    @contextmanager
+    def held(self) -> Generator[None]:
+        """Hold work back until `send` is called, or until the caller has sent its response."""
+        self._holding += 1
+        try:
+            yield
+        finally:
+            self._holding -= 1
+            # The caller sends its response in this same step of the event loop.
+            asyncio.get_running_loop().call_soon(self.send)
+
+    async def flush(self) -> None:
+        """Start all work, and wait until it is done."""
+        self.send()
+        await self._queue.idle()
 
 
 _log = logging.getLogger("fairlead.extend")
@@ -145,7 +223,7 @@ class Engine:
         Raises the errors of a handler of the program, and UnusableAnswer if the answer to a protecting event cannot be used.
         """
         try:
-            return checked_result(event, await self.ask(event, handler, payload, max_seconds=max_seconds))
+            return check_result(event, await self.ask(event, handler, payload, max_seconds=max_seconds))
         except Exception as error:
             if handler.is_program:
                 raise
@@ -158,30 +236,24 @@ class Engine:
                 _log.warning("%s is not called for %s any more, because it took too long.", handler.owner.path, event)
             return None
 
-    async def call(
-        self, owner: Extension, work: Callable[[], Any], deadline: Deadline, on_wait: Callable[[], None] | None = None
-    ) -> Any:
+    async def call(self, owner: Extension, work: Callable[[], Any], deadline: Deadline) -> Any:
         """Call code of `owner`, saving its state whenever it waits for something."""
 
         def waits() -> None:
-            if on_wait is not None:
-                on_wait()
             self.save_state(owner, "state")
             self.outbox.send()
 
         return await call(work, deadline, waits, self._track_handler)
 
-    async def run_command(self, command: ExtensionCommand, arguments: str, on_wait: Callable[[], None] | None = None) -> None:
-        """Run a slash command to its end. `on_wait` is called whenever it waits for something."""
+    async def run_command(self, command: ExtensionCommand, arguments: str) -> None:
+        """Run a slash command to its end."""
         deadline = Deadline(None)
         context = CommandContext(self, deadline)
         owner = command.handler.owner
-        if owner.found.is_script:  # it always waits for the Node process, which says when the command itself waits
-            context.on_wait, on_wait = on_wait, None
         self._commands.add(context)
         with self.outbox.held():
             try:
-                await self.call(owner, command.handler.bind(arguments, context), deadline, on_wait)
+                await self.call(owner, command.handler.bind(arguments, context), deadline)
             except Exception as error:
                 self.report(f"command:{command.name}", "command", error)
             finally:
@@ -286,13 +358,13 @@ class Engine:
     def slash_commands(self) -> list[SlashCommand]:
         names = {name for extension in self.extensions for name in extension.commands}
 
-        def shown(extension: Extension, name: str) -> str:
+        def format_name(extension: Extension, name: str) -> str:
             """In pi the first of several commands with one name has a number, too."""
             is_first = extension.found.is_script and f"{name}:2" in names and f"{name}:1" not in names
             return f"{name}:1" if is_first else name
 
         return [
-            SlashCommand(shown(extension, command.name), command.description, "extension", extension.found.origin)
+            SlashCommand(format_name(extension, command.name), command.description, "extension", extension.found.origin)
             for extension in self.extensions
             for command in extension.commands.values()
         ]
@@ -323,9 +395,6 @@ class Engine:
 
     async def _ask_about_trust(self, project: Path) -> bool | None:
         """Ask the user's extensions whether to trust a project. The first one with an opinion decides."""
-        from fairlead.extend.extensions.discovery import save_trust
-        from fairlead.extend.extensions.events import ProjectTrust
-
         for handler in self.listeners.get("project_trust", ()):
             try:
                 answer = await self.ask_or_report("project_trust", handler, ProjectTrust(project))

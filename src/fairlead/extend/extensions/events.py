@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct
 
 from fairlead.core import events as core
 from fairlead.core.messages import CustomMessage, ImageContent, Message, ModelMessage, Usage, UserBlock
@@ -100,7 +100,7 @@ class Amend(Struct, frozen=True):
     """Result of `tool_result`: changes to the result of the tool. Fields that are not given stay as they are."""
 
     content: str | list[UserBlock] | None = None
-    details: dict[str, Any] | UnsetType | None = UNSET
+    details: Any = UNSET
     is_error: bool | None = None
     #: The result as data. Without it, a new `content` removes the data that the tool returned.
     structured: Any = UNSET
@@ -330,7 +330,7 @@ class ToolResultEvent(Struct):
     call_id: str
     arguments: dict[str, Any]
     content: list[UserBlock]
-    details: dict[str, Any] | None
+    details: Any
     is_error: bool
     parent_call_id: str | None = None
     #: What model calls of the tool have used.

@@ -12,7 +12,9 @@ from msgspec import UNSET, json
 from msgspec.structs import replace
 
 from fairlead.core.events import CompactionEnd, CompactionReason, EntryAppended, Event, MessageEnd
+from fairlead.core.lenient import scrub_text
 from fairlead.core.messages import (
+    BashExecutionMessage,
     CustomMessage,
     ImageContent,
     Message,
@@ -30,7 +32,7 @@ from fairlead.errors import ConfigError, ProviderError, ToolError
 from fairlead.extend.extensions import events as e
 from fairlead.extend.extensions.calling import error_text
 from fairlead.extend.extensions.engine import Engine
-from fairlead.extend.extensions.values import UnusableAnswer, checked_result, copy_event, copy_message, restore_unchanged
+from fairlead.extend.extensions.values import UnusableAnswer, check_result, copy_event, copy_message, restore_unchanged
 from fairlead.session.hook_calls import SHUTDOWN_GRACE, from_hook
 from fairlead.session.hooks import (
     EVENT_NAMES,
@@ -47,11 +49,12 @@ from fairlead.session.hooks import (
     WarmingAction,
     WarmingDecision,
 )
+from fairlead.session.host import BashDone
+from fairlead.tools.truncate import count_lines, tail
 
 if TYPE_CHECKING:
     from fairlead.extend.extensions.late import ExtensionHost
     from fairlead.extend.extensions.registrations import Handler
-    from fairlead.session.host import BashDone
     from fairlead.session.slash_commands import Completion, SlashCommand
 
 #: What scripts only hear in a session that has started for them.
@@ -130,16 +133,16 @@ class ExtensionHooks:
     def position_changed(self) -> None:
         self.engine.restore_states()
 
-    async def heard(self) -> None:
+    async def drain_events(self) -> None:
         await self._background_events.idle()
 
-    async def sent(self) -> None:
-        await self.engine.outbox.sent()
+    async def flush_outbox(self) -> None:
+        await self.engine.outbox.flush()
 
-    async def moved(self, new_leaf: str | None, old_leaf: str | None, summary_entry: str | None, from_extension: bool) -> None:
+    async def on_move(self, new_leaf: str | None, old_leaf: str | None, summary_entry: str | None, from_extension: bool) -> None:
         await self._notify("session_tree", e.SessionTree(new_leaf, old_leaf, summary_entry, from_extension))
 
-    async def compacted(self, entry: dict[str, Any], reason: CompactionReason, from_extension: bool) -> None:
+    async def on_compaction(self, entry: dict[str, Any], reason: CompactionReason, from_extension: bool) -> None:
         await self._notify("session_compact", e.SessionCompact(entry, reason, from_extension))
 
     async def _discover(self, reason: Literal["startup", "reload"]) -> None:
@@ -164,13 +167,13 @@ class ExtensionHooks:
     def has_command(self, text: str) -> bool:
         return text.startswith("/") and self.engine.command(_split_command(text)[0]) is not None
 
-    async def run_command(self, text: str, on_wait: Callable[[], None] | None = None) -> None:
+    async def run_command(self, text: str) -> None:
         name, arguments = _split_command(text)
         command = self.engine.command(name)
         if command is not None:
             if command.handler.owner.found.is_script:
                 arguments = text.partition(" ")[2]  # as they were typed
-            await self.engine.run_command(command, arguments, on_wait)
+            await self.engine.run_command(command, arguments)
 
     async def complete(self, name: str, typed: str) -> list[Completion]:
         command = self.engine.command(name)
@@ -236,7 +239,7 @@ class ExtensionHooks:
         for handler in self.engine.listeners.get("tool_call", ()):
             # A handler that fails might have wanted to block the call, so the call is blocked.
             try:
-                answer = checked_result("tool_call", await self.engine.ask("tool_call", handler, event))
+                answer = check_result("tool_call", await self.engine.ask("tool_call", handler, event))
             except ToolError:
                 raise
             except Exception as error:
@@ -309,7 +312,7 @@ class ExtensionHooks:
         for handler in self.engine.listeners.get("user_bash", ()):
             # A handler that fails might have wanted to run the command on another machine, so it does not run here.
             try:
-                answer = checked_result("user_bash", await self.engine.ask("user_bash", handler, replace(event)))
+                answer = check_result("user_bash", await self.engine.ask("user_bash", handler, replace(event)))
             except Exception as error:
                 if handler.is_program:
                     raise
@@ -461,11 +464,6 @@ class ProviderInterceptor:
 
 def _bash_done(command: str, exclude_from_context: bool, ran: e.Ran, now_ms: int) -> BashDone:
     """Return the outcome of a shell command that an extension ran, as if the agent had run it."""
-    from fairlead.core.lenient import scrub_text
-    from fairlead.core.messages import BashExecutionMessage
-    from fairlead.session.host import BashDone
-    from fairlead.tools.truncate import count_lines, tail
-
     output = scrub_text(ran.output)
     truncation = tail(output, count_lines(output), len(output.encode()))
     message = BashExecutionMessage(

@@ -5,11 +5,18 @@ They are found and loaded when something first needs them: see `LateExtensions.r
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, field
+
+from fairlead.config import packages
+from fairlead.errors import BadCommand, ConfigError, ExtensionNotLoaded
+from fairlead.extend.extensions import presence
+from fairlead.platform.process import run_in_thread
 
 if TYPE_CHECKING:
     from fairlead.config.home import Home
@@ -19,10 +26,9 @@ if TYPE_CHECKING:
     from fairlead.extend.extensions.registrations import ExtensionFlag
     from fairlead.extend.mcp.servers import McpServers
     from fairlead.models.registry import Registry
+    from fairlead.session.behaviour import Mode
     from fairlead.session.session import Session
 
-#: How the agent is used.
-Mode: TypeAlias = Literal["rpc", "print", "json", "library"]
 #: What to do when an extension that was named explicitly cannot be loaded: run nothing, or report it and continue without it.
 OnError: TypeAlias = Literal["exit", "continue"]
 
@@ -34,71 +40,57 @@ class Resources(Struct, frozen=True):
     prompts: list[Path]
 
 
-class ExtensionHost:
+async def _do_nothing() -> None: ...
+
+
+class ExtensionHost(Struct, kw_only=True, eq=False):
     """What extensions need from the agent: where to look for them, and what they may use."""
 
-    def __init__(
-        self,
-        *,
-        home: Home,
-        user: Path,
-        cwd: Path,
-        named: Sequence[Path],
-        sources: Sequence[str],
-        listed: Sequence[str],
-        find: bool,
-        timeout: float,
-        flags: Mapping[str, str | None],
-        mode: Mode,
-        on_error: OnError,
-        find_trust: Callable[[], TrustDecider],
-        registry: Registry,
-        additions: UserAdditions,
-        is_wanted: Callable[[str], bool],
-        warn: Callable[[Sequence[str]], None],
-        program_handlers: Mapping[str, Callable[[Any], Awaitable[Any]]],
-    ) -> None:
-        self.home = home
-        #: The user's home directory, and the working directory.
-        self.user = user
-        self.cwd = cwd
-        #: Paths from the command line or the program that uses the library, and those from the user's settings.
-        self.named = list(named)
-        #: Packages from there, which are installed when they are first needed, and the skills and prompts that they bring.
-        self.sources = list(sources)
-        self.brought = Resources([], [])
-        self.listed = listed
-        #: Whether to look anywhere besides `named`.
-        self.find = find
-        #: Seconds that a handler may take by default.
-        self.timeout = timeout
-        #: The unknown flags of the command line, each with the word after it, which may be its value.
-        self.flags = flags
-        self.mode: Mode = mode
-        self.on_error: OnError = on_error
-        self._find_trust = find_trust
-        self.registry = registry
-        self.additions = additions
-        #: Whether the model may use the tool with a given name.
-        self.is_wanted = is_wanted
-        self.warn = warn
-        #: The program's own handlers, by event. They come after those of extensions, and may fail what they are asked about.
-        self.program_handlers = program_handlers
-        #: Exits the process; called when an extension asks for it.
-        self.shutdown: Callable[[], None] = lambda: None
-        #: Loads all extensions again.
-        self.reload: Callable[[], Awaitable[None]] = _do_nothing
-        #: Returns the MCP servers of the session, so that more can be added.
-        self.servers: Callable[[], McpServers] = _no_servers
-        #: Called when all extensions are loaded.
-        self.loaded: Callable[[], None] = lambda: None
-        self._session: Session | None = None
+    home: Home
+    #: The user's home directory, and the working directory.
+    user: Path
+    cwd: Path
+    #: Paths from the command line or the program that uses the library.
+    named: list[Path]
+    #: Packages from there, which are installed when they are first needed.
+    sources: list[str]
+    #: Paths from the user's settings.
+    listed: Sequence[str]
+    #: Whether to look anywhere besides `named`.
+    find: bool
+    #: Seconds that a handler may take by default.
+    timeout: float
+    #: The unknown flags of the command line, each with the word after it, which may be its value.
+    flags: Mapping[str, str | None]
+    mode: Mode
+    on_error: OnError
+    #: Returns what decides whether the project may run its own code.
+    find_trust: Callable[[], TrustDecider]
+    registry: Registry
+    additions: UserAdditions
+    #: Whether the model may use the tool with a given name.
+    is_wanted: Callable[[str], bool]
+    warn: Callable[[Sequence[str]], None]
+    #: The program's own handlers, by event. They come after those of extensions, and may fail what they are asked about.
+    program_handlers: Mapping[str, Callable[[Any], Awaitable[Any]]]
+    #: Exits the process; called when an extension asks for it.
+    shutdown: Callable[[], None]
+    #: Called when all extensions are loaded.
+    loaded: Callable[[], None]
+    #: Returns the MCP servers of the session, so that more can be added.
+    servers: Callable[[], McpServers]
+    #: Loads all extensions again. `LateExtensions` sets it.
+    reload: Callable[[], Awaitable[None]] = _do_nothing
+    #: The skills and prompts that packages brought.
+    brought: Resources = field(default_factory=lambda: Resources([], []))
+    #: The session that the extensions belong to, once it exists.
+    attached: Session | None = None
 
     @property
     def session(self) -> Session:
         """The session that the extensions belong to."""
-        assert self._session is not None, "extensions are part of a session"
-        return self._session
+        assert self.attached is not None, "extensions are part of a session"
+        return self.attached
 
     async def fetch_packages(self) -> None:
         """Install the packages that were named. Raises ExtensionNotLoaded."""
@@ -111,22 +103,16 @@ class ExtensionHost:
 
         Raises ExtensionNotLoaded if that fails, or only reports it if that is what `on_error` says.
         """
-        import logging
-        from functools import partial
+        from fairlead.extend.package_manager import fetch_temporarily  # noqa: PLC0415  few programs have extensions
 
-        from fairlead.config.packages import package_paths, parse_source
-        from fairlead.config.process import run_in_thread
-        from fairlead.errors import ConfigError, ExtensionNotLoaded
-        from fairlead.extend.package_manager import fetch_temporarily
-
-        source = parse_source(text)
+        source = packages.parse_source(text)
         logging.getLogger("fairlead.extend").info("Installing %s", source.shown)
         env = self.session.host.workspace.env
         remarks: list[str] = []
         try:
             folder = await run_in_thread(partial(fetch_temporarily, source, self.home, env, remarks.append), "fairlead-install")
             self.warn(remarks)
-            brought = {kind: package_paths(source, folder, kind) for kind in ("extensions", "skills", "prompts")}
+            brought = {kind: packages.package_paths(source, folder, kind) for kind in ("extensions", "skills", "prompts")}
             if not any(brought.values()):
                 raise ConfigError("It brings no extensions, skills or prompts.")
         except ConfigError as error:
@@ -140,19 +126,12 @@ class ExtensionHost:
 
     def attach(self, session: Session) -> None:
         """Set the session that the extensions belong to."""
-        self._session = session
+        self.attached = session
 
     @property
     def trust(self) -> TrustDecider:
         """Decides whether the project may run its own code."""
-        return self._find_trust()
-
-
-async def _do_nothing() -> None: ...
-
-
-def _no_servers() -> McpServers:
-    raise RuntimeError("MCP servers cannot be added here.")
+        return self.find_trust()
 
 
 class LateExtensions:
@@ -169,9 +148,7 @@ class LateExtensions:
 
     def has_extensions(self) -> bool:
         """Whether there may be any extension to load."""
-        from fairlead.extend.extensions.presence import may_have_extensions
-
-        return may_have_extensions(self.host)
+        return presence.may_have_extensions(self.host)
 
     async def ready(self) -> ExtensionHooks:
         """Load all extensions that are not loaded yet, and return the hooks. Raises ExtensionNotLoaded."""
@@ -200,8 +177,6 @@ class LateExtensions:
             return
         await extensions.ready()
         if session.activity.is_streaming:
-            from fairlead.errors import BadCommand
-
             raise BadCommand("Extensions cannot be reloaded while the agent is running. Wait for its end, or abort it.")
         self.host.trust.reconsider()
         if extensions.hooks is not None:
@@ -212,10 +187,10 @@ class LateExtensions:
             extensions.use(self, hooks)
             await hooks.session_started("reload")
 
-    async def sent(self) -> None:
+    async def flush_outbox(self) -> None:
         """Wait until everything that extensions sent has reached the session."""
         if self._hooks is not None:
-            await self._hooks.sent()
+            await self._hooks.flush_outbox()
 
     async def close(self) -> None:
         """End the process that runs extensions for pi, if there is one."""
@@ -232,7 +207,7 @@ class LateExtensions:
 
     def _get_hooks(self) -> ExtensionHooks:
         if self._hooks is None:
-            from fairlead.extend.extensions.hooks import ExtensionHooks
+            from fairlead.extend.extensions.hooks import ExtensionHooks  # noqa: PLC0415  few programs have extensions
 
             self._hooks = ExtensionHooks(self.host)
         return self._hooks

@@ -8,6 +8,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairlead.config import project_code
+
 if TYPE_CHECKING:
     from fairlead.extend.extensions.late import ExtensionHost
 
@@ -39,7 +41,7 @@ def may_have_extensions(host: ExtensionHost) -> bool:
 
 def any_package_declares_one() -> bool:
     """Whether an installed package declares an extension. `importlib.metadata` would take 50 ms to find out."""
-    return _any_package_declares_one(tuple((folder, _changed_at(folder)) for folder in sys.path if folder not in _LIBRARY))
+    return _any_package_declares_one(tuple((folder, _find_changed_at(folder)) for folder in sys.path if folder not in _LIBRARY))
 
 
 @lru_cache(maxsize=4)
@@ -48,7 +50,7 @@ def _any_package_declares_one(folders: tuple[tuple[str, int], ...]) -> bool:
     return any(GROUP.encode() in _entry_points_of(package) for folder, _ in folders for package in _packages_in(folder))
 
 
-def _changed_at(folder: str) -> int:
+def _find_changed_at(folder: str) -> int:
     """Return when a package was last added to a folder or removed from it, in nanoseconds."""
     try:
         return os.stat(folder or ".").st_mtime_ns  # noqa: PTH116
@@ -70,9 +72,7 @@ def _names_extensions(host: ExtensionHost) -> bool:
     """Whether the project's settings name extensions."""
     if not any(level == "project" and os.path.lexists(path) for level, path in host.home.settings_files(host.cwd)):
         return False
-    from fairlead.config.restrictions import project_extensions
-
-    return bool(project_extensions(host.home, host.cwd, []))
+    return bool(project_code.project_extensions(host.home, host.cwd, []))
 
 
 def _packages_in(folder: str) -> list[str]:

@@ -16,7 +16,7 @@ from fairlead.core.partial_message import PartialMessage
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import ProviderError
 from fairlead.extend.extensions.calling import error_text
-from fairlead.extend.extensions.values import converted
+from fairlead.extend.extensions.values import convert
 
 #: Text, thinking, a tool call, or the usage so far.
 Piece: TypeAlias = str | ThinkingContent | ToolCall | Usage
@@ -86,7 +86,7 @@ class _Answer:
     def add(self, piece: Any) -> None:
         partial = self._partial
         if isinstance(piece, ThinkingContent | ToolCall | Usage):
-            piece = converted(type(piece), piece, type(piece).__name__)
+            piece = convert(type(piece), piece, type(piece).__name__)
         match piece:
             case str():
                 self._open("text", lambda key: partial.start_text(key))

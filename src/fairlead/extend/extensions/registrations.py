@@ -1,4 +1,4 @@
-"""What extensions have registered: tools, providers, flags, commands and handlers."""
+"""What extensions have registered: tools, providers, flags, commands and handlers; and the bus for events between them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from fairlead.errors import BadCommand, ConfigError, FairleadError, ToolError
 from fairlead.extend.extensions.calling import Deadline, Steps, call_in_thread, error_text
 from fairlead.extend.extensions.context import TOOL_CONTEXTS, ToolRunContext
 from fairlead.extend.extensions.discovery import FoundExtension, module_name
-from fairlead.extend.extensions.event_bus import EventBus
+from fairlead.extend.extensions.providers import model_stream
 from fairlead.extend.extensions.values import State
+from fairlead.models.models_json import provider_entry
 from fairlead.session.toolbox import TOOL_SEARCH
 
 if TYPE_CHECKING:
@@ -25,6 +26,57 @@ if TYPE_CHECKING:
     from fairlead.extend.extensions.providers import ProviderStream
     from fairlead.extend.mcp.config import ServerConfig
     from fairlead.models.added_logins import AddedLogin
+
+#: Calls a handler in the name of the extension that registered it.
+Start: TypeAlias = Callable[[str, Callable[[], Any]], None]
+Listeners: TypeAlias = dict[str, list[tuple[Start, Callable[[Any], Any]]]]
+
+
+class EventBus:
+    """Events that extensions send to each other, by name. All extensions of a session share one bus."""
+
+    def __init__(self, listeners: Listeners, start: Start) -> None:
+        self._listeners = listeners
+        self._start = start
+        self._is_closed = False
+
+    def on(self, name: str, handler: Callable[[Any], Any]) -> Callable[[], None]:
+        """Call `handler(data)` whenever an extension emits `name`.
+
+        Returns a function that removes the handler again. Raises TypeError if `handler` is not callable, and RuntimeError if the
+        extension has been reloaded.
+        """
+        self._be_open()
+        if not callable(handler):
+            raise TypeError(f"A handler must be a function, not {type(handler).__name__}.")
+        listener = self._start, handler
+        self._listeners.setdefault(name, []).append(listener)
+
+        def remove() -> None:
+            if listener in self._listeners.get(name, ()):
+                self._listeners[name].remove(listener)
+
+        return remove
+
+    def emit(self, name: str, data: Any = None) -> None:
+        """Pass `data` to all handlers of `name`. They are called soon, in order; this method does not wait for them.
+
+        Raises RuntimeError if the extension has been reloaded.
+        """
+        self._be_open()
+        for start, handler in list(self._listeners.get(name, ())):
+            start(f"bus:{name}", lambda handler=handler: handler(data))
+
+    def close(self) -> None:
+        """Remove the handlers of this extension, and stop it from emitting events."""
+        self._is_closed = True
+        for name, listeners in self._listeners.items():
+            self._listeners[name] = [listener for listener in listeners if listener[0] is not self._start]
+
+    def _be_open(self) -> None:
+        if self._is_closed:
+            raise RuntimeError("This extension was reloaded. Its old code can no longer use the event bus.")
+
 
 #: A handler gets at most an event, or the arguments of a command, and the context.
 _MAX_ARGUMENTS = 2
@@ -190,8 +242,6 @@ class Registrations:
         login: AddedLogin | None = None,
     ) -> None:
         """Add a provider. Raises ConfigError if its description cannot be used, or if another extension has the name."""
-        from fairlead.models.models_json import provider_entry
-
         engine = self._engine
         others = (each for each in engine.extensions if each is not extension and name in each.providers)
         if (other := next(others, None)) is not None:
@@ -200,8 +250,6 @@ class Registrations:
         if stream is None:
             engine.host.registry.add_provider(name, entry, login=login)
         else:
-            from fairlead.extend.extensions.providers import model_stream
-
             engine.host.registry.add_provider(name, entry, model_stream(stream, _stepwise), login)
         extension.providers.add(name)
 
@@ -311,7 +359,7 @@ def make_tool(draft: ToolDraft, context_types: tuple[type[Any], ...], invoke: In
     A parameter whose type is one of `context_types` gets the context of the call. The model does not see it.
     """
     try:
-        bound, parameters = _bound(draft, context_types)
+        bound, parameters = _bind(draft, context_types)
     except TypeError as error:
         raise ConfigError(str(error)) from error
 
@@ -336,7 +384,7 @@ def make_tool(draft: ToolDraft, context_types: tuple[type[Any], ...], invoke: In
     return tool
 
 
-def _bound(draft: ToolDraft, context_types: tuple[type[Any], ...]) -> tuple[Callable[[dict[str, Any], Any], Any], dict[str, Any]]:
+def _bind(draft: ToolDraft, context_types: tuple[type[Any], ...]) -> tuple[Callable[[dict[str, Any], Any], Any], dict[str, Any]]:
     """Return a function that takes the arguments and the context of a call, and the schema of the arguments.
 
     Raises TypeError if the function cannot be a tool.

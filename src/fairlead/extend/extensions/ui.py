@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from fairlead.core.approval import ApprovalAnswer, ApprovalRequest
 from fairlead.core.runtime import CancelToken, NotifyKind, Placement, Ui
 from fairlead.extend.extensions.calling import Deadline
-from fairlead.extend.extensions.values import check_types, converted
+from fairlead.extend.extensions.values import check_types, convert
 
 if TYPE_CHECKING:
     from fairlead.extend.extensions.engine import Engine
@@ -33,7 +33,7 @@ class ExtensionUi:
         self, title: str, options: Sequence[str], *, timeout: float | None = None, cancel: CancelToken | None = None
     ) -> str | None:
         check_types(str, title=title)
-        choices = converted(list[str], options, "options")
+        choices = convert(list[str], options, "options")
         with self._asking(timeout):
             return await self._ui.select(title, choices, timeout=timeout, cancel=cancel)
 
@@ -61,7 +61,7 @@ class ExtensionUi:
     async def approve(
         self, request: ApprovalRequest, *, timeout: float | None = None, cancel: CancelToken | None = None
     ) -> ApprovalAnswer | None:
-        checked = converted(ApprovalRequest, request, "request")
+        checked = convert(ApprovalRequest, request, "request")
         with self._asking(timeout):
             return await self._ui.approve(checked, timeout=timeout, cancel=cancel)
 
@@ -87,7 +87,7 @@ class ExtensionUi:
     def set_widget(self, key: str, lines: Sequence[str] | None, placement: Placement | None = None) -> None:
         check_types(str, key=key)
         check_types(Placement | None, placement=placement)
-        shown = converted(list[str] | None, lines, "lines")
+        shown = convert(list[str] | None, lines, "lines")
         self._show(lambda: self._ui.set_widget(key, shown, placement))
 
     def set_title(self, title: str) -> None:

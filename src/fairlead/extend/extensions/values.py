@@ -20,6 +20,7 @@ from fairlead.core.message_updates import MessageUpdate
 from fairlead.core.messages import Message, ModelMessage
 from fairlead.errors import ConfigError
 from fairlead.extend.extensions.events import RESULTS, Replace, Resources
+from fairlead.session.history.entries import CustomEntry
 from fairlead.session.slash_commands import Completion
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class UnusableAnswer(ConfigError):
     """A handler has answered, but its answer cannot be read. It may have wanted to stop or to change what comes next."""
 
 
-def checked_result(event: str, result: Any) -> Any:
+def check_result(event: str, result: Any) -> Any:
     """Return the result of a handler, checked against what handlers of the event may return.
 
     Raises UnusableAnswer if it is something else.
@@ -47,12 +48,12 @@ def checked_result(event: str, result: Any) -> Any:
             return _replace(result)
         if kind is Resources:
             return Resources(*(_paths(name, getattr(result, name)) for name in ("skills", "prompts")))
-        return converted(kind, result, kind.__name__)
+        return convert(kind, result, kind.__name__)
     except TypeError as error:
         raise UnusableAnswer(f"The result of a handler of {event} cannot be used. {error}") from None
 
 
-def converted(kind: Any, value: Any, what: str) -> Any:
+def convert(kind: Any, value: Any, what: str) -> Any:
     """Return a copy of `value` that has the type `kind` and can be written as JSON. Lone surrogates become U+FFFD.
 
     Raises TypeError, whose text begins with `what`.
@@ -65,7 +66,7 @@ def converted(kind: Any, value: Any, what: str) -> Any:
 
 def suggestions(found: Any) -> list[Completion]:
     """Return the suggestions that an extension made for the arguments of its command. Raises TypeError."""
-    given: list[Completion | str] | None = converted(list[Completion | str] | None, found, "completions")
+    given: list[Completion | str] | None = convert(list[Completion | str] | None, found, "completions")
     return [Completion(each) if isinstance(each, str) else each for each in given or []]
 
 
@@ -93,7 +94,7 @@ def _replace(result: Replace) -> Replace:
     for message in messages:
         if not isinstance(message, known):
             raise TypeError(f"messages: {type(message).__name__} is not a message for a model.")
-        converted(type(message), message, "messages")
+        convert(type(message), message, "messages")
     return Replace(messages, result.system_prompt)
 
 
@@ -194,8 +195,6 @@ class State(MutableMapping[str, Any]):
 
     def restore(self, log: Log | None) -> None:
         """Load the values that were saved last on the current branch of `log`."""
-        from fairlead.session.history.entries import CustomEntry
-
         found: Any = None
         if log is not None:
             mine = (entry for entry in log.back() if isinstance(entry, CustomEntry) and entry.custom_type == self.custom_type)

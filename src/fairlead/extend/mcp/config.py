@@ -3,10 +3,14 @@
     {"mcpServers": {"git": {"command": "mcp-server-git", "args": ["--repository", "."]}}, "disabledServers": []}
 
 A server that cannot be used is left out, with a warning that names it. All others still work.
+
+mcp-sign-ins.json in the home stores what OAuth has granted for servers, so that a server needs one sign-in and not one in each
+session. Only its owner can read it. A sign-in belongs to the name and the URL of a server.
 """
 
 from __future__ import annotations
 
+import fnmatch
 import math
 import re
 from collections.abc import Iterable, Mapping
@@ -18,6 +22,7 @@ from msgspec import Struct
 
 from fairlead.config import files, json_files
 from fairlead.config.named_code import expand_variables
+from fairlead.core.secrets import learn
 from fairlead.errors import ConfigError
 from fairlead.session.slash_commands import Origin
 
@@ -64,7 +69,7 @@ class OAuthSettings(Struct, frozen=True, rename="camel"):
         if self.callback_url is not None and not _LOOPBACK_URL.match(self.callback_url):
             raise ConfigError(
                 "oauth.callbackUrl: expected a URL that begins with http://127.0.0.1, http://localhost or http://[::1], "
-                f"found {json_files.found(self.callback_url)}."
+                f"found {json_files.describe_value(self.callback_url)}."
             )
 
 
@@ -100,12 +105,10 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
 
     def exposure(self, tool: str) -> str:
         """Return how a tool of the server reaches the model."""
-        from fnmatch import fnmatchcase
-
         if tool in self.exposures:
             return self.exposures[tool]
         matching = (
-            self.exposures[each] for each in self.exposures if "*" in each and fnmatchcase(tool, each.replace("[", "[[]"))
+            self.exposures[each] for each in self.exposures if "*" in each and fnmatch.fnmatchcase(tool, each.replace("[", "[[]"))
         )
         return next(matching, "direct")
 
@@ -151,7 +154,7 @@ def load_servers(config_files: Iterable[McpConfigFile], env: Mapping[str, str], 
         if name in disabled or (unread and file.within is not None):
             continue
         try:
-            server = _server(name, entry, file.origin, env)
+            server = read_server(name, entry, file.origin, env)
         except ConfigError as error:
             problems.append(f'{file.origin.path}: the MCP server "{name}" is left out: {error}')
         else:
@@ -171,19 +174,21 @@ def _read(file: McpConfigFile) -> tuple[dict[str, Any], set[str]]:
     servers = content.get("mcpServers")
     disabled = content.get("disabledServers")
     if not isinstance(servers, dict | None):
-        raise ConfigError(f"{path}: mcpServers: expected an object of servers by name, found {json_files.found(servers)}.")
+        raise ConfigError(
+            f"{path}: mcpServers: expected an object of servers by name, found {json_files.describe_value(servers)}."
+        )
     if not isinstance(disabled, list | None):
-        raise ConfigError(f"{path}: disabledServers: expected a list of names, found {json_files.found(disabled)}.")
+        raise ConfigError(f"{path}: disabledServers: expected a list of names, found {json_files.describe_value(disabled)}.")
     names = cast("list[Any]", disabled or [])
     return cast("dict[str, Any]", servers or {}), {name for name in names if isinstance(name, str)}
 
 
-def _server(name: str, written: Any, origin: Origin, env: Mapping[str, str]) -> ServerConfig | None:
+def read_server(name: str, written: Any, origin: Origin, env: Mapping[str, str]) -> ServerConfig | None:
     """Check one server. Returns None if it is disabled. Raises ConfigError, which says what is wrong with it."""
     if not name:
         raise ConfigError("its name is empty. The names of its tools begin with it.")
     if not isinstance(written, dict):
-        raise ConfigError(f"expected an object, found {json_files.found(written)}.")
+        raise ConfigError(f"expected an object, found {json_files.describe_value(written)}.")
     values = {key: value for key, value in cast("dict[str, Any]", written).items() if value is not None}
     if values.get("enabled") is False:
         return None
@@ -204,12 +209,14 @@ def _server(name: str, written: Any, origin: Origin, env: Mapping[str, str]) -> 
         case "http" | "sse":
             if not entry.url or not entry.url.lower().startswith(("http://", "https://")):
                 raise ConfigError(
-                    f"url: expected a URL that begins with http:// or https://, found {json_files.found(entry.url)}."
+                    f"url: expected a URL that begins with http:// or https://, found {json_files.describe_value(entry.url)}."
                 )
             entry.oauth.check()
             return ServerConfig(url=entry.url, headers=entry.headers, oauth=entry.oauth, is_sse=kind == "sse", **common)
         case _:
-            raise ConfigError(f'type: expected "stdio", "http" (streamable HTTP) or "sse", found {json_files.found(kind)}.')
+            raise ConfigError(
+                f'type: expected "stdio", "http" (streamable HTTP) or "sse", found {json_files.describe_value(kind)}.'
+            )
 
 
 def exposures(server: Any, tools: Any) -> dict[str, str]:
@@ -224,3 +231,65 @@ def exposures(server: Any, tools: Any) -> dict[str, str]:
         if exposure not in _ALL_EXPOSURES:
             raise ConfigError(f'toolExposure "{tool}" must be one of {allowed}')
     return {**found, **({} if server is None else {"*": server})}
+
+
+class SignIns:
+    """The stored sign-ins of a home.
+
+    Args:
+        path: the file. None: nothing is stored, because the agent is isolated from the user's files.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+
+    @property
+    def stamp(self) -> tuple[int, int] | None:
+        """Something that changes whenever the file does; None if there is none."""
+        try:
+            status = self._path.stat() if self._path is not None else None
+        except OSError:
+            return None
+        return None if status is None else (status.st_mtime_ns, status.st_ino)
+
+    def of(self, server: ServerConfig) -> dict[str, Any] | None:
+        """Return the sign-in at a server; None if there is none. Raises ConfigError if the file cannot be read."""
+        fields = self._all().get(_key(server))
+        if fields is None:
+            return None
+        for part in ("tokens", "client"):
+            values = cast("dict[str, Any]", found) if isinstance(found := fields.get(part), dict) else {}
+            secrets = (values.get(name) for name in ("access_token", "refresh_token", "client_secret"))
+            learn(*(secret for secret in secrets if isinstance(secret, str)))
+        return fields
+
+    def store(self, server: ServerConfig, **fields: Any) -> None:
+        """Add fields to the sign-in at a server. Raises ConfigError if they cannot be stored."""
+        if self._path is None:
+            raise ConfigError("Sign-ins are not stored in an isolated run.")
+
+        def change(content: dict[str, Any]) -> None:
+            content[_key(server)] = {**(content.get(_key(server)) or {}), "name": server.name, "url": server.url, **fields}
+
+        json_files.update_object(self._path, change)
+
+    def forget(self, name: str) -> list[str]:
+        """Remove the sign-ins at servers with this name. Returns their URLs. Raises ConfigError if that fails."""
+        found = {key: entry for key, entry in self._all().items() if entry.get("name") == name}
+
+        def change(content: dict[str, Any]) -> None:
+            for key in found:
+                content.pop(key, None)
+
+        if found and self._path is not None:
+            json_files.update_object(self._path, change)
+        return [str(entry.get("url")) for entry in found.values()]
+
+    def _all(self) -> dict[str, dict[str, Any]]:
+        data = None if self._path is None else files.read_bytes(self._path)
+        content = {} if data is None or self._path is None else json_files.parse_object(self._path, data)
+        return {key: cast("dict[str, Any]", entry) for key, entry in content.items() if isinstance(entry, dict)}
+
+
+def _key(server: ServerConfig) -> str:
+    return f"{server.name} {server.url}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import re
@@ -13,17 +14,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from fairlead import __version__
-from fairlead.config.programs import find_program, search_path, user_folder, working_folders
 from fairlead.core.secrets import learn_headers, learn_url, learn_variables, redacted
 from fairlead.errors import ConfigError
+from fairlead.extend.mcp import sdk
 from fairlead.extend.mcp.config import ServerConfig
 from fairlead.extend.mcp.limits import MOST_BYTES, Limits
 from fairlead.extend.mcp.process import NotAMessage, ServerProcess, process_transport
+from fairlead.platform.programs import find_program, search_path, user_folder, working_folders
 from fairlead.tools.workspace import Workspace
 
 if TYPE_CHECKING:
     import httpx2
-    from mcp import Client, types
     from mcp.client import Transport
 
 
@@ -38,6 +39,16 @@ _UNCOMPRESSED = {"accept-encoding": "identity"}
 #: npm's setting for the shell that runs a server, and that shell. It goes to the folder that the environment names.
 _SCRIPT_SHELL = "npm_config_script_shell"
 _SHELL = Path(__file__).with_name("shell_in_folder.sh")
+#: Programs that look for packages, settings or versions in the directory that they start in, and those that may run them.
+_LOOK_AROUND = frozenset(
+    """asdf bun bundle bundler bunx cargo composer conda corepack dart deno devbox direnv dnx docker-compose dotnet go gradle
+    jbang just make mamba micromamba mise mix mvn nix npm pdm pipenv pipx pixi pnpm pnpx podman-compose poetry rake rustup rye
+    swift task ts-node tsx uv uvx volta yarn yarnpkg zig hatch""".split()
+)
+_WRAPPERS = frozenset("bash cmd dash doppler env fish ionice ksh nice nohup op setsid sh stdbuf time timeout zsh".split())
+_BETWEEN_WORDS = re.compile(r"[\s;&|()<>'\"`=]+")
+#: A path that says by itself that it begins in the working directory.
+_RELATIVE = re.compile(r"\.\.?(/.*)?")
 _PYTHON = re.compile(r"python[\d.]*")
 #: Options of Python that may come before `-m`, and the word that has that one.
 _PYTHON_OPTION = re.compile(r"-[bBdEiIOPqsSuvx]+|-[WX].*")
@@ -69,12 +80,10 @@ class McpConnection:
         elif not self.lost.done():
             self.lost.set_result(reason)
 
-    async def note_and_limit(self, response: httpx2.Response, config: ServerConfig) -> None:
+    async def note_and_limit(self, response: sdk.httpx2.Response, config: ServerConfig) -> None:
         """Remember what the status of a response from the server says, and limit its body."""
-        import httpx2
-
         await self.limits.hold(response)
-        url, server = response.request.url, httpx2.URL(config.url)
+        url, server = response.request.url, sdk.httpx2.URL(config.url)
         if (url.host, url.port) != (server.host, server.port) or url.path.startswith("/.well-known/"):
             return  # a question on the way to a sign-in
         self.needs_sign_in = response.status_code == 401 and config.may_sign_in
@@ -87,29 +96,27 @@ async def connected_client(
     connection: McpConnection,
     config: ServerConfig,
     workspace: Workspace | None,
-    on_message: Callable[[types.ServerNotification], Awaitable[None]],
+    on_message: Callable[[sdk.types.ServerNotification], Awaitable[None]],
     auth: httpx2.Auth | None = None,
-) -> AsyncGenerator[Client]:
+) -> AsyncGenerator[sdk.Client]:
     """Connect to a server, and yield a client that is ready for requests.
 
     Only a server that is a program needs a workspace. `auth` authenticates requests over HTTP.
     """
-    from mcp import Client, types
-
     relay = MessageLog(config.name)
 
-    async def on_any_message(message: types.ServerNotification | Exception) -> None:
+    async def on_any_message(message: sdk.types.ServerNotification | Exception) -> None:
         if isinstance(message, NotAMessage):
             relay(str(message))
         elif not isinstance(message, Exception):
             await on_message(message)
 
-    async def on_log(params: types.LoggingMessageNotificationParams) -> None:
+    async def on_log(params: sdk.types.LoggingMessageNotificationParams) -> None:
         relay(redacted(f"[{params.level}] {params.data}"))
 
-    client = Client(
+    client = sdk.Client(
         connection.limits.transport(await _transport(connection, config, workspace, auth)),
-        client_info=types.Implementation(name="fairlead", version=__version__),
+        client_info=sdk.types.Implementation(name="fairlead", version=__version__),
         message_handler=on_any_message,
         logging_callback=on_log,
         log_level="info",
@@ -137,26 +144,29 @@ def _program(config: ServerConfig, workspace: Workspace) -> tuple[list[str], dic
     cwd = str(workspace.cwd if config.cwd is None else workspace.resolve(config.cwd))
     environment = {**workspace.env, **config.env}
     name, *arguments = config.command
-    if "/" in name:
-        return [str(workspace.resolve(name)), *arguments], environment, cwd
+    program = str(workspace.resolve(name)) if "/" in name else None
     if config.origin.scope == "project":
-        return list(config.command), environment, cwd
+        return [program or name, *arguments], environment, cwd
     # A project that is not trusted must not decide what the name in the user's configuration means.
     path, folders = environment.get("PATH", os.defpath), working_folders(workspace.cwd, *workspace.more)
-    program = find_program(name, path, outside=folders)
+    program = program or find_program(name, path, outside=folders)
     if program is None:
         raise ConfigError(f"there is no program {name} on the PATH outside the working directory.")
     environment["PATH"] = search_path(path, outside=folders)  # a script names an interpreter, which is looked for there
     if any(Path(os.path.realpath(cwd)).is_relative_to(os.path.realpath(each)) for each in folders):
-        arguments, cwd = _without_project(name, arguments, environment, cwd)
+        is_named = config.cwd is not None and Path(config.cwd).is_absolute()
+        arguments, cwd = _without_project(Path(name).name, arguments, environment, cwd, is_named=is_named)
     return [program, *arguments], environment, cwd
 
 
-def _without_project(name: str, arguments: list[str], environment: dict[str, str], cwd: str) -> tuple[list[str], str]:
+def _without_project(
+    name: str, arguments: list[str], environment: dict[str, str], cwd: str, *, is_named: bool
+) -> tuple[list[str], str]:
     """Return the arguments and the directory with which a program that finds code in its directory does not look into `cwd`.
 
     npx would run what `node_modules` has, and ask the registry that `.npmrc` names. It starts in the user's home, and the shell
-    with which it runs the server changes to `cwd`. `python -m` would import modules from there.
+    with which it runs the server changes to `cwd`. `python -m` would import modules from there. Programs that cannot be told
+    start in the user's home, unless the user has named `cwd`.
     """
     if name == "npx" or (name == "npm" and arguments[:1] in (["exec"], ["x"])):
         # npm takes each setting in any case; the name that we set must be the only one.
@@ -167,7 +177,18 @@ def _without_project(name: str, arguments: list[str], environment: dict[str, str
     if _PYTHON.fullmatch(name) and (module := _module_run(arguments)) is not None:
         options, words = module
         return [*options, "-c", _RUN_MODULE, *words], cwd
+    if not is_named and _looks_around(name, arguments):
+        environment["PWD"] = user_folder()
+        return [str(Path(cwd, word)) if _RELATIVE.fullmatch(word) else word for word in arguments], user_folder()
     return arguments, cwd
+
+
+def _looks_around(name: str, arguments: list[str]) -> bool:
+    """Return whether a command line runs a program that takes code or configuration from the directory it starts in."""
+    if name in ("docker", "podman"):
+        return "compose" in arguments
+    words = (Path(word).name for text in arguments for word in _BETWEEN_WORDS.split(text))
+    return name in _LOOK_AROUND or (name in _WRAPPERS and any(word in ("npx", *_LOOK_AROUND) for word in words))
 
 
 def _module_run(arguments: list[str]) -> tuple[list[str], list[str]] | None:
@@ -186,55 +207,50 @@ def _module_run(arguments: list[str]) -> tuple[list[str], list[str]] | None:
 
 
 @asynccontextmanager
-async def _http(connection: McpConnection, config: ServerConfig, auth: httpx2.Auth | None) -> AsyncGenerator[tuple[Any, Any]]:
-    import anyio
-    import httpx2
-    from mcp.client.streamable_http import streamable_http_client
-
-    async def note_response(response: httpx2.Response) -> None:
+async def _http(connection: McpConnection, config: ServerConfig, auth: sdk.httpx2.Auth | None) -> AsyncGenerator[tuple[Any, Any]]:
+    async def note_response(response: sdk.httpx2.Response) -> None:
         await connection.note_and_limit(response, config)
         connection.session_id = response.headers.get("mcp-session-id", connection.session_id)
 
     learn_headers(config.headers.items())
     learn_url(config.url)
     try:
-        http = httpx2.AsyncClient(
+        http = sdk.httpx2.AsyncClient(
             headers={**_UNCOMPRESSED, **config.headers},
-            timeout=httpx2.Timeout(_HTTP_CONNECT, read=_HTTP_SILENCE),
+            timeout=sdk.httpx2.Timeout(_HTTP_CONNECT, read=_HTTP_SILENCE),
             auth=auth,
             event_hooks={"response": [note_response]},
         )
     except (ValueError, TypeError) as error:
         raise ConfigError(f"its headers cannot be sent: {error}.") from None
-    open_streams = streamable_http_client(config.url, http_client=http, terminate_on_close=False, max_sse_event_size=MOST_BYTES)
+    open_streams = sdk.streamable_http_client(
+        config.url, http_client=http, terminate_on_close=False, max_sse_event_size=MOST_BYTES
+    )
     async with http, open_streams as streams:
         try:
             yield streams
         finally:
             if connection.session_id is not None:
                 # With a time limit, unlike in the `mcp` package: a process that must exit cannot wait for a server.
-                with anyio.move_on_after(_GOODBYE_TIMEOUT, shield=True):
+                with sdk.anyio.move_on_after(_GOODBYE_TIMEOUT, shield=True):
                     await _end_http_session(http, config.url, connection.session_id)
 
 
 @asynccontextmanager
-async def _sse(connection: McpConnection, config: ServerConfig, auth: httpx2.Auth | None) -> AsyncGenerator[tuple[Any, Any]]:
-    import httpx2
-    from mcp.client.sse import sse_client
-
-    async def note_response(response: httpx2.Response) -> None:
+async def _sse(connection: McpConnection, config: ServerConfig, auth: sdk.httpx2.Auth | None) -> AsyncGenerator[tuple[Any, Any]]:
+    async def note_response(response: sdk.httpx2.Response) -> None:
         await connection.note_and_limit(response, config)
 
     def make_http(
-        headers: dict[str, str] | None = None, timeout: httpx2.Timeout | None = None, auth: httpx2.Auth | None = None
-    ) -> httpx2.AsyncClient:
-        return httpx2.AsyncClient(
+        headers: dict[str, str] | None = None, timeout: sdk.httpx2.Timeout | None = None, auth: sdk.httpx2.Auth | None = None
+    ) -> sdk.httpx2.AsyncClient:
+        return sdk.httpx2.AsyncClient(
             headers=_UNCOMPRESSED | (headers or {}), timeout=timeout, auth=auth, event_hooks={"response": [note_response]}
         )
 
     learn_headers(config.headers.items())
     learn_url(config.url)
-    async with sse_client(
+    async with sdk.sse_client(
         config.url,
         dict(config.headers),
         timeout=_HTTP_CONNECT,
@@ -246,11 +262,7 @@ async def _sse(connection: McpConnection, config: ServerConfig, auth: httpx2.Aut
 
 
 async def _end_http_session(http: Any, url: str, session_id: str) -> None:
-    import contextlib
-
-    import httpx2
-
-    with contextlib.suppress(httpx2.HTTPError):
+    with contextlib.suppress(sdk.httpx2.HTTPError):
         await http.delete(url, headers={"mcp-session-id": session_id})
 
 
@@ -336,8 +348,6 @@ class Paged(Protocol):
 
 async def all_pages(fetch: Callable[..., Awaitable[Page]], items: Callable[[Page], list[Item]]) -> list[Item]:
     """Fetch all pages of a list. Stops early if a server repeats a page. Raises ValueError if the list is too long."""
-    from mcp import types
-
     found: list[Item] = []
     size = 0
     seen: set[str] = set()
@@ -351,4 +361,4 @@ async def all_pages(fetch: Callable[..., Awaitable[Page]], items: Callable[[Page
         if page.next_cursor is None or page.next_cursor in seen or len(seen) >= _MAX_PAGES:
             return found
         seen.add(page.next_cursor)
-        page = await fetch(params=types.PaginatedRequestParams(cursor=page.next_cursor))
+        page = await fetch(params=sdk.types.PaginatedRequestParams(cursor=page.next_cursor))

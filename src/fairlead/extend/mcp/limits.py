@@ -1,4 +1,7 @@
-"""Keeps an MCP server from filling the memory: how much it may send at once, and how much without being answered or asked."""
+"""Bounds and mends what an MCP server sends.
+
+A server must not fill the memory: this limits how much it may send at once, and how much without being answered or asked. Results
+of tool calls that break the protocol are mended, because the `mcp` package would refuse them as a whole."""
 
 from __future__ import annotations
 
@@ -7,11 +10,78 @@ import time
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any, Self, cast
+
+import msgspec
+
+from fairlead.core.lenient import json_data
+from fairlead.extend.mcp import sdk
 
 if TYPE_CHECKING:
     import httpx2
     from mcp.client import Transport
+
+
+#: The calls whose answer has not come.
+_MOST_CALLS = 10_000
+
+
+class ResultMender:
+    """Looks at the messages of one connection."""
+
+    def __init__(self) -> None:
+        self._calls: dict[Any, None] = {}
+
+    def on_send(self, item: Any) -> None:
+        """Note a request that calls a tool."""
+        message = getattr(item, "message", None)
+        if getattr(message, "method", None) == "tools/call" and (id := getattr(message, "id", None)) is not None:
+            self._calls[id] = None
+            if len(self._calls) > _MOST_CALLS:
+                del self._calls[next(iter(self._calls))]
+
+    def mend(self, item: Any) -> None:
+        """Bring the result in a message into the form of the protocol, if it answers a call."""
+        message = getattr(item, "message", None)
+        result = getattr(message, "result", None)
+        if getattr(message, "id", None) in self._calls and not hasattr(message, "method"):
+            del self._calls[cast("Any", message).id]
+            if isinstance(result, dict):
+                _mend(cast("dict[str, Any]", result))
+
+
+def _mend(result: dict[str, Any]) -> None:
+    if "inputRequests" in result:
+        return
+    content = result.get("content")
+    blocks = cast("list[Any]", content) if isinstance(content, list) else [] if content is None else [content]
+    result["content"] = [block if _is_valid(block) else {"type": "text", "text": _as_text(block)} for block in blocks]
+    structured = json_data(result.pop("structuredContent", None))
+    if structured is not None:
+        result["structuredContent"] = structured if isinstance(structured, dict) else {"result": structured}
+    if not isinstance(result.get("isError", False), bool):
+        result["isError"] = bool(result["isError"])
+    if not isinstance(result.get("_meta", {}), dict):
+        del result["_meta"]
+
+
+def _as_text(block: Any) -> str:
+    return block if isinstance(block, str) else msgspec.json.encode(json_data(block)).decode()
+
+
+def _is_valid(block: Any) -> bool:
+    try:
+        _block_type().validate_python(block, by_name=False)
+    except ValueError:
+        return False
+    return True
+
+
+@cache
+def _block_type() -> Any:
+    return sdk.TypeAdapter(sdk.types.ContentBlock)
+
 
 #: The most bytes of one message.
 MOST_BYTES = 32 * 1024 * 1024
@@ -31,6 +101,7 @@ class Limits:
 
     def __init__(self, give_up: Callable[[str], None]) -> None:
         self._give_up = give_up
+        self.mender = ResultMender()
         #: How many requests with each id have no answer.
         self._open: Counter[str] = Counter()
         self._has_room = asyncio.Event()
@@ -62,27 +133,23 @@ class Limits:
         except TimeoutError:
             raise self.refuse(f"it sent {MOST_REQUESTS} requests and did not read the answers") from None
 
-    def received(self, item: Any) -> None:
+    def on_receive(self, item: Any) -> None:
         """Note what has arrived. Raises Flooded."""
-        from mcp.types import JSONRPCNotification, JSONRPCRequest
-
         self.count()
         message = getattr(item, "message", None)
-        if isinstance(message, JSONRPCRequest):
+        if isinstance(message, sdk.JSONRPCRequest):
             self._open[str(message.id)] += 1
             if self._open.total() >= MOST_REQUESTS:
                 self._has_room.clear()
-        elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
-            self._answered((message.params or {}).get("requestId"))
+        elif isinstance(message, sdk.JSONRPCNotification) and message.method == "notifications/cancelled":
+            self._on_answer((message.params or {}).get("requestId"))
 
-    def sent(self, item: Any) -> None:
+    def on_send(self, item: Any) -> None:
         """Note what has been sent."""
-        from mcp.types import JSONRPCError, JSONRPCResponse
+        if isinstance(item.message, sdk.JSONRPCResponse | sdk.JSONRPCError):
+            self._on_answer(item.message.id)
 
-        if isinstance(item.message, JSONRPCResponse | JSONRPCError):
-            self._answered(item.message.id)
-
-    def _answered(self, id: Any) -> None:
+    def _on_answer(self, id: Any) -> None:
         key = str(id)
         if self._open[key] > 1:
             self._open[key] -= 1
@@ -141,7 +208,8 @@ class _Incoming(_Wrapped):
         try:
             await self._limits.wait_for_room()
             item = await take()
-            self._limits.received(item)
+            self._limits.on_receive(item)
+            self._limits.mender.mend(item)
         except Flooded:
             raise StopAsyncIteration from None
         return item
@@ -149,15 +217,15 @@ class _Incoming(_Wrapped):
 
 class _Outgoing(_Wrapped):
     async def send(self, item: Any, /) -> None:
+        self._limits.mender.on_send(item)
         await self._stream.send(item)
-        self._limits.sent(item)
+        self._limits.on_send(item)
 
 
 def _body_class() -> Any:
     """Return the class of bodies with a limit. Made when it is first used, since its base takes long to import."""
-    import httpx2
 
-    class LimitedBody(httpx2.AsyncByteStream):
+    class LimitedBody(sdk.httpx2.AsyncByteStream):
         def __init__(self, body: Any, is_stream: bool, limits: Limits) -> None:
             self._body = body
             self._is_stream = is_stream

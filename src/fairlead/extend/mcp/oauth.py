@@ -28,9 +28,8 @@ from pydantic import AnyUrl, BaseModel, ValidationError
 
 from fairlead.core.secrets import learn
 from fairlead.errors import LoginFailed
-from fairlead.extend.mcp.config import ServerConfig
+from fairlead.extend.mcp.config import ServerConfig, SignIns
 from fairlead.extend.mcp.connection import McpConnection, all_pages, connected_client, failure_reason, innermost, one_line
-from fairlead.extend.mcp.sign_ins import SignIns
 
 #: Seconds that the user has to sign in.
 SIGN_IN_LIMIT = 600.0
@@ -162,10 +161,10 @@ class _Storage:
         learn(tokens.access_token, tokens.refresh_token)
         self._sign_ins.store(
             self._server,
-            tokens=_written(tokens),
+            tokens=_dump(tokens),
             expires=None if tokens.expires_in is None else int(time.time()) + tokens.expires_in,
-            metadata=_written(context.oauth_metadata),
-            resource=_written(context.protected_resource_metadata),
+            metadata=_dump(context.oauth_metadata),
+            resource=_dump(context.protected_resource_metadata),
             authorizationServer=context.auth_server_url,
         )
 
@@ -174,14 +173,14 @@ class _Storage:
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
         learn(client_info.client_secret)
-        self._sign_ins.store(self._server, client=_written(client_info))
+        self._sign_ins.store(self._server, client=_dump(client_info))
 
 
 def _method(secret: str | None) -> Any:
     return "none" if secret is None else "client_secret_post"
 
 
-def _written(model: BaseModel | None) -> Any:
+def _dump(model: BaseModel | None) -> Any:
     return None if model is None else model.model_dump(mode="json", exclude_none=True)
 
 
@@ -204,7 +203,7 @@ class CallbackPage:
         self.url = url
         self._came: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
-    async def returned(self) -> str:
+    async def wait_for_return(self) -> str:
         """Wait for the browser, and return the address that it was sent to."""
         return await asyncio.shield(self._came)
 
@@ -214,9 +213,9 @@ class CallbackPage:
             await reader.readuntil(b"\r\n\r\n")
             target = urlsplit(line[1]) if len(line) == 3 and line[0] == "GET" else None
             if target is None or target.path != urlsplit(self.url).path or not target.query:
-                self._say(writer, "404 Not Found", "This page only receives the answer to a sign-in.")
+                self._answer(writer, "404 Not Found", "This page only receives the answer to a sign-in.")
             else:
-                self._say(writer, "200 OK", "Return to fairlead: it has got the answer. You can close this page.")
+                self._answer(writer, "200 OK", "Return to fairlead: it has got the answer. You can close this page.")
                 if not self._came.done():
                     self._came.set_result(line[1])
             await writer.drain()
@@ -225,7 +224,7 @@ class CallbackPage:
         finally:
             writer.close()
 
-    def _say(self, writer: asyncio.StreamWriter, status: str, text: str) -> None:
+    def _answer(self, writer: asyncio.StreamWriter, status: str, text: str) -> None:
         page = f"<!doctype html><meta charset=utf-8><title>fairlead</title><p>{text}</p>".encode()
         head = ("Content-Type: text/html; charset=utf-8", f"Content-Length: {len(page)}", "Connection: close")
         writer.write("\r\n".join((f"HTTP/1.1 {status}", *head, "", "")).encode() + page)
@@ -337,7 +336,7 @@ async def sign_in(
 
 async def _first_answer(page: CallbackPage, pasted: Callable[[], Awaitable[str | None]]) -> AuthorizationCodeResult:
     """Wait for the browser, or for the address that the user pastes."""
-    returned = asyncio.ensure_future(page.returned())
+    returned = asyncio.ensure_future(page.wait_for_return())
     try:
         while not returned.done():
             typed = asyncio.ensure_future(pasted())

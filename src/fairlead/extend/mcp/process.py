@@ -13,11 +13,14 @@ import os
 import signal
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from fairlead.config.child_guard import child_guard
+from fairlead.core.lenient import read_integer, scrub
 from fairlead.errors import ConfigError
+from fairlead.extend.mcp import sdk
 from fairlead.extend.mcp.limits import MOST_BYTES
+from fairlead.platform.process import child_guard
 
 if TYPE_CHECKING:
     from mcp.client import Transport
@@ -68,7 +71,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
                 cls, *command, stderr=None, env=env, cwd=cwd, start_new_session=True, close_fds=True
             )
         except OSError as error:
-            raise ConfigError(_why_not_started(command[0], cwd, error)) from error
+            raise ConfigError(_explain_start_failure(command[0], cwd, error)) from error
         if process._transport is not None and process._exit is None:
             child_guard.add(process._transport.get_pid())
         return process
@@ -189,17 +192,14 @@ def process_transport(process: ServerProcess) -> Transport:
 
 @asynccontextmanager
 async def _streams(process: ServerProcess) -> AsyncGenerator[tuple[Any, Any]]:
-    import anyio
-    from mcp.shared.message import SessionMessage
-
-    incoming, to_client = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-    from_client, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
+    incoming, to_client = sdk.anyio.create_memory_object_stream[sdk.SessionMessage | Exception](0)
+    from_client, outgoing = sdk.anyio.create_memory_object_stream[sdk.SessionMessage](0)
 
     async def receive() -> None:
         async with incoming:
             while (line := await process.next_line()) is not None:
                 for item in _messages(line):
-                    await incoming.send(item if isinstance(item, NotAMessage) else SessionMessage(item))
+                    await incoming.send(item if isinstance(item, NotAMessage) else sdk.SessionMessage(item))
 
     async def send() -> None:
         async with outgoing:
@@ -207,7 +207,7 @@ async def _streams(process: ServerProcess) -> AsyncGenerator[tuple[Any, Any]]:
                 text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                 await process.write(text.encode() + b"\n")
 
-    async with to_client, from_client, anyio.create_task_group() as group:
+    async with to_client, from_client, sdk.anyio.create_task_group() as group:
         group.start_soon(receive)
         group.start_soon(send)
         try:
@@ -223,24 +223,21 @@ def _messages(line: bytes) -> list[JSONRPCMessage | NotAMessage]:
     A line that breaks the protocol becomes a `NotAMessage`. If it answers a request, an error response follows, since the caller
     will get no other answer.
     """
-    from mcp.types import INTERNAL_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
-
-    from fairlead.core.lenient import scrub
-
     try:
-        return [jsonrpc_message_adapter.validate_json(line, by_name=False)]
+        return [sdk.jsonrpc_message_adapter.validate_json(line, by_name=False)]
     except ValueError:
         pass
     value: Any = None
     with contextlib.suppress(ValueError, RecursionError):
-        # Some servers cut text in the middle of a character, or write NaN.
-        value = scrub(json.loads(line.decode("utf-8", "replace"), parse_constant=lambda _: None))
-        return [jsonrpc_message_adapter.validate_python(value, by_name=False)]
+        # Some servers cut text in the middle of a character, write NaN, or numbers with thousands of digits.
+        text = line.decode("utf-8", "replace")
+        value = scrub(json.loads(text, parse_int=read_integer, parse_constant=lambda _: None))
+        return [sdk.jsonrpc_message_adapter.validate_python(value, by_name=False)]
     found: list[JSONRPCMessage | NotAMessage] = [NotAMessage(line)]
     fields = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
     if isinstance(fields.get("id"), int | str) and "method" not in fields:
-        reason = ErrorData(code=INTERNAL_ERROR, message="the server's answer is not a valid message")
-        found.append(JSONRPCError(jsonrpc="2.0", id=fields["id"], error=reason))
+        reason = sdk.ErrorData(code=sdk.INTERNAL_ERROR, message="the server's answer is not a valid message")
+        found.append(sdk.JSONRPCError(jsonrpc="2.0", id=fields["id"], error=reason))
     return found
 
 
@@ -252,9 +249,7 @@ class NotAMessage(Exception):
         super().__init__(f"wrote a line that is not a JSON-RPC message: {shown}")
 
 
-def _why_not_started(program: str, cwd: str, error: OSError) -> str:
-    from pathlib import Path
-
+def _explain_start_failure(program: str, cwd: str, error: OSError) -> str:
     if not Path(cwd).is_dir():
         return f"its working directory {cwd} does not exist."
     if isinstance(error, FileNotFoundError):

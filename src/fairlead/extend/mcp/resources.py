@@ -13,7 +13,10 @@ from fairlead.core.messages import ImageContent
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import ConfigError, ToolError
-from fairlead.extend.templates import split_arguments
+from fairlead.extend.mcp import sdk
+from fairlead.extend.mcp.connection import all_pages
+from fairlead.extend.mcp.tools import document, prompt_text
+from fairlead.extend.skills import split_arguments
 from fairlead.session.slash_commands import SlashCommand
 from fairlead.tools.files.targets import Document
 from fairlead.tools.truncate import head
@@ -37,8 +40,6 @@ class McpUris:
         return path[: len(SCHEME)].lower() == SCHEME
 
     async def read(self, uri: str, cancel: CancelToken) -> Document:
-        from fairlead.extend.mcp.tools import document
-
         key, _, resource = uri[len(SCHEME) :].partition("/")
         server = _find_server(await self._servers(cancel), key)
         if not resource:
@@ -61,7 +62,7 @@ def resources_tool(servers: Callable[[CancelToken], Awaitable[Mapping[str, McpSe
         wanted = arguments.get("server")
         if wanted is not None:
             found = {wanted: _find_server(found, wanted)}
-        lines = [line for key, server in found.items() for line in await _listed(key, server, context.cancel)]
+        lines = [line for key, server in found.items() for line in await _list_resources(key, server, context.cancel)]
         shown = head("\n".join(lines) or "There are no resources.")
         note = f"\n\n[The first {shown.output_lines} of {len(lines)} are shown.]" if shown.truncated else ""
         return ToolResult.text(f"{shown.content}{note}")
@@ -82,17 +83,14 @@ def resources_tool(servers: Callable[[CancelToken], Awaitable[Mapping[str, McpSe
     )
 
 
-async def _listed(key: str, server: McpServer, cancel: CancelToken) -> list[str]:
+async def _list_resources(key: str, server: McpServer, cancel: CancelToken) -> list[str]:
     """Return one line for each resource of a server. Templates, whose URIs have to be filled in, come last."""
-    from mcp import MCPError
-
-    from fairlead.extend.mcp.connection import all_pages
 
     async def ask(session: ClientSession) -> tuple[list[types.Resource], list[types.ResourceTemplate]]:
         resources = await all_pages(session.list_resources, lambda page: page.resources)
         try:
             templates = await all_pages(session.list_resource_templates, lambda page: page.resource_templates)
-        except MCPError:  # a server need not support templates
+        except sdk.MCPError:  # a server need not support templates
             templates = []
         return resources, templates
 
@@ -130,8 +128,6 @@ def prompt_commands(servers: Mapping[str, McpServer]) -> list[SlashCommand]:
 
 async def expand_prompt(text: str, servers: Mapping[str, McpServer], cancel: CancelToken) -> tuple[str, list[ImageContent]]:
     """Return the text and images that a slash command of a prompt stands for. Raises ConfigError if there is no such prompt."""
-    from fairlead.extend.mcp.tools import prompt_text
-
     words = text[1:].split(None, 1)
     command, written = words[0], words[1].strip() if len(words) > 1 else ""
     key, _, name = command.removeprefix(COMMAND).partition(":")

@@ -13,7 +13,9 @@ from msgspec import Struct
 from fairlead.core.runtime import CancelToken
 from fairlead.core.secrets import redacted
 from fairlead.errors import ToolError
+from fairlead.extend.mcp import sdk
 from fairlead.extend.mcp.config import ServerConfig
+from fairlead.extend.mcp.connection import McpConnection, all_pages, connected_client, failure_reason, one_line
 from fairlead.session.subagents.subagent import cut
 from fairlead.tools.workspace import Workspace
 
@@ -21,8 +23,7 @@ if TYPE_CHECKING:
     import httpx2
     from mcp import Client, ClientSession, types
 
-    from fairlead.extend.mcp.connection import McpConnection
-    from fairlead.extend.mcp.sign_ins import SignIns
+    from fairlead.extend.mcp.config import SignIns
 
 
 T = TypeVar("T")
@@ -96,6 +97,19 @@ class McpServer:
         #: Whether the offer has changed since it was last asked for, and whether it is being fetched again.
         self._is_offer_old = self._is_refreshing = False
 
+    @property
+    def state(self) -> str:
+        """What the user should know about the connection, in a few words."""
+        if self._client is not None:
+            tools, prompts = len(self.offer.tools), len(self.offer.prompts)
+            more = f", {prompts} prompt{'s' * (prompts != 1)}" if prompts else ""
+            return f"connected: {tools} tool{'s' * (tools != 1)}{more}"
+        if self._attempt is not None and not self._attempt.done():
+            return "connecting"
+        if self._connection is not None and self._connection.needs_sign_in:
+            return f"needs a sign-in: fairlead mcp login {self.config.name}"
+        return f"not connected: {self._reason}" if self._reason else "not connected"
+
     # Connecting
 
     def connect(self) -> None:
@@ -143,8 +157,6 @@ class McpServer:
 
     async def _run_connection(self, attempt: asyncio.Future[None]) -> None:
         """Connect, stay connected, and disconnect. The `mcp` package requires that one task does all of it."""
-        from fairlead.extend.mcp.connection import McpConnection, connected_client, failure_reason
-
         connection = self._connection = McpConnection()
         try:
             await asyncio.sleep(max(0.0, self._retry_at - time.monotonic()))
@@ -159,9 +171,9 @@ class McpServer:
                 self._was_connected = True
                 attempt.set_result(None)
                 await asyncio.shield(connection.lost)
-            self._ended(attempt, connection.lost.result())
+            self._on_end(attempt, connection.lost.result())
         except Exception as error:
-            self._ended(attempt, failure_reason(error, connection, self.config))
+            self._on_end(attempt, failure_reason(error, connection, self.config))
         finally:
             if self._connection is connection:  # otherwise a request found it broken and another has replaced it
                 self._client = None
@@ -172,11 +184,11 @@ class McpServer:
         """Return what authenticates requests with the sign-in at the server; None if there is none. Raises ConfigError."""
         if not self.config.may_sign_in or not (self._sign_ins.of(self.config) or {}).get("tokens"):
             return None
-        from fairlead.extend.mcp.oauth import StoredOAuth
+        from fairlead.extend.mcp.oauth import StoredOAuth  # noqa: PLC0415  an extra
 
         return StoredOAuth(self.config, self._sign_ins)
 
-    def _ended(self, attempt: asyncio.Future[None], reason: str) -> None:
+    def _on_end(self, attempt: asyncio.Future[None], reason: str) -> None:
         if self._closing:
             return
         was_connected, is_news = attempt.done(), reason != self._reason
@@ -198,8 +210,6 @@ class McpServer:
 
     async def _fetch_offer(self, client: Client) -> None:
         """Fetch what the server offers."""
-        from fairlead.extend.mcp.connection import all_pages
-
         async with self._fetch_lock:
             has, session = client.server_capabilities, client.session
             tools = await all_pages(session.list_tools, lambda page: page.tools) if has.tools else []
@@ -207,10 +217,8 @@ class McpServer:
             self.offer = Offer(tools, prompts, has.resources is not None)
         self._on_offer(self)
 
-    async def _on_notification(self, message: types.ServerNotification) -> None:
-        from mcp import types
-
-        if not isinstance(message, types.ToolListChangedNotification | types.PromptListChangedNotification):
+    async def _on_notification(self, message: sdk.types.ServerNotification) -> None:
+        if not isinstance(message, sdk.types.ToolListChangedNotification | sdk.types.PromptListChangedNotification):
             return
         client = self._client
         if client is None:  # the offer is about to be fetched anyway
@@ -229,14 +237,10 @@ class McpServer:
 
     async def _refresh(self, client: Client) -> None:
         """Fetch an offer that has changed."""
-        from mcp import MCPError
-
-        from fairlead.extend.mcp.connection import one_line
-
         attempt = self._new_attempt()
         try:
             await self._fetch_offer(client)
-        except MCPError:
+        except sdk.MCPError:
             pass  # it has ended meanwhile, which is reported elsewhere
         except ValueError as error:
             text = f'The MCP server "{self.config.name}" sent a new list of tools that cannot be understood: '
@@ -260,10 +264,6 @@ class McpServer:
 
     async def _request(self, what: str, ask: Callable[[ClientSession], Awaitable[T]], cancel: CancelToken) -> T:
         session = await self._session(what, cancel)
-        from mcp import MCPError, types
-
-        from fairlead.extend.mcp.connection import one_line
-
         asking = asyncio.ensure_future(ask(session))
         forget = cancel.on_fire(asking.cancel)
         try:
@@ -272,11 +272,11 @@ class McpServer:
             if not cancel.fired:
                 raise
             raise ToolError(f"{what} was aborted.") from None
-        except MCPError as error:
+        except sdk.MCPError as error:
             if error.message == _FORGOTTEN:
                 raise _SessionForgotten(f"{what} failed: the server has forgotten the session.") from None
-            if error.code == types.CONNECTION_CLOSED and error.message.startswith(_CLOSED):
-                raise ToolError(f"{what} failed: {await self._why_ended()}") from None
+            if error.code == sdk.types.CONNECTION_CLOSED and error.message.startswith(_CLOSED):
+                raise ToolError(f"{what} failed: {await self._explain_end()}") from None
             self._failures = 0
             raise ToolError(f"{what} failed: {cut(redacted(error.message), _MAX_REFUSAL_CHARS)}") from None
         except (ValueError, RuntimeError) as error:
@@ -305,14 +305,14 @@ class McpServer:
             self._connection_task.cancel()
         self._connection_task = self._client = None
 
-    async def _why_ended(self) -> str:
+    async def _explain_end(self) -> str:
         """Wait for the reason why the server ended, and return it as a sentence."""
         if self._connection_task is not None:
             await asyncio.wait([self._connection_task], timeout=_REASON_WAIT)
         if self._connection_task is not None and self._attempt is not None:
             # The connection is broken, although its task has not noticed yet. The next request makes a new one.
             self._drop_connection()
-            self._ended(self._attempt, "the connection was lost")
+            self._on_end(self._attempt, "the connection was lost")
         return f"the {self._end_message()}"
 
 
@@ -323,9 +323,6 @@ class _SessionForgotten(ToolError):
 @asynccontextmanager
 async def _subscribed_to_changes(client: Client) -> AsyncGenerator[None]:
     """Subscribe to changes of the server's lists. Servers with a protocol before 2026 send them without a subscription."""
-    from mcp import MCPError
-    from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
-
     begun = asyncio.Event()
 
     async def listen() -> None:
@@ -334,7 +331,7 @@ async def _subscribed_to_changes(client: Client) -> AsyncGenerator[None]:
                 begun.set()
                 async for _ in changes:
                     pass  # the client's message handler gets the change, too
-        except (ListenNotSupportedError, SubscriptionLost, MCPError):
+        except (sdk.ListenNotSupportedError, sdk.SubscriptionLost, sdk.MCPError):
             pass  # a server need not support this
         finally:
             begun.set()

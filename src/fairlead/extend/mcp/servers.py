@@ -5,29 +5,36 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from fairlead.config.extras import install_command
 from fairlead.config.home import Level
-from fairlead.config.process import run_in_thread
 from fairlead.core.events import CommandsChanged, ExtensionError
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import ExtensionNotLoaded
-from fairlead.extend.mcp.config import McpConfigFile
+from fairlead.extend.mcp.config import McpConfigFile, SignIns, load_servers
+from fairlead.extend.mcp.resources import LIST_TOOL, McpUris, expand_prompt, prompt_commands, resources_tool
+from fairlead.extend.mcp.server import McpServer, wait_or_cancel
+from fairlead.extend.mcp.tools import server_keys, server_tools
+from fairlead.platform.process import run_in_thread
 from fairlead.session.slash_commands import Origin
 from fairlead.session.toolbox import TOOL_SEARCH
+from fairlead.tools.files.targets import beside
 
 if TYPE_CHECKING:
     from fairlead.core.messages import ImageContent
     from fairlead.extend.mcp.config import ServerConfig
-    from fairlead.extend.mcp.server import McpServer
     from fairlead.session.additions import Extensions
     from fairlead.session.host import Host
     from fairlead.session.slash_commands import SlashCommand
     from fairlead.session.toolbox import Toolbox
 
+#: Seconds that the user waits for the states of all servers.
+_PATIENCE = 5.0
 NO_PACKAGE = (
     "MCP servers are configured, but the package that connects to them is not installed, so they are left out. "
     "Install it with: {command}"
@@ -84,9 +91,6 @@ class McpServers:
 
     def attach(self, host: Host, toolbox: Toolbox, extensions: Extensions) -> None:
         """Set the parts of the session that the servers belong to."""
-        from fairlead.extend.mcp.resources import McpUris
-        from fairlead.tools.files.targets import beside
-
         self._host, self._toolbox, self._extensions = host, toolbox, extensions
         host.workspace.uris = beside(McpUris(self._ready_servers), host.workspace.uris)
 
@@ -120,8 +124,6 @@ class McpServers:
         self._starting = asyncio.create_task(do(), name="fairlead-mcp-change")
 
     async def _add(self, config: ServerConfig) -> None:
-        from fairlead.extend.mcp.tools import server_keys
-
         taken = {server.config.name: key for key, server in self._servers.items()}
         if config.name in taken:
             self._options.warn([f'The MCP server "{config.name}" of {config.origin.path} is left out: another one has its name.'])
@@ -144,7 +146,6 @@ class McpServers:
         self.start()
         if self._starting is None:
             return
-        from fairlead.extend.mcp.server import wait_or_cancel
 
         wait = self._options.wait
         if not self._starting.done():
@@ -157,14 +158,18 @@ class McpServers:
     def commands(self) -> list[SlashCommand]:
         if not self._servers:
             return []
-        from fairlead.extend.mcp.resources import prompt_commands
 
         return prompt_commands(self._servers)
+
+    async def list_states(self) -> dict[str, str]:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_PATIENCE):
+                await self.ready(CancelToken())
+        return {server.config.name: server.state for server in self._servers.values()}
 
     async def expand(self, text: str, cancel: CancelToken) -> tuple[str, list[ImageContent]] | None:
         if not text.startswith("/mcp:"):
             return None
-        from fairlead.extend.mcp.resources import expand_prompt
 
         return await expand_prompt(text, await self._ready_servers(cancel), cancel)
 
@@ -187,9 +192,6 @@ class McpServers:
 
     async def _start(self) -> None:
         """Connect to the servers of the program and the user, then to those that depend on the project, once it is trusted."""
-        from fairlead.extend.mcp.config import load_servers
-        from fairlead.extend.mcp.tools import server_keys
-
         options = self._options
         assert self._host is not None and self._extensions is not None, "servers belong to a session"
         workspace = self._host.workspace
@@ -223,17 +225,12 @@ class McpServers:
     async def _has_package(self) -> bool:
         error = await _load_package()
         if isinstance(error, ModuleNotFoundError):
-            from fairlead.config.extras import install_command
-
             self._options.warn([NO_PACKAGE.format(command=install_command("mcp"))])
         elif error is not None:
             self._options.warn([f"MCP servers are left out, because the package that connects to them cannot be loaded: {error}"])
         return error is None
 
     def _connect_servers(self, configs: Iterable[ServerConfig], keys: Mapping[str, str]) -> None:
-        from fairlead.extend.mcp.server import McpServer
-        from fairlead.extend.mcp.sign_ins import SignIns
-
         assert self._host is not None and self._toolbox is not None
         if self._closed:
             return
@@ -248,13 +245,11 @@ class McpServers:
 
     def _update_tools(self, server: McpServer) -> None:
         """Put the tools of a server into the session's toolbox."""
-        from fairlead.extend.mcp.tools import server_tools
-
         assert self._host is not None and self._toolbox is not None
         toolbox, workspace = self._toolbox, self._host.workspace
         problems: list[str] = []
         owner = _owner(server)
-        tools = server_tools(server, workspace, toolbox.taken(owner), problems)
+        tools = server_tools(server, workspace, toolbox.list_taken(owner), problems)
         self._options.warn(problems)
         unwanted = {tool.name for tool in tools if not self._options.is_wanted(tool.name)}
         toolbox.replace(owner, tools, inactive=unwanted, searchable=self._options.is_wanted(TOOL_SEARCH))
@@ -264,8 +259,6 @@ class McpServers:
             self._offer_resources()
 
     def _offer_resources(self) -> None:
-        from fairlead.extend.mcp.resources import LIST_TOOL, resources_tool
-
         assert self._host is not None and self._toolbox is not None
         toolbox = self._toolbox
         if LIST_TOOL not in toolbox:
@@ -291,7 +284,7 @@ async def _load_package() -> Exception | None:
 
     def load() -> Exception | None:
         try:
-            import mcp.client.streamable_http  # noqa: F401  # pyright: ignore[reportUnusedImport]
+            import mcp.client.streamable_http  # noqa: F401, PLC0415  an extra  # pyright: ignore[reportUnusedImport]
         except Exception as error:  # a broken installation can raise anything
             return error
         return None

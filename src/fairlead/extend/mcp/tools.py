@@ -11,18 +11,19 @@ import os
 import re
 from base64 import b64decode, b64encode
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
 from fairlead.core.images import image_type
+from fairlead.core.lenient import json_data
 from fairlead.core.messages import ImageContent, TextContent, UserBlock
 from fairlead.core.secrets import redacted
 from fairlead.core.tool import StructuredResult, Tool, ToolContext, ToolResult
 from fairlead.errors import ToolError
-from fairlead.extend.mcp.result_schema import result_schema
+from fairlead.extend.mcp import sdk
 from fairlead.session.subagents.subagent import cut
 from fairlead.tools.background import Paced
 from fairlead.tools.files.read import MAX_ENCODED
@@ -46,16 +47,16 @@ _DIGEST_CHARS = 8
 def server_keys(names: Iterable[str]) -> dict[str, str]:
     """Return a key for each server name. Keys contain no `__`, so that a tool's name shows where the server's key ends."""
     plain = {name: _UNDERSCORES.sub("_", _ILLEGAL.sub("_", name)).strip("_") or "server" for name in names}
-    return _made_unique(plain, "")
+    return _make_unique(plain, "")
 
 
 def tool_names(key: str, names: Iterable[str]) -> dict[str, str]:
     """Return the name that the model sees for each tool of a server: `mcp__<server>__<tool>`."""
     prefix = f"{_PREFIX}{key}__"
-    return _made_unique({name: prefix + _ILLEGAL.sub("_", name) for name in names}, prefix)
+    return _make_unique({name: prefix + _ILLEGAL.sub("_", name) for name in names}, prefix)
 
 
-def _made_unique(plain: dict[str, str], prefix: str) -> dict[str, str]:
+def _make_unique(plain: dict[str, str], prefix: str) -> dict[str, str]:
     """Add a digest to names that are too long or not unique. A tool whose own name is valid keeps it."""
     shared = {name for name, count in Counter(plain.values()).items() if count > 1}
     unique: dict[str, str] = {}
@@ -103,7 +104,7 @@ def _tool(server: McpServer, name: str, offer: types.Tool, workspace: Workspace)
         description=offer.description or title or offer.name,
         parameters=offer.input_schema,
         output_schema=result_schema(offer.output_schema),
-        annotations=_declared_hints(hints),
+        annotations=_read_hints(hints),
         namespace={"name": f"{_PREFIX}{server.key}", "aliases": [server.config.name]},
         run=partial(_run, server, offer.name, workspace),
         label=title or f"{server.key}: {offer.name}",
@@ -114,7 +115,7 @@ def _tool(server: McpServer, name: str, offer: types.Tool, workspace: Workspace)
     )
 
 
-def _declared_hints(hints: types.ToolAnnotations | None) -> dict[str, bool] | None:
+def _read_hints(hints: types.ToolAnnotations | None) -> dict[str, bool] | None:
     if hints is None:
         return None
     declared = {
@@ -143,13 +144,11 @@ async def _run(server: McpServer, name: str, workspace: Workspace, arguments: di
         else:
             soon()
 
-    async def call(session: ClientSession) -> types.CallToolResult:
-        from mcp import types
-
+    async def call(session: ClientSession) -> sdk.types.CallToolResult:
         # Not `call_tool`, which raises if an answer does not match the schema that the server has declared. Such an answer is
         # more useful to the model than an error.
-        request = types.CallToolRequest(params=types.CallToolRequestParams(name=name, arguments=arguments))
-        return await session.send_request(request, types.CallToolResult, progress_callback=show)
+        request = sdk.types.CallToolRequest(params=sdk.types.CallToolRequestParams(name=name, arguments=arguments))
+        return await session.send_request(request, sdk.types.CallToolResult, progress_callback=show)
 
     try:
         answer = await server.request(f'The call of "{name}"', call, context.cancel)
@@ -170,13 +169,13 @@ def tool_result(answer: types.CallToolResult, key: str, workspace: Workspace, so
     structured = answer.structured_content
     details: dict[str, Any] = source if structured is None else {**source, "structuredContent": structured}
     if not blocks and structured is not None:
-        blocks = [TextContent(msgspec.json.encode(structured).decode())]
-    content = _bounded(blocks, workspace)
+        blocks = [TextContent(msgspec.json.encode(json_data(structured)).decode())]
+    content = _limit(blocks, workspace)
     if answer.is_error:
         texts = [block.text for block in content if isinstance(block, TextContent)]
         text = redacted("\n".join(texts)) or "The tool failed without saying why."
         shown = [{"type": "text", "text": text}]  # what the server says about a failure may contain secrets
-        raise ToolError(text, _redacted_details(details), structured=lambda: {"content": shown, "isError": True})
+        raise ToolError(text, _redact_details(details), structured=lambda: {"content": shown, "isError": True})
     return StructuredResult(content, details, structured=partial(_whole, answer))
 
 
@@ -184,9 +183,9 @@ def _whole(answer: types.CallToolResult) -> dict[str, Any]:
     return answer.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
 
-def _redacted_details(details: dict[str, Any]) -> dict[str, Any]:
+def _redact_details(details: dict[str, Any]) -> dict[str, Any]:
     """Remove secrets from the details of a failure."""
-    written = msgspec.json.encode(details).decode()
+    written = msgspec.json.encode(json_data(details)).decode()
     shown = redacted(written)
     if shown == written:
         return details
@@ -226,31 +225,27 @@ def progress_text(progress: float, total: float | None, message: str | None) -> 
     return f"[{done}] {cut(message, _MAX_PROGRESS_CHARS)}" if message else f"[{done}]"
 
 
-def _blocks(block: types.ContentBlock, key: str) -> Iterable[UserBlock]:
-    from mcp import types
-
+def _blocks(block: sdk.types.ContentBlock, key: str) -> Iterable[UserBlock]:
     match block:
-        case types.TextContent():
+        case sdk.types.TextContent():
             return [TextContent(block.text)]
-        case types.ImageContent():
+        case sdk.types.ImageContent():
             return [_image(block.data, block.mime_type)]
-        case types.AudioContent():
+        case sdk.types.AudioContent():
             return [TextContent(f"[Audio ({block.mime_type}), which cannot be shown.]")]
-        case types.EmbeddedResource():
+        case sdk.types.EmbeddedResource():
             return _contents(block.resource, key)
-        case types.ResourceLink():
+        case sdk.types.ResourceLink():
             about = f": {block.description}" if block.description else ""
             return [TextContent(f"[{block.title or block.name}{about} Read it at mcp://{key}/{block.uri}]")]
 
 
 def _contents(
-    contents: types.TextResourceContents | types.BlobResourceContents, key: str, *, is_answer: bool = False
+    contents: sdk.types.TextResourceContents | sdk.types.BlobResourceContents, key: str, *, is_answer: bool = False
 ) -> Iterable[UserBlock]:
     """Convert a resource. Unless it is the one that was requested (`is_answer`), its text begins with its URI."""
-    from mcp import types
-
     where = f"mcp://{key}/{contents.uri}"
-    if isinstance(contents, types.TextResourceContents):
+    if isinstance(contents, sdk.types.TextResourceContents):
         return [TextContent(contents.text if is_answer else f"[{where}]\n{contents.text}")]
     kind = contents.mime_type or "application/octet-stream"
     if kind.startswith("image/"):
@@ -273,20 +268,20 @@ def _image(data: str, mime_type: str) -> UserBlock:
     return ImageContent(b64encode(image).decode(), kind)
 
 
-def _bounded(blocks: Sequence[UserBlock], workspace: Workspace) -> list[UserBlock]:
+def _limit(blocks: Sequence[UserBlock], workspace: Workspace) -> list[UserBlock]:
     """Limit the text and the number of images in a result, whatever number of blocks they come in."""
     texts = [block.text for block in blocks if isinstance(block, TextContent)]
     images: list[UserBlock] = [block for block in blocks if isinstance(block, ImageContent)]
     left_out = len(images) - _MAX_IMAGES
     note: list[UserBlock] = [TextContent(f"[{left_out} more images are left out.]")] if left_out > 0 else []
     joined = TextContent("\n".join(texts))
-    shortened = _shortened(joined, workspace)
+    shortened = _shorten(joined, workspace)
     if shortened is joined and not note:
         return list(blocks)
     return [*([shortened] if texts else []), *images[:_MAX_IMAGES], *note]
 
 
-def _shortened(block: TextContent, workspace: Workspace) -> TextContent:
+def _shorten(block: TextContent, workspace: Workspace) -> TextContent:
     """Shorten a text for the model. The full text is saved in a file, which the shortened text names."""
     text = block.text
     data = text.encode("utf-8", "replace")
@@ -297,10 +292,10 @@ def _shortened(block: TextContent, workspace: Workspace) -> TextContent:
     if len(kept) < len(data) and b"\n" in kept and data[len(kept) : len(kept) + 1] != b"\n":
         kept = kept.rpartition(b"\n")[0]
     shown = f"the first {format_size(len(kept))} of {format_size(len(data))}, {lines} lines"
-    return TextContent(f"{kept.decode('utf-8', 'ignore')}\n\n[Showing {shown}. {_saved(data, workspace)}]")
+    return TextContent(f"{kept.decode('utf-8', 'ignore')}\n\n[Showing {shown}. {_save(data, workspace)}]")
 
 
-def _saved(data: bytes, workspace: Workspace) -> str:
+def _save(data: bytes, workspace: Workspace) -> str:
     try:
         path = workspace.log_dir() / f"mcp-{os.urandom(8).hex()}.txt"
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
@@ -309,3 +304,54 @@ def _saved(data: bytes, workspace: Workspace) -> str:
         return f"The full output could not be saved: {error.strerror or error}"
     workspace.keep_log(path)
     return f"Full output: {path}"
+
+
+#: What hosts read most of a block of content.
+_BLOCK: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "type": {"enum": ["text", "image", "audio", "resource_link", "resource"]},
+        "text": {"type": "string"},
+        "data": {"type": "string"},
+        "mimeType": {"type": "string"},
+    },
+    "required": ["type"],
+    "additionalProperties": True,
+}
+#: The keywords of JSON Schema that hold plain data, and those that hold schemas by name.
+_DATA = frozenset({"const", "enum", "default", "examples"})
+_BY_NAME = frozenset({"properties", "patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions"})
+
+
+def result_schema(own: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the schema of a whole result. `own` is the tool's schema for its structured content, if it has one."""
+    return {
+        "type": "object",
+        "properties": {
+            "content": {"type": "array", "items": _BLOCK},
+            "structuredContent": {} if own is None else _move(own, "#/properties/structuredContent"),
+            "isError": {"type": "boolean"},
+        },
+        "required": ["content"],
+        "additionalProperties": True,
+    }
+
+
+def _move(schema: Any, place: str) -> Any:
+    """Return a schema that has become a part of another one: its references to itself lead to its new place."""
+    if isinstance(schema, list):
+        return [_move(each, place) for each in cast("list[Any]", schema)]
+    if not isinstance(schema, dict):
+        return schema
+    given = cast("dict[str, Any]", schema)
+    return {key: _move_value(key, value, place) for key, value in given.items()}
+
+
+def _move_value(key: str, value: Any, place: str) -> Any:
+    if key == "$ref" and isinstance(value, str) and (value == "#" or value.startswith("#/")):
+        return place + value[1:]
+    if key in _DATA:
+        return value
+    if key in _BY_NAME and isinstance(value, dict):
+        return {name: _move(each, place) for name, each in cast("dict[str, Any]", value).items()}
+    return _move(value, place)

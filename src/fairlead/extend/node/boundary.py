@@ -1,24 +1,84 @@
-"""The ends of turns and of runs, where extensions written for pi may add entries and ask the model again."""
+"""The ends of turns and runs, where extensions written for pi may add entries to the session and ask the model again."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from msgspec import Raw
+from msgspec import Raw, json
 
-from fairlead.core.events import EntryAppended
-from fairlead.core.messages import AssistantMessage
+from fairlead.core.events import CompactionResult, EntryAppended
+from fairlead.core.messages import AssistantMessage, CustomMessage, Usage, decode_message
 from fairlead.errors import FairleadError
-from fairlead.extend.node.entries import Draft, add_entry, context_entries
+from fairlead.extend.extensions.values import convert
 from fairlead.extend.node.results import custom_note
 from fairlead.session.history.conversation import Conversation
-from fairlead.session.history.entries import role_of
+from fairlead.session.history.entries import Replacement, entries_in_context, role_of
 
 if TYPE_CHECKING:
     from fairlead.extend.extensions.engine import Engine
     from fairlead.extend.extensions.registrations import Extension
+    from fairlead.session.history.conversation import Conversation
+    from fairlead.session.history.history import History
     from fairlead.session.history.log import Log
     from fairlead.session.session import Session
+
+Draft = Mapping[str, Any]
+
+
+def add_entry(conversation: Conversation, draft: Draft, now_ms: int) -> None:
+    """Add an entry that extensions may propose at the end of a turn. Raises TypeError if it cannot be used."""
+    match draft["type"]:
+        case "custom":
+            conversation.add_data(str(draft.get("customType")), draft.get("data"))
+        case "custom_message":
+            note = custom_note(draft)
+            conversation.add(CustomMessage(note.custom_type, note.content, note.display, now_ms, note.details))
+        case "context_edit":
+            given: Any = draft.get("replacement")
+            replacement = None if given is None else Replacement(given.get("content"))
+            conversation.keep(lambda: conversation.log.context_edit(draft["targetId"], replacement, keep=True))
+            conversation.forget_computed()
+        case _:
+            tokens = conversation.context_tokens() or 0
+            usage = convert(Usage | None, draft.get("usage"), "usage")
+            result = CompactionResult(draft["summary"], draft["firstKeptEntryId"], tokens, draft.get("details"), usage)
+            conversation.compact(result, from_hook=True)
+
+
+def append_entry(session: Session, draft: Draft) -> str | None:
+    """Add an entry with which an extension prepares a session, and return its id. Raises TypeError if it cannot be used."""
+    conversation = session.history.conversation
+    match draft["type"]:
+        case "message":
+            message = decode_message(Raw(json.encode(draft["message"])))
+            if message is None:
+                raise TypeError(f"There are no messages with the role {draft['message'].get('role')}.")
+            conversation.add(message)
+        case "session_info":
+            session.history.set_name(str(draft["name"]))
+        case "label":
+            return session.history.set_label(str(draft["targetId"]), draft.get("label"))
+        case "model_change":
+            conversation.log.model_change(str(draft["provider"]), str(draft["modelId"]))
+        case "thinking_level_change":
+            conversation.log.thinking_level_change(str(draft["thinkingLevel"]))
+        case _:
+            add_entry(conversation, draft, session.host.now_ms())
+    return conversation.log.leaf
+
+
+def context_entries(log: Log) -> list[dict[str, Any]]:
+    """Return the entries that the model sees something of, each with its messages."""
+    shown = entries_in_context(log.path())
+    entries = log.plain([entry for entry, _ in shown])
+    return [{"sourceEntry": entry, "messages": log.read(*parts)} for entry, parts in zip(entries, shown, strict=True)]
+
+
+def project_entries(history: History) -> list[dict[str, Any]]:
+    """Return the entries that the model sees something of; none if the conversation has not begun."""
+    return context_entries(history.log) if history.conversation.has_begun else []
+
 
 #: The events at which entries can be proposed.
 BOUNDARIES = ("turn_end", "agent_before_settle")
@@ -99,13 +159,13 @@ class Boundaries:
         for handlers in self._handlers.values():
             handlers.pop(number, None)
 
-    def asked(self, name: str, number: int) -> Boundary:
+    def enter(self, name: str, number: int) -> Boundary:
         """Return the boundary that a handler is asked at. The first handler begins a new one."""
         if number == min(self._live(name)) or name not in self._present:
             self._present[name] = Boundary(self._engine.session, name)
         return self._present[name]
 
-    def answered(self, boundary: Boundary, number: int) -> None:
+    def leave(self, boundary: Boundary, number: int) -> None:
         """Commit what was proposed at a boundary if this was its last handler."""
         if number != max(self._live(boundary.name)):
             return
@@ -146,7 +206,7 @@ def boundary_context(session: Session, proposed: list[Draft]) -> dict[str, Any]:
     """
     log, conversation = session.history.log, session.history.conversation
     if proposed:
-        log = log.forked(log.header)
+        log = log.fork(log.header)
         conversation = Conversation.of(log)
     for draft in proposed:
         _check(log, draft)

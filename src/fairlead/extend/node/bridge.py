@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json as standard_json
 import logging
 import os
 import signal
@@ -19,12 +20,11 @@ from typing import Any, TypeVar, cast
 
 from msgspec import DecodeError, json
 
-from fairlead.config.child_guard import child_guard
-from fairlead.config.process import start_thread
 from fairlead.core import lenient
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import FairleadError
-from fairlead.extend.node.launch import launch
+from fairlead.extend.node.program import launch
+from fairlead.platform.process import child_guard, start_thread
 
 _log = logging.getLogger("fairlead.extend")
 
@@ -104,7 +104,7 @@ class NodeBridge:
         self._process, inbox, outbox = launch(node, cwd, env, cache)
         child_guard.add(self._process.pid)
         self._inbox, _ = await self._loop.create_connection(asyncio.Protocol, sock=inbox)
-        self._outbox, _ = await self._loop.create_connection(lambda: _Lines(self._received, self._ended), sock=outbox)
+        self._outbox, _ = await self._loop.create_connection(lambda: _Lines(self._on_line, self._on_end), sock=outbox)
         try:
             async with asyncio.timeout(_START_SECONDS):
                 return str(await self.call("version", {}))
@@ -149,7 +149,7 @@ class NodeBridge:
 
     def _send(self, message: Mapping[str, Any]) -> None:
         if self._inbox is not None and not self._inbox.is_closing():
-            self._inbox.write(_encoded(message))
+            self._inbox.write(_encode(message))
             if self._inbox.get_write_buffer_size() > _MOST_UNREAD:
                 self.kill(f"it left more than {_MOST_UNREAD >> 20} MiB unread")
 
@@ -206,11 +206,11 @@ class NodeBridge:
         if process is not None:
             start_thread(lambda: (process.wait(), child_guard.remove(process.pid)), "fairlead-node-exit")
 
-    def _ended(self) -> None:
+    def _on_end(self) -> None:
         """The process has closed its socket, usually because it ended."""
         if self._lost is None:
             code = None if self._process is None else _exit_code(self._process)
-            self.kill("it closed its connection" if code is None else _how_it_ended(code))
+            self.kill("it closed its connection" if code is None else _explain_end(code))
 
     def _watch(self) -> None:
         """Check from time to time whether the process still works, while calls run in it."""
@@ -238,9 +238,9 @@ class NodeBridge:
 
     # Answering
 
-    def _received(self, line: bytes) -> None:
+    def _on_line(self, line: bytes) -> None:
         try:
-            self._handle(_decoded(line))
+            self._handle(_decode(line))
         except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
             # An extension wrote to the socket, or changed what writes to it. What waits for an answer is stopped in time.
             _log.error("The Node process sent something that is not a message: %s", error)
@@ -257,9 +257,9 @@ class NodeBridge:
                 self._loop.call_soon(task.cancel)  # not before it has begun, or it would never answer
         elif message.get("sync"):
             if self._outbox is not None:
-                self._outbox.write(_encoded(self._answered(method, message.get("params") or {})))
+                self._outbox.write(_encode(self._answer(method, message.get("params") or {})))
         elif id is None:
-            answered = self._answered(method, message.get("params") or {})
+            answered = self._answer(method, message.get("params") or {})
             if "error" in answered:
                 _log.error("%s: %s", method, answered["error"]["message"])
         elif len(self._work) >= _MOST_REQUESTS:
@@ -267,7 +267,7 @@ class NodeBridge:
         else:
             self._work[id] = self._loop.create_task(self._work_on(id, method, message.get("params") or {}))
 
-    def _answered(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    def _answer(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         try:
             return {"result": self._answers[method](params)}
         except Exception as error:
@@ -334,7 +334,7 @@ class _Lines(asyncio.Protocol):
         self._on_end()
 
 
-def _encoded(message: Mapping[str, Any]) -> bytes:
+def _encode(message: Mapping[str, Any]) -> bytes:
     try:
         return json.encode(message) + b"\n"
     except (TypeError, ValueError, UnicodeError, RecursionError) as error:
@@ -344,12 +344,10 @@ def _encoded(message: Mapping[str, Any]) -> bytes:
         return json.encode({**kept, "error": {"message": f"The answer is not JSON: {error}"}}) + b"\n"
 
 
-def _decoded(line: bytes) -> dict[str, Any]:
+def _decode(line: bytes) -> dict[str, Any]:
     try:
         return json.decode(line)
     except (DecodeError, UnicodeDecodeError, RecursionError):
-        import json as standard_json
-
         # JavaScript writes halves of characters, which msgspec refuses.
         return cast("dict[str, Any]", lenient.scrub(standard_json.loads(line.decode("utf-8", "replace"))))
 
@@ -368,5 +366,5 @@ def _exit_code(process: subprocess.Popen[bytes]) -> int | None:
     return None
 
 
-def _how_it_ended(code: int) -> str:
+def _explain_end(code: int) -> str:
     return f"it exited with code {code}" if code >= 0 else f"it was ended by {signal.Signals(-code).name}"

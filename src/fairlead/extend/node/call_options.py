@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from fairlead.core.model import Model, StreamEnd
 from fairlead.errors import ProviderError
-from fairlead.extend.extensions.values import converted, object_or_empty
+from fairlead.extend.extensions.values import convert, object_or_empty
 
 #: The longest time that a server may ask us to wait before another attempt, in milliseconds, as in pi.
 _LONGEST_DELAY_MS = 60_000
@@ -24,18 +24,18 @@ class CallOptions:
         self._api = model.api
         self._provider = model.provider
         self._compat = model.compat or {}
-        timeout = converted(float | None, given.get("timeoutMs"), "timeoutMs")
+        timeout = convert(float | None, given.get("timeoutMs"), "timeoutMs")
         #: How many seconds the server has to begin its response; None: no limit.
         self.timeout = None if timeout is None else timeout / 1000
-        self._attempts = 1 + (converted(int | None, given.get("maxRetries"), "maxRetries") or 0)
-        self._longest_delay = converted(float | None, given.get("maxRetryDelayMs"), "maxRetryDelayMs")
+        self._attempts = 1 + (convert(int | None, given.get("maxRetries"), "maxRetries") or 0)
+        self._longest_delay = convert(float | None, given.get("maxRetryDelayMs"), "maxRetryDelayMs")
         self._retention = given.get("cacheRetention")
-        self.thinking_budgets: dict[str, int] = converted(dict[str, int], given.get("thinkingBudgets") or {}, "thinkingBudgets")
+        self.thinking_budgets: dict[str, int] = convert(dict[str, int], given.get("thinkingBudgets") or {}, "thinkingBudgets")
 
     @property
     def session_id(self) -> str | None:
         """The conversation whose prompt cache is used."""
-        id = converted(str | None, self._given.get("sessionId"), "sessionId")
+        id = convert(str | None, self._given.get("sessionId"), "sessionId")
         return None if self._retention == "none" else id
 
     def delay(self, attempts: int, end: StreamEnd | None) -> float | None:
@@ -114,7 +114,7 @@ class CallOptions:
 
     def _mark_caches(self, payload: dict[str, Any]) -> None:
         """Remove what marks the prompt for the cache, or have it kept for longer."""
-        for part in _marked(payload) if self._retention == "none" or self._keeps_long else ():
+        for part in _find_marked(payload) if self._retention == "none" or self._keeps_long else ():
             if self._keeps_long:
                 part["cache_control"] = {"type": "ephemeral", "ttl": "1h"}
             else:
@@ -128,7 +128,7 @@ def _may_repeat(end: StreamEnd) -> bool:
     return end.transient if end.status is None else end.status in (408, 409, 429) or end.status >= 500
 
 
-def _marked(payload: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _find_marked(payload: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the parts of a request that are marked for the cache."""
     messages = [object_or_empty(message).get("content") for message in _list(payload.get("messages"))]
     for parts in (payload.get("system"), payload.get("tools"), *messages):

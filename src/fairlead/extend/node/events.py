@@ -1,4 +1,4 @@
-"""Events for handlers, in pi's form."""
+"""Events for handlers in pi's form, and the system prompt in its parts."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
+from fairlead.config.files import read_bytes
 from fairlead.core import events as core
 from fairlead.core.message_updates import MessageUpdate
 from fairlead.core.messages import (
@@ -17,12 +18,14 @@ from fairlead.core.messages import (
 from fairlead.core.model import BlockDelta, BlockEnd, BlockStart
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import StructuredResult, ToolResult, as_structured
+from fairlead.errors import ConfigError
 from fairlead.extend.extensions import events as e
-from fairlead.extend.node.prompt import changed_prompt, prompt_options
 from fairlead.extend.node.results import decode
 from fairlead.stores.headers import milliseconds
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from fairlead.session.session import Session
 
 
@@ -58,7 +61,7 @@ class Events:
         if name != "before_agent_start" or not isinstance(changed, dict):
             return decoded
         opening = e.Open() if decoded is None else decoded
-        prompt = changed_prompt(self._session, event.system_prompt, cast("dict[str, Any]", changed))
+        prompt = build_changed_prompt(self._session, event.system_prompt, cast("dict[str, Any]", changed))
         return decoded if prompt is None or opening.system_prompt is not None else e.Open(opening.messages, prompt)
 
     def _turn_fields(self, name: str) -> dict[str, Any]:
@@ -309,3 +312,52 @@ _ENCODERS: dict[str, Callable[[Any], dict[str, Any]]] = {
     "entry_appended": lambda event: {"entry": event.entry},
     "queue_update": lambda event: {"steering": event.steering, "followUp": event.follow_up},
 }
+
+
+def prompt_options(session: Session) -> dict[str, Any]:
+    """Return the parts of the system prompt as pi's extensions see them."""
+    additions, tools = session.additions, session.tools.active_tools()
+    files = [{"path": str(path), "content": _text(path)} for path in additions.context_files()]
+    return {
+        "cwd": str(session.host.workspace.cwd),
+        "selectedTools": list(tools),
+        "hiddenTools": [name for name in tools if name not in session.tools.list_declared()],
+        "toolSnippets": {name: tool.snippet for name, tool in tools.items() if tool.snippet},
+        "toolGuidelines": {name: list(tool.guidelines) for name, tool in tools.items() if tool.guidelines},
+        "promptGuidelines": [],
+        "sections": {},
+        # What is appended already is part of the prompt. An extension may add to this.
+        "appendSystemPrompt": "",
+        "contextFiles": files,
+        "skills": [{"name": skill.name, "description": skill.description} for skill in additions.skills()],
+    }
+
+
+def _text(path: Path) -> str:
+    """Return the text of a file with instructions; nothing if it can no longer be read."""
+    try:
+        return (read_bytes(path) or b"").decode("utf-8", "replace")
+    except ConfigError:
+        return ""
+
+
+def build_changed_prompt(session: Session, prompt: str, options: Mapping[str, Any]) -> str | None:
+    """Return the system prompt with what an extension added to its parts; None if it added nothing.
+
+    A changed selection of tools applies at once.
+    """
+    chosen = options.get("selectedTools")
+    if isinstance(chosen, list):
+        names = [name for name in cast("list[str]", chosen) if name in session.tools]
+        if names != session.tools.active:
+            session.tools.activate(names)
+    forced = options.get("forceSystemPrompt")
+    if isinstance(forced, str):
+        return forced
+    sections = cast("dict[str, Any]", options.get("sections") or {})
+    parts = [f"<{name}>\n{text}\n</{name}>" for name, text in sections.items() if text]
+    rules = [f"- {str(rule).removeprefix('- ')}" for rule in options.get("promptGuidelines") or ()]
+    appended = options.get("appendSystemPrompt")
+    more = [*parts, "\n".join(rules), appended if isinstance(appended, str) else ""]
+    added = [part for part in more if part]
+    return "\n\n".join([prompt, *added]) if added else None

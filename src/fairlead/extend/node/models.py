@@ -1,4 +1,4 @@
-"""Model calls for extensions that run in the Node process, and models that such an extension calls itself."""
+"""Providers of extensions that run in the Node process: model calls, logins, and models that an extension calls itself."""
 
 from __future__ import annotations
 
@@ -28,18 +28,19 @@ from fairlead.core.runtime import CancelToken
 from fairlead.errors import FairleadError, ProviderError
 from fairlead.extend.extensions.calling import Deadline
 from fairlead.extend.extensions.context import Context
-from fairlead.extend.extensions.values import converted, object_or_empty
+from fairlead.extend.extensions.values import convert, object_or_empty
 from fairlead.extend.node.bridge import BridgeLost, RemoteError, abortable
 from fairlead.extend.node.call_options import CallOptions
 from fairlead.extend.node.tools import strictness
 from fairlead.models.added_logins import prepare_key
+from fairlead.models.providers import LoginAuth
 from fairlead.session.runtime import AsyncioRuntime
 
 if TYPE_CHECKING:
     from fairlead.core.messages import AssistantMessage
     from fairlead.extend.extensions.providers import Piece, ProviderStream
     from fairlead.extend.node.remote import RemoteExtensions
-
+    from fairlead.models.added_logins import LoginUi
 
 #: Seconds that a model's stream has to end after it was aborted.
 _ABORT_SECONDS = 2.0
@@ -122,8 +123,8 @@ class ExtensionCall:
         tools = [*(given.get("tools") or ()), *(tool for message in system for tool in message.get("tools") or ())]
         return ModelRequest(
             system_prompt=prompt,
-            messages=converted(list[ModelMessage], messages, "messages"),
-            tools=list(map(_declared, tools)),
+            messages=convert(list[ModelMessage], messages, "messages"),
+            tools=list(map(_make_spec, tools)),
             thinking=self._model.clamp(options.get("reasoning") or "off"),
             max_tokens=options.get("maxTokens"),
             session_id=self._limits.session_id,
@@ -171,7 +172,7 @@ class ExtensionCall:
             raise ProviderError(str(error)) from error
 
 
-def _declared(tool: Mapping[str, Any]) -> ToolSpec:
+def _make_spec(tool: Mapping[str, Any]) -> ToolSpec:
     """Return a tool of an extension's call as the model sees it."""
     sampling = strictness(tool.get("constrainedSampling"))
     return ToolSpec(tool["name"], tool.get("description", ""), tool["parameters"], sampling)
@@ -201,16 +202,16 @@ class StreamContext(Context):
         self.events: asyncio.Queue[Mapping[str, Any] | None] = asyncio.Queue()
         self._interceptor = interceptor
 
-    async def seen(self, kind: str, value: Any) -> Any:
+    async def intercept(self, kind: str, value: Any) -> Any:
         """Show handlers what the extension sends or receives. Returns what to send instead, if `kind` is `payload`."""
         if self._interceptor is None:
             return None
         if kind == "payload":
-            return (await self._interceptor.request(converted(dict[str, Any], value, "payload"), {}))[0]
+            return (await self._interceptor.request(convert(dict[str, Any], value, "payload"), {}))[0]
         if kind == "response":
             response = object_or_empty(value)
             headers = {str(name): str(each) for name, each in object_or_empty(response.get("headers")).items()}
-            await self._interceptor.response(converted(int, response.get("status"), "status"), headers)
+            await self._interceptor.response(convert(int, response.get("status"), "status"), headers)
         return None
 
 
@@ -244,7 +245,7 @@ def remote_stream(remote: RemoteExtensions, number: int) -> ProviderStream:
         answer = cast("dict[str, Any]", answer)
         if answer.get("stopReason") in ("error", "aborted"):
             raise ProviderError(str(answer.get("errorMessage") or "The extension's model failed."))
-        yield converted(Usage, answer.get("usage") or {}, "usage")
+        yield convert(Usage, answer.get("usage") or {}, "usage")
 
     return stream
 
@@ -268,6 +269,56 @@ def _pieces(event: Mapping[str, Any]) -> list[Piece]:
         case "thinking_end" if event.get("signature"):
             return [ThinkingContent("", str(event["signature"]))]
         case "toolcall_end":
-            return [converted(ToolCall, event.get("toolCall"), "toolCall")]
+            return [convert(ToolCall, event.get("toolCall"), "toolCall")]
         case _:
             return []
+
+
+class LoginContext(Context):
+    """The context of a call in which an extension logs in."""
+
+    def __init__(self, remote: RemoteExtensions, ui: LoginUi) -> None:
+        super().__init__(remote.engine, Deadline(None))
+        self._user = ui
+
+    def show(self, news: Mapping[str, Any]) -> None:
+        """Show the user a page to open, or what is happening."""
+        if news.get("url"):
+            instructions = news.get("instructions")
+            self._user.open_url(str(news["url"]), None if instructions is None else str(instructions))
+        elif news.get("message"):
+            self._user.notify(str(news["message"]))
+
+    async def ask(self, question: Mapping[str, Any]) -> str | None:
+        """Ask the user to type something or to choose one of the options."""
+        message = str(question.get("message") or "")
+        if question.get("options") is not None:
+            return await self._user.select(message, convert(list[str], question["options"], "options"))
+        placeholder = question.get("placeholder")
+        return await self._user.input(message, None if placeholder is None else str(placeholder))
+
+
+class RemoteLogin:
+    """The login of one provider. Implements `fairlead.models.added_logins.AddedLogin`."""
+
+    def __init__(self, remote: RemoteExtensions, number: int) -> None:
+        self._remote = remote
+        self._number = number
+
+    async def log_in(self, ui: LoginUi) -> Mapping[str, Any]:
+        return await self._remote.call("login", {"number": self._number}, LoginContext(self._remote, ui))
+
+    async def renew(self, stored: Mapping[str, Any]) -> Mapping[str, Any]:
+        return await self._call("renewLogin", stored)
+
+    async def auth(self, stored: Mapping[str, Any]) -> LoginAuth:
+        found = await self._call("loginAuth", stored)
+        headers = {name: value for name, value in object_or_empty(found.get("headers")).items() if value is not None}
+        base_url = convert(str | None, found.get("baseUrl"), "baseUrl")
+        return LoginAuth(found.get("apiKey"), convert(dict[str, str], headers, "headers"), base_url)
+
+    async def _call(self, method: str, stored: Mapping[str, Any]) -> Any:
+        remote = self._remote
+        context = Context(remote.engine, Deadline(None))
+        async with asyncio.timeout(remote.engine.host.timeout):
+            return await remote.call(method, {"number": self._number, "credentials": stored}, context)

@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 from fairlead.errors import ConfigError
 from fairlead.extend.extensions.calling import Deadline
-from fairlead.extend.extensions.context import Context, unlimited
+from fairlead.extend.extensions.context import Context, pause_deadline
 from fairlead.extend.extensions.events import EVENTS
-from fairlead.extend.extensions.values import converted, object_or_empty
+from fairlead.extend.extensions.values import convert, object_or_empty
 from fairlead.extend.mcp.config import OAuthSettings, ServerConfig, exposures
 from fairlead.extend.node.boundary import BOUNDARIES, Boundaries
 from fairlead.extend.node.bridge import BridgeLost, RemoteError
 from fairlead.extend.node.events import cancel_token, is_emitted_by_pi
+from fairlead.extend.node.models import RemoteLogin, remote_stream
 from fairlead.extend.node.requests import source_info
 from fairlead.extend.node.results import unusable_result
-from fairlead.extend.node.tools import remote_tool
-from fairlead.extend.node.user_bash import run_operations
+from fairlead.extend.node.tools import remote_tool, run_operations
+from fairlead.extend.node.virtual_models import make_routed_stream, virtual_model
 from fairlead.session.slash_commands import Origin
 from fairlead.session.toolbox import TOOL_SEARCH
 
@@ -114,7 +115,7 @@ class RemoteRegistrations:
                     raise
                 if operations := reply.get("runs"):  # for as long as the command takes
                     given = {"operations": operations, "event": given["event"], "signal": signal}
-                    with unlimited(context):
+                    with pause_deadline(context):
                         return await run_operations(remote, event, given)
             try:
                 return remote.events.decode(name, event, reply)
@@ -122,7 +123,7 @@ class RemoteRegistrations:
                 raise unusable_result(name, error) from error
 
         async def handle_boundary(event: Any, context: Context) -> None:
-            boundary = self._boundaries.asked(name, number)
+            boundary = self._boundaries.enter(name, number)
             fields = {**remote.events.encode(name, event), **boundary.fields(event)}
             try:
                 reply = await remote.call("handle", {"number": number, "event": fields}, context)
@@ -130,7 +131,7 @@ class RemoteRegistrations:
             except (AttributeError, KeyError, TypeError, ValueError) as error:
                 raise unusable_result(name, error) from error
             finally:
-                self._boundaries.answered(boundary, number)
+                self._boundaries.leave(boundary, number)
 
         if name in BOUNDARIES:
             self._boundaries.add_handler(name, number, remote.extension(params))
@@ -181,24 +182,18 @@ class RemoteRegistrations:
     # Models and servers
 
     def _register_provider(self, params: Params) -> None:
-        from fairlead.extend.node.models import remote_stream
-
         stream = remote_stream(self._remote, params["number"]) if params.get("streams") else None
         config = {key: value for key, value in params["config"].items() if value is not None}
         extension = self._remote.extension(params)
         login = None
         if params.get("logsIn"):
-            from fairlead.extend.node.logins import RemoteLogin
-
             login = RemoteLogin(self._remote, params["number"])
         self._engine.registrations.add_provider(extension, params["name"], config, stream, login)
 
     def _register_virtual_model(self, params: Params) -> None:
-        from fairlead.extend.node.virtual_models import routed_stream, virtual_model
-
         extension = self._remote.extension(params)
         model = virtual_model(params["definition"])
-        self._engine.registrations.add_virtual_model(extension, model, routed_stream(self._remote, params["number"], model))
+        self._engine.registrations.add_virtual_model(extension, model, make_routed_stream(self._remote, params["number"], model))
 
     def _unregister_virtual_model(self, params: Params) -> None:
         extension = self._remote.extension(params)
@@ -207,7 +202,7 @@ class RemoteRegistrations:
     def _register_mcp_server(self, params: Params) -> None:
         extension = self._remote.extension(params)
         described: dict[str, Any] = params.get("config") or {}
-        self._engine.registrations.add_mcp_server(extension, _registered_server(extension, params["name"], described), described)
+        self._engine.registrations.add_mcp_server(extension, _read_server(extension, params["name"], described), described)
 
     def _unregister_mcp_server(self, params: Params) -> None:
         extension = self._remote.extension(params)
@@ -241,8 +236,8 @@ class RemoteRegistrations:
                 async with asyncio.timeout(self._engine.host.timeout):
                     chosen = await self._remote.call("present", {"number": number}, Context(self._engine, Deadline(None)))
                 given = object_or_empty(chosen)
-                descriptions |= converted(dict[str, str], given.get("descriptions") or {}, "descriptions")
-                hidden |= set(converted(list[str], given.get("hiddenDeclarations") or [], "hiddenDeclarations"))
+                descriptions |= convert(dict[str, str], given.get("descriptions") or {}, "descriptions")
+                hidden |= set(convert(list[str], given.get("hiddenDeclarations") or [], "hiddenDeclarations"))
             except (RemoteError, BridgeLost, TypeError, TimeoutError) as error:
                 self._engine.report(extension.path, "prepare_loadout", error)
         tools.present(hidden, descriptions)
@@ -254,7 +249,7 @@ class RemoteRegistrations:
             return "direct" if tool is None else "model-only" if name == TOOL_SEARCH else tool.exposure
         return str(described.get("exposure") or "direct")
 
-    def described_tool(self, name: str) -> dict[str, Any]:
+    def describe_tool(self, name: str) -> dict[str, Any]:
         """Return what pi says about a tool besides its schema."""
         given = self._described.get(name) or {}
         more = {key: given[key] for key in ("namespace", "annotations", "outputSchema") if given.get(key) is not None}
@@ -283,7 +278,7 @@ class RemoteRegistrations:
         return {"path": f"builtin:{name}", "source": "builtin", "scope": "temporary", "origin": "top-level"}
 
 
-def _registered_server(extension: Extension, name: str, config: Any) -> ServerConfig:
+def _read_server(extension: Extension, name: str, config: Any) -> ServerConfig:
     """Return the server that an extension describes. Raises ConfigError, with the text that pi has, if it cannot be used."""
     try:
         return _server(name, config, Origin(Path(extension.path), "cli", "temporary"))
@@ -296,7 +291,7 @@ def _server(name: str, config: Any, origin: Origin) -> ServerConfig:
         raise ConfigError(f'invalid server name "{name}" (use letters, digits, "_" and "-")')
     if not isinstance(config, dict):
         raise ConfigError(f'server "{name}" must be an object')
-    given: Mapping[str, Any] = converted(dict[str, Any], config, "config")
+    given: Mapping[str, Any] = convert(dict[str, Any], config, "config")
     kind, timeout = given.get("type"), given.get("timeout")
     if timeout is not None and not (isinstance(timeout, int | float) and timeout > 0):
         raise ConfigError(f'server "{name}": timeout must be a positive number of seconds')
@@ -310,15 +305,15 @@ def _server(name: str, config: Any, origin: Origin) -> ServerConfig:
     if isinstance(url := given.get("url"), str) and kind in (None, "http", "streamable-http"):
         if not url.lower().startswith(("http://", "https://")):
             raise ConfigError(f'server "{name}": url must be an http or https URL')
-        oauth = converted(OAuthSettings, given.get("oauth") or {}, "oauth")
+        oauth = convert(OAuthSettings, given.get("oauth") or {}, "oauth")
         oauth.check()
-        headers = converted(dict[str, str], given.get("headers") or {}, "headers")
+        headers = convert(dict[str, str], given.get("headers") or {}, "headers")
         return ServerConfig(url=url, headers=headers, oauth=oauth, **common)
     if isinstance(command := given.get("command"), str) and kind in (None, "stdio"):
         return ServerConfig(
-            command=(command, *converted(list[str], given.get("args") or [], "args")),
-            env=converted(dict[str, str], given.get("env") or {}, "env"),
-            cwd=converted(str | None, given.get("cwd"), "cwd"),
+            command=(command, *convert(list[str], given.get("args") or [], "args")),
+            env=convert(dict[str, str], given.get("env") or {}, "env"),
+            cwd=convert(str | None, given.get("cwd"), "cwd"),
             **common,
         )
     raise ConfigError(f'server "{name}" needs either "command" (stdio) or "url" (streamable HTTP)')

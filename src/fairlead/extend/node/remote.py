@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Generator, Mapping
+import logging
+import sys
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairlead.config.process import run_in_thread
-from fairlead.config.programs import working_folders
 from fairlead.core.events import AgentEnd, Event, MessageEnd, MessageStart, TurnEnd
 from fairlead.core.messages import CustomMessage
 from fairlead.core.runtime import CancelToken
@@ -19,17 +19,22 @@ from fairlead.extend.extensions.registrations import Extension
 from fairlead.extend.node.boundary import boundary_context
 from fairlead.extend.node.bridge import BridgeLost, NodeBridge, RemoteError
 from fairlead.extend.node.events import Events
-from fairlead.extend.node.launch import cache_folder
-from fairlead.extend.node.program import is_new_enough, no_usable_node, node_programs, version_of
+from fairlead.extend.node.models import LoginContext, StreamContext
+from fairlead.extend.node.package import PackageFacts, write_package
+from fairlead.extend.node.program import cache_folder, is_new_enough, make_no_node_error, node_programs, version_of
 from fairlead.extend.node.registrations import RemoteRegistrations
 from fairlead.extend.node.requests import Requests
-from fairlead.extend.node.tools import ToolRequests
+from fairlead.extend.node.tools import BashRunContext, ToolRequests
+from fairlead.platform.process import run_in_thread
+from fairlead.platform.programs import working_folders
 
 if TYPE_CHECKING:
     from fairlead.extend.extensions.api import Fairlead
     from fairlead.extend.extensions.engine import Engine
     from fairlead.extend.node.bridge import Answer
     from fairlead.session.session import Session
+
+log = logging.getLogger("fairlead.extend.node")
 
 Params = Mapping[str, Any]
 
@@ -39,7 +44,8 @@ _STUCK = 4
 #: The most events of a model that an extension asks itself, waiting to be sent.
 _MOST_EVENTS = 250_000
 
-#: The release of pi whose extensions run here.
+#: The release of pi whose extensions run here, and its package.
+PI_PACKAGE = "@earendil-works/pi-coding-agent"
 PI_VERSION = "1.5.0"
 
 
@@ -64,12 +70,16 @@ class RemoteExtensions:
         number = len(self._loaded) + 1
         self._loaded[number] = fl, extension
         host = self.engine.host
-        home = host.home
+        home, command = host.home, self._agent_command()
+        launcher = self._write_launcher(command)
         facts = {
             "agentDir": str(home.root),
             "configDirName": home.project_names[0],
             "version": PI_VERSION,
             "cwd": str(host.cwd),
+            "launcher": launcher and str(launcher),
+            "command": command,
+            "homeVariable": "FAIRLEAD_HOME" if home.peer is None else "PI_CODING_AGENT_DIR",
         }
         assert self._bridge is not None, "the process is started first"
         try:
@@ -77,18 +87,56 @@ class RemoteExtensions:
         except RemoteError as error:
             raise RemoteError(" ".join(str(error).split()), error.stack) from None
 
+    def _agent_command(self) -> list[str]:
+        """Return the command that starts an agent of the same name and home."""
+        home = self.engine.host.home
+        name = ["--as", home.started_as.started_as] if home.started_as and home.started_as.started_as else []
+        # -P: the agent starts in the folder of a project, whose files must not shadow Python's modules.
+        return [sys.executable, "-P", "-m", "fairlead", *name, *(["--isolated"] if home.isolated else [])]
+
+    def protection(self) -> list[str]:
+        """Return the flags with which an agent is not less careful than this one. The stricter of these and of others counts."""
+        session = self.engine.session
+        mode = session.approvals.mode
+        flags = {"auto": (), "write": ("--approval-mode", "write"), "ask": ("--approval-mode", "always-ask")}
+        return [
+            *flags.get(mode, ("--approval", "deny")),
+            *(() if session.host.workspace.sandbox is None else ("--sandbox", "workspace")),
+            *(() if self.engine.host.trust.is_trusted(self.engine.host.cwd) else ("--no-approve",)),
+        ]
+
+    def _write_launcher(self, command: Sequence[str]) -> Path | None:
+        """Write what extensions start to get another agent of the same name and home. Returns its path, if it can be written."""
+        host, peer = self.engine.host, self.engine.host.home.started_as
+        folder = self.engine.session.host.workspace.log_dir() / "pi"
+        facts = PackageFacts(
+            (peer and peer.package) or PI_PACKAGE,
+            (peer and peer.package and peer.version) or PI_VERSION,
+            peer.folder.removeprefix(".") if peer else "pi",
+            host.home.project_names[0],
+        )
+        launcher = folder / "node_modules" / facts.package / "dist" / "cli.js"
+        try:
+            if not launcher.exists():
+                write_package(folder, facts, command, self.protection())
+        except OSError as error:  # such as a full disk: extensions that start no agents work nevertheless
+            log.warning("Extensions cannot start agents: %s", error)
+            return None
+        return launcher
+
     async def start(self) -> None:
         """Start the Node process if it does not run. Raises ConfigError, OSError or BridgeLost."""
         if self._bridge is not None:
             return
         workspace = self.engine.session.host.workspace
-        programs = node_programs(workspace.env, working_folders(workspace.cwd, *workspace.more))
+        outside = working_folders(workspace.cwd, *workspace.more)
+        programs = node_programs(workspace.env, outside)
         self.quiet, self.events = QuietMessages(self.engine.session), Events(self.engine.session)
         for node in programs:
             try:
                 version = await self._start_with(node)
             except (OSError, BridgeLost):
-                if is_new_enough(await run_in_thread(partial(version_of, node), "fairlead-node-version")):
+                if is_new_enough(await run_in_thread(partial(version_of, node, outside), "fairlead-node-version")):
                     self._forget_bridge()
                     raise
             else:
@@ -96,14 +144,14 @@ class RemoteExtensions:
                     return
                 self._kill_bridge()
         self._forget_bridge()
-        raise no_usable_node()
+        raise make_no_node_error()
 
     async def _start_with(self, node: str) -> str:
         """Start the process with a Node program and return its version."""
         requests, registrations = Requests(self.engine, self), self.registrations
         tools = ToolRequests(self.engine, self.context_of, registrations.callable_tools)
         at_once = {**requests.answers(), **registrations.answers(), **self._answers(), **tools.answers()}
-        slow = {**requests.slow_answers(), **tools.slow_answers(), "loginAsk": self._ask_login, "seen": self._seen}
+        slow = {**requests.slow_answers(), **tools.slow_answers(), "loginAsk": self._ask_login, "seen": self._intercept}
         host = self.engine.host
         # Set before it is started, so that it can be closed meanwhile.
         self._bridge = bridge = NodeBridge(at_once, slow, stuck_after=_STUCK * host.timeout)
@@ -198,8 +246,7 @@ class RemoteExtensions:
 
     def _answers(self) -> dict[str, Answer]:
         return {
-            "failed": self._failed,
-            "waits": self._waits,
+            "failed": self._report_failure,
             "boundaryContext": lambda params: boundary_context(self.engine.session, params.get("entries") or []),
             "streamEvent": self._stream_event,
             "loginNews": self._login_news,
@@ -207,19 +254,7 @@ class RemoteExtensions:
             "flush": lambda params: self.engine.send_held(),
         }
 
-    def _waits(self, params: Params) -> None:
-        """A command waits for something. What it has asked for so far is shown first.
-
-        The tasks for what it has asked are created already. The event loop runs them before what is scheduled now, and a question
-        is shown in the first step of its task.
-        """
-        context = self._contexts.get(params["call"])
-        if isinstance(context, CommandContext) and context.on_wait is not None:
-            asyncio.get_running_loop().call_soon(context.on_wait)
-
     def _stream_event(self, params: Params) -> None:
-        from fairlead.extend.node.models import StreamContext
-
         context = self._contexts.get(params["call"])
         if isinstance(context, StreamContext):
             context.events.put_nowait(params["event"])
@@ -227,33 +262,25 @@ class RemoteExtensions:
                 self._bridge.kill(f"an extension streamed {_MOST_EVENTS:,} events faster than they can be sent to the host")
 
     def _bash_output(self, params: Params) -> None:
-        from fairlead.extend.node.user_bash import BashRunContext
-
         context = self._contexts.get(params["call"])
         if isinstance(context, BashRunContext):
             context.add(params["data"])
 
     def _login_news(self, params: Params) -> None:
-        from fairlead.extend.node.logins import LoginContext
-
         context = self._contexts.get(params["call"])
         if isinstance(context, LoginContext):
-            context.tell(params)
+            context.show(params)
 
-    async def _seen(self, params: Params, report: Callable[[Any], None]) -> Any:
+    async def _intercept(self, params: Params, report: Callable[[Any], None]) -> Any:
         """An extension that calls its model itself shows what it sends or receives."""
-        from fairlead.extend.node.models import StreamContext
-
         context = self._contexts.get(params["call"])
-        return await context.seen(params["kind"], params.get("value")) if isinstance(context, StreamContext) else None
+        return await context.intercept(params["kind"], params.get("value")) if isinstance(context, StreamContext) else None
 
     async def _ask_login(self, params: Params, report: Callable[[Any], None]) -> Any:
-        from fairlead.extend.node.logins import LoginContext
-
         context = self._contexts.get(params["call"])
         return await context.ask(params) if isinstance(context, LoginContext) else None
 
-    def _failed(self, params: Params) -> None:
+    def _report_failure(self, params: Params) -> None:
         """An extension failed outside any call."""
         loaded = self._loaded.get(params.get("extension") or 0)
         error = RemoteError(params["error"]["message"], params["error"].get("stack") or "")
@@ -302,13 +329,13 @@ class QuietMessages:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._waiting: list[CustomMessage] = []
-        self.close = session.subscribe(self._heard)
+        self.close = session.subscribe(self._on_event)
 
     def add(self, message: CustomMessage) -> None:
         """Add a message when the turn ends, or the run if its last turn has ended."""
         self._waiting.append(message)
 
-    def _heard(self, event: Event) -> None:
+    def _on_event(self, event: Event) -> None:
         if not self._waiting or not isinstance(event, TurnEnd | AgentEnd):
             return
         waiting, self._waiting = self._waiting, []

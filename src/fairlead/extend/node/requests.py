@@ -8,18 +8,21 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast, get_args
 
+import yaml
 from msgspec import Raw, json
 
 from fairlead.config import json_files
 from fairlead.core.messages import CustomMessage, ImageContent, UserBlock
 from fairlead.core.runtime import CancelToken, NotifyKind
-from fairlead.errors import BadCommand, EntryNotFound, FairleadError
+from fairlead.errors import BadCommand, EntryNotFound, FairleadError, ModelNotFound, NoCredentials
 from fairlead.extend.extensions.calling import Deadline
 from fairlead.extend.extensions.context import CommandContext, Context
-from fairlead.extend.extensions.values import converted, object_or_empty
-from fairlead.extend.node.entries import append_entry, projected_entries
-from fairlead.extend.node.prompt import prompt_options
+from fairlead.extend.extensions.values import convert, object_or_empty
+from fairlead.extend.node.boundary import append_entry, project_entries
+from fairlead.extend.node.events import prompt_options
+from fairlead.extend.node.models import ExtensionCall
 from fairlead.extend.node.results import custom_note
+from fairlead.stores.listing import list_all_sessions, list_sessions
 
 if TYPE_CHECKING:
     from fairlead.core.model import Model
@@ -67,8 +70,14 @@ class Requests:
             "loginEntry": lambda params: self._engine.host.registry.login_entry(params["name"]),
             "models": lambda params: self._models(all=bool(params.get("all"))),
             "parseYaml": _parse_yaml,
+            "extensions": lambda params: [
+                {"path": str(each.found.path), "tools": list(each.tools)}
+                for each in self._engine.extensions
+                if each.found.entry_point is None
+            ],
+            "protection": lambda params: self._remote.protection(),
             "append": lambda params: append_entry(self._session, params),
-            "projection": lambda params: projected_entries(self._session.history),
+            "projection": lambda params: project_entries(self._session.history),
         }
 
     def slow_answers(self) -> dict[str, SlowAnswer]:
@@ -144,7 +153,7 @@ class Requests:
                 "description": tool.description,
                 "parameters": tool.parameters,
                 "promptGuidelines": list(tool.guidelines),
-                **self._remote.registrations.described_tool(tool.name),
+                **self._remote.registrations.describe_tool(tool.name),
                 "active": tool.name in active,
                 "callable": tool.name in callable_tools,
             }
@@ -180,8 +189,6 @@ class Requests:
         return found
 
     def _sessions(self, params: Params) -> list[dict[str, Any]]:
-        from fairlead.stores.listing import list_all_sessions, list_sessions
-
         folder = self._session.history.path
         if folder is None:
             return []
@@ -208,8 +215,6 @@ class Requests:
         return self._engine.host.registry.all() if all else self._session.models.available()
 
     def _model(self, given: Mapping[str, Any]) -> Model:
-        from fairlead.errors import ModelNotFound
-
         found = self._session.models.find(given["provider"], given["id"])
         if found is None:
             raise ModelNotFound(f"Model not found: {given['provider']}/{given['id']}")
@@ -218,6 +223,8 @@ class Requests:
     def _model_auth(self, params: Params) -> dict[str, Any]:
         try:
             auth = self._engine.host.registry.auth(self._model(params["model"]))
+        except NoCredentials:  # not an error in pi
+            return {"ok": True}
         except FairleadError as error:
             return {"ok": False, "error": str(error)}
         return {"ok": True, "apiKey": auth.api_key, "headers": auth.headers}
@@ -248,8 +255,6 @@ class Requests:
             json_files.update_object(home.models_store_path, change)
 
     async def _stream_model(self, params: Params, report: Report) -> Any:
-        from fairlead.extend.node.models import ExtensionCall
-
         return await ExtensionCall(self._remote, self._model(params["model"]), params, report).answer()
 
     # Acting
@@ -265,7 +270,7 @@ class Requests:
             return
         self._remote.fl(params).send_message(
             message.get("customType", ""),
-            content if isinstance(content, str) else converted(list[UserBlock], content, "content"),
+            content if isinstance(content, str) else convert(list[UserBlock], content, "content"),
             display=message.get("display", True) is not False,
             details=message.get("details"),
             deliver=_DELIVERY.get(deliver, deliver),
@@ -276,7 +281,7 @@ class Requests:
         content, options = params["content"], object_or_empty(params.get("options"))
         images: list[ImageContent] | None = None
         if not isinstance(content, str):
-            blocks = converted(list[UserBlock], content, "content")
+            blocks = convert(list[UserBlock], content, "content")
             images = [block for block in blocks if isinstance(block, ImageContent)] or None
             content = "\n".join(block.text for block in blocks if not isinstance(block, ImageContent))
         deliver = options.get("deliverAs")
@@ -432,8 +437,6 @@ def _snake(name: str) -> str:
 
 
 def _parse_yaml(params: Params) -> Any:
-    import yaml
-
     return yaml.safe_load(params["text"])
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from fairlead.core.messages import ImageContent, Message, ModelMessage, Usage, UserBlock
 from fairlead.extend.extensions import events as e
-from fairlead.extend.extensions.values import UnusableAnswer, converted
+from fairlead.extend.extensions.values import UnusableAnswer, convert
 from fairlead.extend.node.bridge import RemoteError
 
 
@@ -55,13 +55,13 @@ def _decode_input(result: dict[str, Any]) -> Any:
     if result.get("action") == "handled":
         return e.Handled()
     if result.get("action") == "transform":
-        return e.Transform(result.get("text", ""), converted(list[ImageContent] | None, result.get("images"), "result"))
+        return e.Transform(result.get("text", ""), convert(list[ImageContent] | None, result.get("images"), "result"))
     return None
 
 
 def custom_note(message: Mapping[str, Any]) -> e.Note:
     """Return a custom message of pi as ours."""
-    content = converted(str | list[UserBlock], message.get("content", ""), "result")
+    content = convert(str | list[UserBlock], message.get("content", ""), "result")
     return e.Note(str(message.get("customType", "")), content, message.get("display", True) is not False, message.get("details"))
 
 
@@ -89,7 +89,7 @@ def _decode_context_with_system(result: dict[str, Any]) -> Any:
 
 def _model_messages(messages: list[dict[str, Any]]) -> list[ModelMessage]:
     shown = [{**message, "role": "user"} if message.get("role") == "custom" else message for message in messages]
-    return converted(list[ModelMessage], shown, "result")
+    return convert(list[ModelMessage], shown, "result")
 
 
 def _text(content: Any) -> str:
@@ -99,9 +99,9 @@ def _text(content: Any) -> str:
 
 
 def _decode_tool_result(result: dict[str, Any]) -> Any:
-    content = converted(list[UserBlock], result["content"], "result") if result.get("content") is not None else None
+    content = convert(list[UserBlock], result["content"], "result") if result.get("content") is not None else None
     details = result.get("details", msgspec.UNSET)
-    usage = converted(Usage | None, result.get("usage"), "usage")
+    usage = convert(Usage | None, result.get("usage"), "usage")
     return e.Amend(content, details, result.get("isError"), result.get("structuredContent", msgspec.UNSET), usage)
 
 
@@ -111,7 +111,7 @@ def _decode_message(result: dict[str, Any]) -> Any:
         return None
     if message.get("content") is None:
         message["content"] = []
-    return e.Revise(converted(Message, message, "message"))
+    return e.Revise(convert(Message, message, "message"))
 
 
 def _decode_compaction(result: dict[str, Any]) -> Any:
@@ -120,7 +120,7 @@ def _decode_compaction(result: dict[str, Any]) -> Any:
     written = result.get("compaction")
     if not written:
         return None
-    usage = converted(Usage | None, written.get("usage"), "usage")
+    usage = convert(Usage | None, written.get("usage"), "usage")
     return e.Summary(written.get("summary", ""), written.get("details"), written.get("firstKeptEntryId"), usage)
 
 
@@ -129,7 +129,7 @@ def _decode_tree(result: dict[str, Any]) -> Any:
         return e.Cancel()
     written, summary = result.get("summary"), None
     if written:
-        usage = converted(Usage | None, written.get("usage"), "usage")
+        usage = convert(Usage | None, written.get("usage"), "usage")
         summary = e.Summary(written.get("summary", ""), written.get("details"), usage=usage)
     replaces = result.get("replaceInstructions", msgspec.UNSET)
     return e.Guide(
@@ -141,7 +141,7 @@ def _decode_tree(result: dict[str, Any]) -> Any:
 
 
 def _text_or_unset(result: dict[str, Any], name: str) -> str | msgspec.UnsetType | None:
-    return converted(str | None, result[name], name) if name in result else msgspec.UNSET
+    return convert(str | None, result[name], name) if name in result else msgspec.UNSET
 
 
 def _decode_bash(result: dict[str, Any]) -> Any:

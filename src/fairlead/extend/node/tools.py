@@ -1,24 +1,31 @@
-"""Tools of extensions that run in the Node process, and our own tools for extensions that wrap them."""
+"""Tools and shell commands that extensions run in the Node process, and our own tools for extensions that wrap them."""
 
 from __future__ import annotations
 
+from base64 import b64decode
+from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import msgspec
 from msgspec.structs import replace
 
-from fairlead.core.calls.nested import NestedResult
+from fairlead.core.calls.execution import NestedResult
+from fairlead.core.lenient import json_data
 from fairlead.core.messages import TextContent, Usage, UserBlock
 from fairlead.core.model import Strictness
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import Exposure, Tool, ToolContext, ToolResult, as_structured
 from fairlead.errors import ConfigError, ToolError
+from fairlead.extend.extensions import events as e
 from fairlead.extend.extensions.calling import Deadline
 from fairlead.extend.extensions.context import Context, ToolRunContext
-from fairlead.extend.extensions.values import converted, object_or_empty
+from fairlead.extend.extensions.values import convert, object_or_empty
 from fairlead.extend.node.bridge import BridgeLost, RemoteError, abortable
 from fairlead.extend.node.events import tool_result
+from fairlead.tools.builtin import builtin_tools
+from fairlead.tools.shell.output import CommandOutput
 
 if TYPE_CHECKING:
     from fairlead.extend.extensions.engine import Engine
@@ -94,7 +101,7 @@ class _Runner:
         with self._remote.signals.of_call(context.cancel) as signal:
             given = {"number": self._number, "toolCallId": context.call_id, "args": arguments, "signal": signal}
             try:
-                return decoded_result(await self._remote.call("tool", given, mine))
+                return decode_result(await self._remote.call("tool", given, mine))
             except (RemoteError, BridgeLost, TypeError) as error:
                 raise ToolError(str(error)) from error
 
@@ -112,20 +119,38 @@ class _PreparingRunner(_Runner):
             prepared = await self._remote.call("prepare", {"number": self._number, "args": arguments}, mine)
         except (RemoteError, BridgeLost) as error:
             raise ToolError(str(error)) from error
-        return await super().__call__(self._tool.checked(prepared), context)
+        return await super().__call__(self._tool.check_arguments(prepared), context)
 
 
-def decoded_result(result: Any) -> ToolResult:
-    """Return what a tool of an extension returned. Raises TypeError if it is invalid."""
-    if not isinstance(result, dict):
+def decode_result(result: Any) -> ToolResult:
+    """Return what a tool of an extension returned. What is not in pi's form becomes text. Raises TypeError if it is nothing."""
+    if result is None:
         raise TypeError("The tool returned no result. Return { content, details } from execute().")
+    if not isinstance(result, dict):
+        return ToolResult(_decode_content(result))
     fields = cast("dict[str, Any]", result)
-    content = converted(list[UserBlock], fields.get("content") or [], "content")
-    usage = converted(Usage | None, fields.get("usage"), "usage")
+    content = _decode_content(fields.get("content"))
+    try:
+        usage = convert(Usage | None, fields.get("usage"), "usage")
+    except TypeError:
+        usage = None
     ends_run, failed = fields.get("terminate") is True, fields.get("isError") is True
-    result = ToolResult(content, fields.get("details"), ends_run=ends_run, usage=usage, failed=failed)
+    decoded = ToolResult(content, fields.get("details"), ends_run=ends_run, usage=usage, failed=failed)
     structured = fields.get("structuredContent")
-    return result if structured is None else as_structured(result, lambda: structured)
+    return decoded if structured is None else as_structured(decoded, lambda: structured)
+
+
+def _decode_content(content: Any) -> list[UserBlock]:
+    given = cast("list[Any]", content) if isinstance(content, list) else [] if content is None else [content]
+    return [_decode_block(block) for block in given]
+
+
+def _decode_block(block: Any) -> UserBlock:
+    try:
+        return convert(UserBlock, block, "content")
+    except TypeError:
+        data = json_data(block)
+        return TextContent(data if isinstance(data, str) else msgspec.json.encode(data).decode())
 
 
 class ToolRequests:
@@ -149,9 +174,7 @@ class ToolRequests:
         """Show the host a partial result of a tool that is running."""
         context = self._context_of(params["call"])
         if isinstance(context, ToolRunContext):
-            partial = cast("dict[str, Any]", params.get("partial") or {})
-            content = converted(list[UserBlock], partial.get("content") or [], "content")
-            context.update(ToolResult(content, partial.get("details")))
+            context.update(decode_result(params.get("partial") or {}))
 
     async def _run_builtin(self, params: Mapping[str, Any], report: Callable[[Any], None]) -> Any:
         """Run one of our own tools, possibly in another directory or environment."""
@@ -159,8 +182,6 @@ class ToolRequests:
         tool = session.tools.builtin(params["name"])
         cwd, env = params.get("cwd"), params.get("env")
         if (cwd is not None and Path(cwd) != session.host.workspace.cwd) or env is not None:
-            from fairlead.tools.builtin import builtin_tools
-
             workspace = session.host.workspace
             there = replace(workspace, cwd=Path(cwd or workspace.cwd), env=workspace.env if env is None else env)
             tool = builtin_tools(there)[tool.name]
@@ -179,10 +200,10 @@ class ToolRequests:
         cancel = CancelToken()
         tool = self._callable().get(name)
         running = call(name, tool, arguments, cancel, lambda partial: report(tool_result(partial)))
-        return _encoded(await abortable(running, cancel))
+        return _encode(await abortable(running, cancel))
 
 
-def _encoded(outcome: NestedResult) -> dict[str, Any]:
+def _encode(outcome: NestedResult) -> dict[str, Any]:
     """Return the outcome of a call that a tool made, in pi's form."""
     call, duration = outcome.call, outcome.duration_ms
     return {
@@ -197,10 +218,52 @@ async def _run(tool: Tool, arguments: dict[str, Any], call_id: str, report: Call
     cancel = CancelToken()
     context = ToolContext(call_id, cancel, lambda partial: report(tool_result(partial)))
     try:
-        return tool_result(await abortable(tool.run(tool.checked(arguments), context), cancel))
+        return tool_result(await abortable(tool.run(tool.check_arguments(arguments), context), cancel))
     except ToolError as error:
         if error.structured is None:
             raise
         # It did its work, and its result says that something failed: pi returns that.
         failed = ToolResult([TextContent(str(error))], error.details or None, failed=True)
         return tool_result(as_structured(failed, error.structured))
+
+
+#: How many characters of the output are kept in memory. What is shown of it is much less.
+_MOST_CHARS = 16 * 1024 * 1024
+
+
+class BashRunContext(Context):
+    """The context of a command that runs. Its output is cleaned, shown and logged like that of commands that run here."""
+
+    def __init__(self, remote: RemoteExtensions, event: e.UserBash) -> None:
+        super().__init__(remote.engine, Deadline(None))
+        workspace = remote.engine.session.host.workspace
+        self._show = event.show
+        self._output = CommandOutput(workspace.log_dir, workspace.keep_log, clean=True)
+        self._pieces: deque[str] = deque()
+        self._size = 0
+        self._is_cut = False
+
+    def add(self, data: str) -> None:
+        """Take more output, as base64."""
+        self._take(self._output.feed(b64decode(data)))
+
+    def ran(self, outcome: Mapping[str, Any]) -> e.Ran:
+        """Return the outcome of a command that has ended."""
+        self._take(self._output.finish())
+        cancelled = bool(outcome.get("cancelled"))
+        return e.Ran("".join(self._pieces), outcome.get("exitCode"), cancelled, self._is_cut, self._output.log_path)
+
+    def _take(self, text: str) -> None:
+        if text:
+            self._pieces.append(text)
+            self._size += len(text)
+            while self._size > _MOST_CHARS:
+                self._size -= len(self._pieces.popleft())
+                self._is_cut = True
+            self._show(text)
+
+
+async def run_operations(remote: RemoteExtensions, event: e.UserBash, given: Mapping[str, Any]) -> e.Ran:
+    """Run a command with the operations that a handler returned. Raises RemoteError or BridgeLost."""
+    context = BashRunContext(remote, event)
+    return context.ran(await remote.call("bash", given, context))

@@ -24,9 +24,10 @@ from fairlead.core.runtime import CancelToken
 from fairlead.errors import BadCommand, ProviderError
 from fairlead.extend.extensions.calling import Deadline, error_text
 from fairlead.extend.extensions.context import Context
-from fairlead.extend.extensions.values import converted, object_or_empty
+from fairlead.extend.extensions.values import convert, object_or_empty
 from fairlead.extend.node.models import ExtensionCall
 from fairlead.session.history.entries import CustomEntry
+from fairlead.session.selection import failing, make_stopped_stream
 
 if TYPE_CHECKING:
     from fairlead.extend.node.remote import RemoteExtensions
@@ -40,7 +41,7 @@ def virtual_model(given: Mapping[str, Any]) -> Model:
     provider, id = str(given.get("provider") or "").strip(), str(given.get("id") or "").strip()
     if not provider or not id:
         raise BadCommand("Virtual model provider and id must not be empty.")
-    levels = converted(list[ThinkingLevel], given.get("thinkingLevels") or ["off"], "thinkingLevels")
+    levels = convert(list[ThinkingLevel], given.get("thinkingLevels") or ["off"], "thinkingLevels")
     return Model(
         id=id,
         name=str(given.get("name") or id),
@@ -48,15 +49,15 @@ def virtual_model(given: Mapping[str, Any]) -> Model:
         provider=provider,
         base_url="",
         reasoning=any(level != "off" for level in levels),
-        input=converted(Any, given.get("input") or ["text", "image"], "input"),
+        input=convert(Any, given.get("input") or ["text", "image"], "input"),
         cost=Price(),
-        context_window=converted(int, given.get("contextWindow") or 0, "contextWindow"),
-        max_tokens=converted(int, given.get("maxTokens") or 0, "maxTokens"),
+        context_window=convert(int, given.get("contextWindow") or 0, "contextWindow"),
+        max_tokens=convert(int, given.get("maxTokens") or 0, "maxTokens"),
         thinking_level_map={level: level if level in levels else None for level in THINKING_LEVELS},
     )
 
 
-def routed_stream(remote: RemoteExtensions, number: int, model: Model) -> ModelStream:
+def make_routed_stream(remote: RemoteExtensions, number: int, model: Model) -> ModelStream:
     """Return a stream that asks the extension for a model before each request, and then asks that model."""
     return _Router(remote, number, model)
 
@@ -76,16 +77,16 @@ class _Router:
         is_direct = request.session_id is None or isinstance(request.interceptor, ExtensionCall)
         last = request.messages[-1] if request.messages else None
         session = self._remote.engine.session
-        failed, level = None if is_direct else self._taken_failure(last), request.thinking
+        failed, level = None if is_direct else self._take_failure(last), request.thinking
         try:
             target, level = await self._route(request, cancel, failed, is_direct=is_direct)
             stream = await session.models.stream(target)
         except asyncio.CancelledError:
             if not cancel.fired:
                 raise
-            stream = _ended(self._model, None, session.host.now_ms())
+            stream = _make_ended_stream(self._model, None, session.host.now_ms())
         except Exception as error:  # whatever the extension does ends this answer only
-            stream = _ended(self._model, error_text(error), session.host.now_ms())
+            stream = _make_ended_stream(self._model, error_text(error), session.host.now_ms())
         async for batch in stream(replace(request, thinking=level), cancel):
             end = batch[-1] if batch else None
             if isinstance(end, StreamEnd):
@@ -94,7 +95,7 @@ class _Router:
                     self._failed = last, end.message
             yield batch
 
-    def _taken_failure(self, last: ModelMessage | None) -> AssistantMessage | None:
+    def _take_failure(self, last: ModelMessage | None) -> AssistantMessage | None:
         """Return the answer that failed, if this is another attempt at the same request."""
         failed, self._failed = self._failed, None
         return failed[1] if failed is not None and failed[0] == last else None
@@ -109,7 +110,7 @@ class _Router:
             "model": self._model,
             "thinkingLevel": request.thinking,
             "reason": "direct" if is_direct else self._reason(request, failed),
-            "previous": self._dispatched(_last_good_answer(request.messages)),
+            "previous": self._find_dispatched(_last_good_answer(request.messages)),
             "failed": self._failure(failed),
             "state": state,
             "messages": [{"role": "system", "content": request.system_prompt, "timestamp": 0}, *request.messages],
@@ -136,7 +137,7 @@ class _Router:
             if "state" in route:
                 data = {"provider": self._model.provider, "modelId": self._model.id, "state": route["state"]}
                 engine.session.history.append_entry(STATE_ENTRY, data)
-        return target, target.clamp(converted(ThinkingLevel, route.get("thinkingLevel") or "off", "thinkingLevel"))
+        return target, target.clamp(convert(ThinkingLevel, route.get("thinkingLevel") or "off", "thinkingLevel"))
 
     def _reason(self, request: ModelRequest, failed: AssistantMessage | None) -> str:
         if failed is not None:
@@ -162,7 +163,7 @@ class _Router:
         found = self._remote.engine.host.registry.find(str(provider), str(id))
         return None if found is None or found.is_virtual else found
 
-    def _dispatched(self, answer: AssistantMessage | None) -> dict[str, Any] | None:
+    def _find_dispatched(self, answer: AssistantMessage | None) -> dict[str, Any] | None:
         """Return the model that gave an answer and its thinking level; None if the model is not known."""
         model = None if answer is None else self._physical(answer.provider, answer.model)
         if answer is None or model is None:
@@ -170,7 +171,7 @@ class _Router:
         return {"model": model, **({} if answer.thinking_level is None else {"thinkingLevel": answer.thinking_level})}
 
     def _failure(self, failed: AssistantMessage | None) -> dict[str, Any] | None:
-        dispatched = self._dispatched(failed)
+        dispatched = self._find_dispatched(failed)
         return None if dispatched is None else {**dispatched, "message": failed}
 
 
@@ -179,8 +180,6 @@ def _last_good_answer(messages: list[ModelMessage]) -> AssistantMessage | None:
     return next((each for each in answers if each.stop_reason not in ("error", "aborted")), None)
 
 
-def _ended(model: Model, error: str | None, now_ms: int) -> ModelStream:
+def _make_ended_stream(model: Model, error: str | None, now_ms: int) -> ModelStream:
     """Return a stream that has ended: with an error, or because it was aborted."""
-    from fairlead.session.selection import failing, stopped
-
-    return stopped(model, now_ms) if error is None else failing(model, error, now_ms)
+    return make_stopped_stream(model, now_ms) if error is None else failing(model, error, now_ms)

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from fairlead.config.private_files import make_folders, open_private
-from fairlead.config.programs import find_program, search_path
 from fairlead.errors import WorkspaceError
-from fairlead.jobs.workspaces import Placement, Workspace
+from fairlead.jobs.workspaces.workspace import Placement, Workspace
+from fairlead.platform.open_files import make_private_folders, open_private
+from fairlead.platform.programs import current_folder, find_program, own_environment
 
 #: What the container does: nothing, but it must collect what commands leave behind. `--init` needs a program that may be missing.
 _IDLE = "while :; do sleep 3600 & wait; done"
@@ -39,8 +39,8 @@ class ContainerWorkspace:
 
     def __init__(self, inner: Workspace, image: str, name: str, data: Path, fleet: str = "", workdir: Path | None = None) -> None:
         self._inner = inner
-        #: Commands in containers write there, so no program in them counts.
-        self._outside = [data] if workdir is None else [data, workdir]
+        #: Commands write there, so no program in them counts.
+        self._outside = [*current_folder(), data] if workdir is None else [*current_folder(), data, workdir]
         self._image = image
         self._container = f"fairlead-{fleet}-{name}" if fleet else f"fairlead-{name}"
         self._scripts = data / "containers" / fleet / name
@@ -53,7 +53,7 @@ class ContainerWorkspace:
         if self._runtime is None:
             raise WorkspaceError("Jobs with a container need podman or docker, and this worker has neither. Install one of them.")
         self._check_scripts(placement.cwd)
-        make_folders(self._scripts)
+        make_private_folders(self._scripts)
         await self._run("rm", "--force", self._container)  # from a worker that died
         code, text = await self._run(
             *("run", "--detach", "--rm", "--name", self._container, "--workdir", str(placement.cwd)),
@@ -102,7 +102,7 @@ class ContainerWorkspace:
         process = await asyncio.create_subprocess_exec(
             *(self._runtime, *words),
             cwd="/",
-            env={**os.environ, "PATH": search_path(None, outside=self._outside)},
+            env=own_environment(os.environ, outside=self._outside),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,

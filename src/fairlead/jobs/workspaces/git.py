@@ -11,12 +11,15 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from weakref import WeakValueDictionary
 
-from fairlead.config.git import GitCall, git_call
 from fairlead.core.secrets import redacted, without_credentials
 from fairlead.errors import ConfigError, WorkspaceError
+from fairlead.platform.git import GitCall, git_call
+from fairlead.platform.programs import current_folder
 
 #: How long git may take to remove its locks and temporary files when it has to stop, in seconds.
 _STOP_SECONDS = 0.5
+#: How many bytes of git's errors are kept: half of them from the beginning. A server can send any number.
+_MOST_ERRORS = 128 * 1024
 #: How often to try to get a lock that another process holds, in seconds.
 _LOCK_SECONDS = 0.02
 #: The locks of this process, by file. Jobs of one process take their turns here, and only the next one tries to lock the file.
@@ -31,13 +34,13 @@ async def call_git(
     stdin: bytes | None = None,
     env: Mapping[str, str] | None = None,
 ) -> tuple[int, bytes, bytes]:
-    """Run git. Returns its exit code, its output and its errors. Raises WorkspaceError if git is missing.
+    """Run git. Returns its exit code, its output, and the beginning and the end of its errors.
 
-    If the caller is cancelled, git stops, with the programs that it started.
+    Raises WorkspaceError if git is missing. If the caller is cancelled, git stops, with the programs that it started.
 
     Args:
         words: Its arguments.
-        data: The directory of the worker. Jobs write there, so no program in it counts.
+        data: The directory of the worker. Jobs write there, and may write where the worker started, so no program there counts.
         repository: The repository to work in.
         address: What the call may reach, as in `git_call`.
         stdin: What git reads.
@@ -56,10 +59,13 @@ async def call_git(
         )
     except (FileNotFoundError, NotADirectoryError):
         raise WorkspaceError(f"The directory {call.cwd} of the worker is gone.") from None
+    reading = asyncio.create_task(_communicate(process, stdin))
     try:
-        output, errors = await process.communicate(stdin)
+        output, errors = await asyncio.shield(reading)
     except asyncio.CancelledError:
         await _stop(process)
+        await asyncio.wait((reading,), timeout=_STOP_SECONDS)  # nothing is left in its pipes
+        reading.cancel()
         raise
     return process.returncode or 0, output, errors
 
@@ -67,9 +73,34 @@ async def call_git(
 def prepare_git(*words: str, data: Path, repository: Path | None = None, address: str | None = None) -> GitCall:
     """Return the call that `call_git` makes. Raises WorkspaceError if git is missing."""
     try:
-        return git_call(*words, env=os.environ, outside=[data], repository=repository, address=address)
+        return git_call(*words, env=os.environ, outside=[*current_folder(), data], repository=repository, address=address)
     except ConfigError:
         raise WorkspaceError("Jobs with a repository need git, which is not installed on this worker.") from None
+
+
+async def _communicate(process: asyncio.subprocess.Process, stdin: bytes | None) -> tuple[bytes, bytes]:
+    """Return the output of a process that ends, and the beginning and the end of its errors."""
+    assert process.stdout is not None and process.stderr is not None
+    async with asyncio.TaskGroup() as group:
+        output = group.create_task(process.stdout.read())
+        errors = group.create_task(_read_ends(process.stderr))
+        if process.stdin is not None:
+            with suppress(BrokenPipeError, ConnectionResetError):  # it has ended before it read everything
+                process.stdin.write(stdin or b"")
+                await process.stdin.drain()
+            process.stdin.close()
+    await process.wait()
+    return output.result(), errors.result()
+
+
+async def _read_ends(stream: asyncio.StreamReader) -> bytes:
+    """Read a stream to its end. Returns its first and its last bytes."""
+    first, last = b"", b""
+    while data := await stream.read(_MOST_ERRORS):
+        room = _MOST_ERRORS // 2 - len(first)
+        first += data[:room]
+        last = (last + data[room:])[-_MOST_ERRORS // 2 :]
+    return first + last
 
 
 async def _stop(process: asyncio.subprocess.Process) -> None:
@@ -82,7 +113,7 @@ async def _stop(process: asyncio.subprocess.Process) -> None:
 
 
 @asynccontextmanager
-async def locked(file: Path) -> AsyncGenerator[None]:
+async def lock_file(file: Path) -> AsyncGenerator[None]:
     """Keep the other jobs, of this process and of others, out until the end.
 
     It waits in no thread: those who hold the lock need threads too.

@@ -17,12 +17,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
-from fairlead.config.git import serving
 from fairlead.core.secrets import learn_url, without_credentials
 from fairlead.errors import WorkspaceError
-from fairlead.jobs.workspaces import Placement
 from fairlead.jobs.workspaces.files import Saved, Snapshot, WorktreeFiles, index_lines, read_tree
-from fairlead.jobs.workspaces.git import call_git, locked, prepare_git, reason_of
+from fairlead.jobs.workspaces.git import call_git, lock_file, prepare_git, reason_of
+from fairlead.jobs.workspaces.workspace import Placement
+from fairlead.platform.git import serving
 from fairlead.tools.background import Stop
 
 log = logging.getLogger("fairlead.jobs")
@@ -96,7 +96,7 @@ class RepositoryWorkspace:
 
         A worktree that is still here from an attempt on this machine is used as it is: it has everything that the job did.
         """
-        async with self._locked():
+        async with self._lock_worktrees():
             await self._open_mirror()
             wanted = await self._find(snapshot or self._commit)
             if wanted is None and snapshot is None:
@@ -211,7 +211,7 @@ class RepositoryWorkspace:
 
     async def release(self, *, has_ended: bool) -> None:
         if has_ended:
-            async with self._locked():
+            async with self._lock_worktrees():
                 if not self._is_prepared or self._read(self._user) == self._token:
                     await self._remove()
 
@@ -227,9 +227,9 @@ class RepositoryWorkspace:
             What the job changed, if this machine has its last files.
         """
         patch: str | None = None
-        async with self._locked():
+        async with self._lock_worktrees():
             if await is_over() and self._worktree.is_dir():
-                marked = self._marked()
+                marked = self._read_marker()
                 if marked and (snapshot is None or await self._is_ancestor(snapshot, marked)):
                     self._last, self._base = marked, await self._base_of(marked)
                     self._remove_locks()
@@ -249,9 +249,9 @@ class RepositoryWorkspace:
         return base.strip() if found and title.startswith(self._title) else commit
 
     def _has_worktree(self, commit: str) -> bool:
-        return self._worktree.is_dir() and self._marked() == commit
+        return self._worktree.is_dir() and self._read_marker() == commit
 
-    def _marked(self) -> str:
+    def _read_marker(self) -> str:
         return self._read(self._marker)
 
     def _read(self, path: Path) -> str:
@@ -259,7 +259,7 @@ class RepositoryWorkspace:
 
     async def _local_snapshot(self, wanted: str) -> str | None:
         """Return a later snapshot of which no worker was told: its worker died first, or could not push it."""
-        marked = self._marked()
+        marked = self._read_marker()
         return marked if marked and await self._is_ancestor(wanted, marked) else None
 
     async def _is_ancestor(self, commit: str, other: str) -> bool:
@@ -343,9 +343,9 @@ class RepositoryWorkspace:
         new.write_text(commit, encoding="ascii")
         new.replace(self._marker)
 
-    def _locked(self) -> AbstractAsyncContextManager[None]:
+    def _lock_worktrees(self) -> AbstractAsyncContextManager[None]:
         """Keep other jobs from changing the list of worktrees, and from cloning the same repository."""
-        return locked(self._mirror.with_suffix(".lock"))
+        return lock_file(self._mirror.with_suffix(".lock"))
 
     async def _git(
         self, *words: str, repository: Path | None = None, stdin: bytes | None = None, env: Mapping[str, str] | None = None

@@ -7,9 +7,15 @@ can go wrong on the way is handled here and ends up in the message.
 from __future__ import annotations
 
 import asyncio
+import http
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping
+from datetime import UTC, datetime
+from email import utils
+from traceback import format_exc
 from typing import TYPE_CHECKING, Protocol
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -50,7 +56,7 @@ class EventReader(Protocol):
         """Read one event, given its name and its data. Raises ValueError or a msgspec error to have it skipped."""
         ...
 
-    def closed(self) -> None:
+    def on_close(self) -> None:
         """Finish the message, if enough of it has arrived: the response ended before the message did."""
         ...
 
@@ -174,7 +180,7 @@ async def stream_message(
                 async for chunk in response.chunks():
                     if events.expects_beginning and await events.is_json(response, chunk):
                         break
-                    arrived = events.decoded(chunk)
+                    arrived = events.decode(chunk)
                     if interceptor is not None and interceptor.sees_stream:
                         await show(arrived, partial.model, interceptor, cancel)
                     for start in range(0, len(arrived), _EVENTS_AT_ONCE):
@@ -238,10 +244,10 @@ class _EventFeed:
         if "json" not in response.headers.get("content-type", "") or not chunk.lstrip().startswith((b"{", b"[")):
             return False
         rest = await read_error_body(response)
-        self._partial.fail(f"The provider answered with plain JSON instead of a stream of events: {_shown(chunk + rest)}")
+        self._partial.fail(f"The provider answered with plain JSON instead of a stream of events: {_shorten_body(chunk + rest)}")
         return True
 
-    def decoded(self, chunk: bytes) -> list[tuple[bytes, bytes]]:
+    def decode(self, chunk: bytes) -> list[tuple[bytes, bytes]]:
         """Return the events that `chunk` completes, each with its name and its data.
 
         Raises ProviderError if the response is too long, or if it continues without adding anything to the message.
@@ -262,14 +268,14 @@ class _EventFeed:
         """Read the last event. If the message is then not finished, end it with an error."""
         self.read(self._decoder.end())
         if self._partial.finished is None and self._understood:
-            self._reader.closed()
+            self._reader.on_close()
         if self._partial.finished is not None:
             return
         if self._understood:
             skipped = f" ({self._skipped} events could not be read)" if self._skipped else ""
             text = f"The provider's stream ended without a final event{skipped}; the answer is incomplete."
         elif self._beginning:
-            text = f"The provider's stream ended without an event that could be read. It begins: {_shown(self._beginning)}"
+            text = f"The provider's stream ended without an event that could be read. It begins: {_shorten_body(self._beginning)}"
         else:
             text = "The provider's stream ended without a single byte."
         self._partial.fail(text, transient=True)
@@ -294,16 +300,11 @@ class _EventFeed:
 
 
 def _log_skipped(error: Exception) -> None:
-    import logging
-
     # Without the error's text, which may quote the conversation.
     logging.getLogger("fairlead.models").debug("skipped an event that could not be read (%s)", type(error).__name__)
 
 
 def _log_failure() -> None:
-    import logging
-    from traceback import format_exc
-
     logger = logging.getLogger("fairlead.models")
     if logger.isEnabledFor(logging.DEBUG):
         logger.debug("an adapter failed: %s", redacted(format_exc()))
@@ -312,17 +313,15 @@ def _log_failure() -> None:
 async def _fail_with_status(partial: PartialMessage, response: HttpResponse, url: str, body: bytes | None) -> None:
     """End the message with the server's error. `body` is the error's text, if that has been read already."""
     status = response.status
-    text = _shown(await read_error_body(response) if body is None else body) or _phrase(status)
+    text = _shorten_body(await read_error_body(response) if body is None else body) or _phrase(status)
     if status in (404, 405):
-        text += _not_there(url, text)
+        text += _explain_missing_page(url, text)
     transient = status in (408, 409, 429) or status >= 500
     partial.fail(f"{status} {text}", status=status, retry_after=retry_after(response.headers), transient=transient)
 
 
-def _not_there(url: str, text: str) -> str:
+def _explain_missing_page(url: str, text: str) -> str:
     """Return what to add to an error about a missing page: the URL without its query, and what may be wrong with it."""
-    from urllib.parse import urlsplit
-
     address = urlsplit(url)
     host = address.netloc.rpartition("@")[2]
     shown = f" [URL: {address.scheme}://{host}{address.path}]"
@@ -332,16 +331,14 @@ def _not_there(url: str, text: str) -> str:
     return f"{shown} {hint}." if "/v1" in address.path else f"{shown} {hint}: it often has to end in /v1."
 
 
-def _shown(body: bytes) -> str:
+def _shorten_body(body: bytes) -> str:
     text = redacted(body.decode("utf-8", "replace").strip())  # before it is cut, since half a key is a secret too
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def _phrase(status: int) -> str:
-    from http import HTTPStatus
-
     try:
-        return f"{HTTPStatus(status).phrase} (no body)"
+        return f"{http.HTTPStatus(status).phrase} (no body)"
     except ValueError:
         return "(no body)"
 
@@ -355,11 +352,8 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
             continue
         return min(seconds, _LONGEST_WAIT) if seconds >= 0 else None
     if date := headers.get("retry-after"):
-        from datetime import UTC, datetime
-        from email.utils import parsedate_to_datetime
-
         try:
-            due = parsedate_to_datetime(date)
+            due = utils.parsedate_to_datetime(date)
             due = due if due.tzinfo is not None else due.replace(tzinfo=UTC)
             return min(max(0.0, (due - datetime.now(UTC)).total_seconds()), _LONGEST_WAIT)
         except (ValueError, OverflowError, TypeError, IndexError):  # raised for texts that only look like dates

@@ -15,12 +15,12 @@ from fairlead.core.messages import (
     ThinkingContent,
     ToolResultMessage,
     UserBlock,
-    reported_count,
+    read_count,
 )
 from fairlead.core.model import ModelRequest, ThinkingLevel
 from fairlead.core.partial_message import PartialMessage
 from fairlead.models.apis.adapter import Adapter
-from fairlead.models.apis.request_building import EncodedMessages, PrefixCache, encode_json, provider_level, sent_parameters
+from fairlead.models.apis.request_building import EncodedMessages, PrefixCache, build_parameters, encode_json, provider_level
 from fairlead.models.apis.response_reading import decode_event, new_call_id, record, string
 from fairlead.models.apis.sendable_history import sendable_messages
 from fairlead.models.http.client import HttpRequest
@@ -114,7 +114,7 @@ class AnthropicMessages(Adapter):
         eager = self._compat.get("supportsEagerToolInputStreaming", True)
         for position, tool in enumerate(request.tools):
             supported = self._compat.get("supportsStrictTools") is True
-            schema, is_strict = sent_parameters(tool, self._model.api, supports_strict=supported)
+            schema, is_strict = build_parameters(tool, self._model.api, supports_strict=supported)
             sent: dict[str, Any] = {"name": tool.name, "description": tool.description, "input_schema": schema}
             if is_strict:
                 sent["strict"] = True
@@ -317,7 +317,7 @@ class AnthropicReader:
         elif kind == "error" or name == b"error":
             self._fail(event.error, data)
 
-    def closed(self) -> None:
+    def on_close(self) -> None:
         """Finish the message if a stop reason has arrived: it is complete, although `message_stop` is missing."""
         if self._stop_reason is not None:
             self._finish()
@@ -399,7 +399,7 @@ class AnthropicReader:
         if counted.cache_creation_input_tokens is not None:
             usage.cache_write = counted.cache_creation_input_tokens
         if counted.cache_creation is not None:
-            usage.cache_write_1h = reported_count(counted.cache_creation.ephemeral_1h_input_tokens or 0)
+            usage.cache_write_1h = read_count(counted.cache_creation.ephemeral_1h_input_tokens or 0)
         elif usage.cache_write_1h is UNSET:
             usage.cache_write_1h = 0
 

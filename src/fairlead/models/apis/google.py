@@ -22,10 +22,10 @@ from fairlead.models.apis.adapter import Adapter
 from fairlead.models.apis.request_building import (
     EncodedMessages,
     PrefixCache,
+    build_parameters,
     encode_json,
     provider_level,
     results_with_images,
-    sent_parameters,
 )
 from fairlead.models.apis.response_reading import (
     BlockWriter,
@@ -117,7 +117,7 @@ class GoogleGenerativeAI(Adapter):
         if request.tools:
             declarations: list[dict[str, Any]] = []
             for tool in request.tools:
-                schema, _ = sent_parameters(tool, self._model.api, supports_strict=False)
+                schema, _ = build_parameters(tool, self._model.api, supports_strict=False)
                 declarations.append({"name": tool.name, "description": tool.description, "parametersJsonSchema": schema})
             body["tools"] = [{"functionDeclarations": declarations}]
         generation: dict[str, Any] = {}
@@ -275,7 +275,7 @@ class GoogleReader:
                 self._finish_reason = string(candidate.get("finishReason")) or self._finish_reason
                 self._finish_message = string(candidate.get("finishMessage")) or self._finish_message
 
-    def closed(self) -> None:
+    def on_close(self) -> None:
         """Finish the message if a finish reason has arrived. Otherwise the stream broke off, which `stream_message` reports."""
         for key in self._unsigned_thoughts:
             self._partial.sign(key, _THOUGHT)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
@@ -25,10 +25,8 @@ from fairlead.models.apis.response_reading import (
     records,
     string,
 )
+from fairlead.models.apis.text_calls import TextCallReader
 from fairlead.models.http.client import HttpRequest
-
-if TYPE_CHECKING:
-    from fairlead.models.apis.text_calls import TextCallReader
 
 _WITH_THINKING = frozenset({*THINKING_FIELDS, "reasoning_details"})
 _LENGTH = frozenset({"length", "max_tokens", "model_length"})
@@ -105,8 +103,6 @@ class ChatReader:
         self._blocks = BlockWriter(partial)
         self._text_calls: TextCallReader | None = None
         if tools_in_text:
-            from fairlead.models.apis.text_calls import TextCallReader
-
             self._text_calls = TextCallReader(partial, self._blocks, tools_in_text)
         self._calls: list[_Call] = []
         self._by_id: dict[str, _Call] = {}
@@ -137,7 +133,7 @@ class ChatReader:
             if count(choice.get("index")) == 0:
                 self._read_choice(choice)
 
-    def closed(self) -> None:
+    def on_close(self) -> None:
         """Finish the message if a finish reason has arrived. Otherwise the stream broke off, which `stream_message` reports."""
         if self._finish_reason:
             self._finish()

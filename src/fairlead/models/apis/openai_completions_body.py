@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from hashlib import blake2b
 from typing import Any
 
 from fairlead.core.messages import (
@@ -21,14 +22,15 @@ from fairlead.models.apis.openai_completions_compat import CompletionsCompat
 from fairlead.models.apis.request_building import (
     EncodedMessages,
     PrefixCache,
+    build_parameters,
     encode_json,
     openai_efforts,
     provider_level,
     results_with_images,
-    sent_parameters,
 )
-from fairlead.models.apis.response_reading import decoded, records
+from fairlead.models.apis.response_reading import decode_json, records
 from fairlead.models.apis.sendable_history import sendable_messages
+from fairlead.models.apis.text_calls import STOPS, call_text, result_text, with_tools
 
 #: The fields in which servers send thinking and take it back. A block's signature names its field.
 THINKING_FIELDS = ("reasoning_content", "reasoning", "reasoning_text", "thinking")
@@ -71,8 +73,6 @@ class ChatBody:
         if limit := self._longest_answer(request):
             body[compat.max_tokens_field] = limit
         if self._compat.tool_calls_as_text:
-            from fairlead.models.apis.text_calls import STOPS
-
             body["stop"] = list(STOPS)
         elif request.tools:
             body["tools"] = [self._tool(tool) for tool in request.tools]
@@ -92,7 +92,7 @@ class ChatBody:
         return limit if 0 < limit < self._model.context_window else None
 
     def _tool(self, tool: ToolSpec) -> dict[str, Any]:
-        parameters, is_strict = sent_parameters(tool, self._model.api, supports_strict=self._compat.supports_strict_mode)
+        parameters, is_strict = build_parameters(tool, self._model.api, supports_strict=self._compat.supports_strict_mode)
         function: dict[str, Any] = {"name": tool.name, "description": tool.description, "parameters": parameters}
         if self._compat.supports_strict_mode:
             function["strict"] = is_strict
@@ -157,8 +157,6 @@ class ChatBody:
         self._sent.keep(messages[:done], conversation[:count])
         prompt = request.system_prompt
         if self._compat.tool_calls_as_text:
-            from fairlead.models.apis.text_calls import with_tools
-
             prompt = with_tools(prompt, request.tools)
         return [self._system(prompt), *conversation] if prompt else conversation
 
@@ -212,8 +210,6 @@ class ChatBody:
                     _add_thinking(fields, block)
         text = "".join(texts)
         if self._compat.tool_calls_as_text:
-            from fairlead.models.apis.text_calls import call_text
-
             text = "\n".join(filter(None, [text, *map(call_text, message.tool_calls())]))
             return {"role": "assistant", "content": text} if text else {}
         calls = [self._call(call) for call in message.tool_calls()]
@@ -234,8 +230,6 @@ class ChatBody:
         text = "\n".join(block.text for block in message.content if isinstance(block, TextContent))
         content = text or ("(see the image below)" if message.content else "(no output)")
         if self._compat.tool_calls_as_text:
-            from fairlead.models.apis.text_calls import result_text
-
             return {"role": "user", "content": result_text(content)}
         fields = {"role": "tool", "tool_call_id": self._call_id(message.tool_call_id), "content": content}
         if self._compat.requires_tool_result_name:
@@ -246,7 +240,6 @@ class ChatBody:
         """Return an id that this server accepts, the same for a call and its result."""
         if not self._compat.requires_mistral_tool_ids or _MISTRAL_CALL_ID.fullmatch(id):
             return id
-        from hashlib import blake2b
 
         return blake2b(id.encode(), digest_size=5).hexdigest()[:9]
 
@@ -278,4 +271,4 @@ def _add_thinking(fields: dict[str, Any], block: ThinkingContent) -> None:
     if signature in THINKING_FIELDS:
         fields[signature] = fields.get(signature, "") + block.thinking
     elif signature.startswith("["):
-        fields["reasoning_details"] = [*fields.get("reasoning_details", []), *records(decoded(signature))]
+        fields["reasoning_details"] = [*fields.get("reasoning_details", []), *records(decode_json(signature))]

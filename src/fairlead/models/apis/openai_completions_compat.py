@@ -7,6 +7,7 @@ and address. An unknown server gets what most servers accept: a `system` message
 import re
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args, get_origin
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct
@@ -147,20 +148,18 @@ def completions_compat(model: Model) -> CompletionsCompat:
     Raises ConfigError if `compat` has a value that cannot be used.
     """
     told = {key: value for key, value in (model.compat or {}).items() if value is not None}
-    settings = {**_guessed(model), **told}
+    settings = {**_guess(model), **told}
     if settings.get("thinkingFormat") in UNSUPPORTED_THINKING_FORMATS:
         settings["thinkingFormat"] = None
     try:
         return msgspec.convert(settings, CompletionsCompat)
     except msgspec.ValidationError as error:
         raise ConfigError(
-            f"The compat settings of model {model.provider}/{model.id} are unusable: {_explained(error, told)}"
+            f"The compat settings of model {model.provider}/{model.id} are unusable: {_explain(error, told)}"
         ) from error
 
 
-def _guessed(model: Model) -> Mapping[str, Any]:
-    from urllib.parse import urlsplit
-
+def _guess(model: Model) -> Mapping[str, Any]:
     name = model.provider.lower()
     try:
         address = urlsplit(model.base_url)
@@ -183,7 +182,7 @@ def _is_at(hosts: tuple[str, ...], address: str) -> bool:
     return any(address.endswith(host) if host[0] == ":" else f".{address}".endswith(f".{host}") for host in hosts)
 
 
-def _explained(error: msgspec.ValidationError, told: Mapping[str, Any]) -> str:
+def _explain(error: msgspec.ValidationError, told: Mapping[str, Any]) -> str:
     """Explain a wrong value. msgspec does not say which values it would accept."""
     for field in msgspec.structs.fields(CompletionsCompat):
         key = field.encode_name

@@ -22,12 +22,12 @@ from fairlead.core.messages import (
 from fairlead.core.model import ModelRequest, ToolSpec
 from fairlead.core.partial_message import PartialMessage
 from fairlead.models.apis.adapter import Adapter
-from fairlead.models.apis.request_building import EncodedMessages, encode_json, openai_efforts, provider_level, sent_parameters
+from fairlead.models.apis.request_building import EncodedMessages, build_parameters, encode_json, openai_efforts, provider_level
 from fairlead.models.apis.response_reading import (
     BlockWriter,
     count,
     decode_event,
-    decoded,
+    decode_json,
     fail_with,
     new_call_id,
     record,
@@ -85,7 +85,7 @@ class OpenAIResponses(Adapter):
 
     def _tool(self, tool: ToolSpec) -> dict[str, Any]:
         supported = (self._model.compat or {}).get("supportsStrictMode") is not False
-        parameters, is_strict = sent_parameters(tool, self._model.api, supports_strict=supported)
+        parameters, is_strict = build_parameters(tool, self._model.api, supports_strict=supported)
         return {
             "type": "function",
             "name": tool.name,
@@ -134,7 +134,7 @@ def _assistant_items(message: AssistantMessage) -> list[dict[str, Any]]:
 
 def _reasoning_item(block: ThinkingContent) -> dict[str, Any] | None:
     """Return the item as the server sent it; None if the server could not use it."""
-    item = record(decoded(block.thinking_signature or ""))
+    item = record(decode_json(block.thinking_signature or ""))
     if item.get("type") != "reasoning" or not (item.get("encrypted_content") or item.get("content")):
         return None
     return _sendable(item)
@@ -149,7 +149,7 @@ def _sendable(item: dict[str, Any]) -> dict[str, Any]:
 def _message_item(block: TextContent, with_id: bool) -> dict[str, Any]:
     """Build a message item. `text_signature` is the item's id or, as pi writes it, an object with id and phase."""
     signature = block.text_signature or ""
-    signed = record(decoded(signature)) if signature.startswith("{") else {"id": signature}
+    signed = record(decode_json(signature)) if signature.startswith("{") else {"id": signature}
     id, phase = string(signed.get("id")), string(signed.get("phase"))
     item: dict[str, Any] = {"type": "message", "role": "assistant", "content": block.text}
     if with_id and id.startswith("msg") and len(id) <= _LONGEST_KEY:
@@ -225,14 +225,14 @@ class ResponsesReader:
         self._items: dict[int | str, _Item] = {}
         self._call_ids: set[str] = set()
         self._handlers: Mapping[str, Callable[[_ResponsesEvent], None]] = {
-            "response.created": self._created,
+            "response.created": self._on_created,
             "response.output_item.added": self._item_added,
             "response.reasoning_summary_part.added": self._summary_part_added,
             "response.output_item.done": self._item_done,
-            "response.completed": self._completed,
-            "response.incomplete": self._completed,
-            "response.failed": self._failed,
-            "response.cancelled": self._failed,
+            "response.completed": self._on_completed,
+            "response.incomplete": self._on_completed,
+            "response.failed": self._on_failed,
+            "response.cancelled": self._on_failed,
             "error": self._error,
         }
 
@@ -254,10 +254,10 @@ class ResponsesReader:
         elif fields.error:
             self._error(fields)
 
-    def closed(self) -> None:
+    def on_close(self) -> None:
         """Do nothing: this API has a final event, so a response that just ends is incomplete."""
 
-    def _created(self, event: _ResponsesEvent) -> None:
+    def _on_created(self, event: _ResponsesEvent) -> None:
         self._partial.response_id = string(record(event.response).get("id")) or None
         self._partial.open()
 
@@ -290,11 +290,11 @@ class ResponsesReader:
                 return  # its name comes with the item's end, and so do its arguments
             item = self._start(place, {"type": kind})
         if item is not None and item.whole is None and (piece := string(event.delta)):
-            item = self._reopened(place, item)
+            item = self._reopen(place, item)
             item.streamed = True
             self._partial.add(item.key, piece)
 
-    def _reopened(self, place: int | str, item: _Item) -> _Item:
+    def _reopen(self, place: int | str, item: _Item) -> _Item:
         """Return the item, or a new one that continues it if its block had to end because another item started."""
         if item.kind == "function_call" or self._partial.is_open(item.key):
             return item
@@ -317,14 +317,14 @@ class ResponsesReader:
         if item is None:
             return
         if not item.streamed and (content := _content(whole)):
-            item = self._reopened(place, item)
+            item = self._reopen(place, item)
             self._partial.add(item.key, content)
         item.whole = whole
         if signature := _signature(whole):
             self._partial.sign(item.key, signature)
         self._blocks.end(item.key)
 
-    def _completed(self, event: _ResponsesEvent) -> None:
+    def _on_completed(self, event: _ResponsesEvent) -> None:
         response = record(event.response)
         if not self._items:
             for index, item in enumerate(records(response.get("output"))):
@@ -332,7 +332,7 @@ class ResponsesReader:
         self._read_usage(record(response.get("usage")))
         reason = record(response.get("incomplete_details")).get("reason")
         if response.get("status") in ("failed", "cancelled"):
-            self._failed(event)
+            self._on_failed(event)
         elif reason == "content_filter":
             self._partial.fail("The provider's content filter stopped the answer. Rephrase the request, or ask another model.")
         elif response.get("status") == "incomplete" or event.type == "response.incomplete":
@@ -340,7 +340,7 @@ class ResponsesReader:
         else:
             self._partial.finish("toolUse" if self._call_ids else "stop", "completed")
 
-    def _failed(self, event: _ResponsesEvent) -> None:
+    def _on_failed(self, event: _ResponsesEvent) -> None:
         response = record(event.response)
         self._read_usage(record(response.get("usage")))
         fail_with(self._partial, response.get("error"), "The provider ended the response without giving a reason.")

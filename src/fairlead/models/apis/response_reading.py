@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
+from os import urandom
 from typing import Any, Literal, cast
 
 from fairlead.core import lenient
@@ -82,8 +84,6 @@ class BlockWriter:
 
 def new_call_id() -> str:
     """Make an id for a tool call that came without one."""
-    from os import urandom
-
     return f"call_{urandom(12).hex()}"
 
 
@@ -129,10 +129,8 @@ def decode_event(data: bytes) -> Any:
 
     Pieces keep such halves, since the other half may come with the next piece. Raises ValueError if the event is not JSON.
     """
-    import json
-
     try:
-        return _valid(json.loads(data.decode("utf-8", "replace"), parse_constant=_no_constant))
+        return _valid(json.loads(data.decode("utf-8", "replace"), parse_constant=_reject_constant))
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
@@ -148,11 +146,11 @@ def _valid(value: Any, field: str = "") -> Any:
     return value
 
 
-def _no_constant(name: str) -> Any:
+def _reject_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
-def decoded(text: str) -> Any:
+def decode_json(text: str) -> Any:
     """Decode JSON that fairlead or another program once wrote; None if it is not JSON."""
     try:
         return lenient.decode(text)

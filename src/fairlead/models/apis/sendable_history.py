@@ -11,9 +11,11 @@ import weakref
 from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import TypeAlias
+from zlib import crc32
 
 import msgspec
 
+from fairlead.core import images
 from fairlead.core.messages import (
     AssistantBlock,
     AssistantMessage,
@@ -86,7 +88,7 @@ def sendable_messages(
                 turn.results.setdefault(message.tool_call_id, []).append(message)
             continue
         if isinstance(message, UserMessage):
-            (accepted if turn is None else turn.after).append(_remembered(message, target).replacement or message)
+            (accepted if turn is None else turn.after).append(_replace_message(message, target).replacement or message)
             continue
         if turn is not None:
             turn.settle(accepted, target)
@@ -94,7 +96,7 @@ def sendable_messages(
         done, count = place, len(accepted)  # later messages do not change what came before
         if message.stop_reason in ("error", "aborted"):
             continue
-        known = _remembered(message, target)
+        known = _replace_message(message, target)
         if known.left_out:
             continue
         accepted.append(known.replacement or message)
@@ -152,12 +154,12 @@ class _Turn:
             results = self.results.get(call.id)
             if results:
                 result = results.pop(0)
-                accepted.append(_remembered(result, target, label).replacement or result)
+                accepted.append(_replace_message(result, target, label).replacement or result)
             else:
-                accepted.append(self._made_up(label))
+                accepted.append(self._make_up_result(label))
         accepted.extend(self.after)
 
-    def _made_up(self, label: _Label) -> ToolResultMessage:
+    def _make_up_result(self, label: _Label) -> ToolResultMessage:
         id, name = label
         made = self.known.made_results.get(id)
         if made is None:
@@ -170,7 +172,7 @@ class _Turn:
 _known: dict[int, tuple[weakref.ref[ModelMessage], _Replaced]] = {}
 
 
-def _remembered(message: ModelMessage, target: _Target, label: _Label = _NO_LABEL) -> _Replaced:
+def _replace_message(message: ModelMessage, target: _Target, label: _Label = _NO_LABEL) -> _Replaced:
     """Return what `message` became. `label` is the label of the call that a tool result belongs to."""
     key = id(message)
     entry = _known.get(key)
@@ -229,13 +231,11 @@ def _problem(image: ImageContent, api: str) -> str | None:
 
     A provider that refuses an image refuses the whole conversation.
     """
-    from fairlead.core.images import encoded_dimensions, is_too_large
-
-    found = encoded_dimensions(image.data)
+    found = images.read_encoded_dimensions(image.data)
     if found is None:
         return None
     kind, sides = found
-    if is_too_large(kind, sides) or max(sides) > _LONGEST_SIDES.get(api, _LONGEST_SIDE):
+    if images.is_too_large(kind, sides) or max(sides) > _LONGEST_SIDES.get(api, _LONGEST_SIDE):
         return f"(an image of {sides[0]}x{sides[1]} pixels was here; it is too large to be sent)"
     return None
 
@@ -246,7 +246,7 @@ def _for_assistant(message: AssistantMessage, target: _Target) -> _Replaced:
     labels_left = iter(labels)
     content: list[AssistantBlock] = []
     for block in message.content:
-        kept = _call(block, next(labels_left), foreign) if isinstance(block, ToolCall) else _said(block, foreign)
+        kept = _call(block, next(labels_left), foreign) if isinstance(block, ToolCall) else _adapt_block(block, foreign)
         if kept is not None:
             content.append(kept)
     if content == message.content:
@@ -261,7 +261,7 @@ def _call(call: ToolCall, label: _Label, foreign: bool) -> ToolCall:
     return ToolCall(*label, call.arguments, None if foreign else call.thought_signature)
 
 
-def _said(block: TextContent | ThinkingContent, foreign: bool) -> AssistantBlock | None:
+def _adapt_block(block: TextContent | ThinkingContent, foreign: bool) -> AssistantBlock | None:
     """Return text or thinking as the model may see it; None to leave it out."""
     if isinstance(block, TextContent):
         if not block.text.strip():
@@ -285,14 +285,14 @@ def _labels(calls: list[ToolCall], foreign: bool, target: _Target) -> list[_Labe
     taken: set[str] = set()
     for call in calls:
         id = _plain_id(call.id, target) if foreign else call.id
-        if _sent_id(id) in taken:
-            id = _another_id(_sent_id(id), taken, target)
-        taken.add(_sent_id(id))
+        if _extract_sent_id(id) in taken:
+            id = _another_id(_extract_sent_id(id), taken, target)
+        taken.add(_extract_sent_id(id))
         labels.append((id, _plain_name(call.name, target)))
     return labels
 
 
-def _sent_id(call_id: str) -> str:
+def _extract_sent_id(call_id: str) -> str:
     """Return the part of an id that is sent. The Responses API has ids of the form `call|item`; only the call is sent."""
     return call_id.partition("|")[0]
 
@@ -308,11 +308,9 @@ def _another_id(id: str, taken: set[str], target: _Target) -> str:
 def _plain_id(call_id: str, target: _Target) -> str:
     """Return a tool call's id within the limits of the API. Different ids stay different."""
     limit = _ID_LIMITS.get(target[0], _ID_LIMIT)
-    plain = _sent_id(call_id)
+    plain = _extract_sent_id(call_id)
     if re.fullmatch(_PLAIN_ID, plain) and len(plain) <= limit:
         return plain
-    from zlib import crc32
-
     digest = f"_{crc32(call_id.encode('utf-8', 'replace')):08x}"
     return re.sub(r"[^a-zA-Z0-9_-]", "_", plain)[: limit - len(digest)] + digest
 

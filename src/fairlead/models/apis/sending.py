@@ -12,6 +12,7 @@ import re
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar, cast
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -63,7 +64,7 @@ async def send(
             cannot be sent.
     """
     if interceptor is not None:
-        request = await _intercepted(request, interceptor, cancel)
+        request = await _intercept(request, interceptor, cancel)
     async with _send_until_loaded(http, request, cancel, patience) as (response, body):
         _log.debug("the model server at %s answered with status %d", visible(_host(request)), response.status)
         del request  # its body may be large, and the response may take minutes
@@ -125,8 +126,6 @@ async def _sleep(seconds: float, cancel: CancelToken) -> None:
 
 def _host(request: HttpRequest) -> str:
     """The host and port of a request, without what else its URL may hold."""
-    from urllib.parse import urlsplit
-
     address = urlsplit(request.url)
     return f"{address.hostname}:{address.port}" if address.port else f"{address.hostname}"
 
@@ -134,7 +133,7 @@ def _host(request: HttpRequest) -> str:
 # interceptors
 
 
-async def _intercepted(request: HttpRequest, interceptor: Interceptor, cancel: CancelToken) -> HttpRequest:
+async def _intercept(request: HttpRequest, interceptor: Interceptor, cancel: CancelToken) -> HttpRequest:
     """Let the interceptor change a request. Raises ProviderError if the result cannot be sent."""
     payload = msgspec.json.decode(request.body, type=dict[str, Any])
     changed: Any = await _unless_aborted(interceptor.request(payload, dict(request.headers)), cancel)

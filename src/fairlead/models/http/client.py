@@ -8,20 +8,24 @@ more on a new connection.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
+import ssl
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
-from fairlead.config.process import run_in_thread
 from fairlead.core.runtime import CancelToken
 from fairlead.core.secrets import learn_headers, redacted
 from fairlead.errors import ProviderError
+from fairlead.models.http import pool
 from fairlead.models.http.connection import READ_INTERVAL, ConnectionLost, HttpConnection, IdleTimeout, explain, open_connection
 from fairlead.models.http.exchange import Exchange, HttpRequest, HttpResponse, HttpRoute, HttpTap, RequestAborted
-from fairlead.models.http.heads import NotHttp, receive_head
+from fairlead.models.http.framing import NotHttp, receive_head
 from fairlead.models.http.proxy import proxy_for
+from fairlead.platform.process import run_in_thread
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -81,9 +85,7 @@ class Http:
 
     def load(self, url: str) -> None:
         """Load what the first request to `url` needs. This takes a while, so call it from another thread."""
-        import ssl
-
-        import h11  # noqa: F401  # pyright: ignore[reportUnusedImport]
+        import h11  # noqa: F401, PLC0415  takes 5 ms  # pyright: ignore[reportUnusedImport]
 
         ssl.SSLSocket  # noqa: B018  # pyright: ignore[reportUnusedExpression]  # asyncio reads it for every connection
 
@@ -123,10 +125,10 @@ class Http:
                 forget()
         except BaseException as error:
             if tap is not None:
-                tap.ended(error)
+                tap.exchange_ended(error)
             raise
         if tap is not None:
-            tap.ended(None)
+            tap.exchange_ended(None)
         self._part_with(exchange, response)
 
     async def close(self) -> None:
@@ -138,9 +140,7 @@ class Http:
     @cached_property
     def _tls(self) -> TlsContext:
         """The TLS context. Not made with the object, because a start needs neither."""
-        from fairlead.models.http.pool import shared_tls
-
-        return shared_tls(self._env)
+        return pool.get_shared_tls(self._env)
 
     @property
     def _pool(self) -> ConnectionPool:
@@ -149,14 +149,10 @@ class Http:
             self._joined.desert(self)
             self._joined = None
         if self._joined is None:
-            from fairlead.models.http.pool import join_pool
-
-            self._joined = join_pool(self, self._tls)
+            self._joined = pool.join_pool(self, self._tls)
         return self._joined
 
     def _route(self, url: str) -> HttpRoute:
-        from urllib.parse import urlsplit
-
         try:
             parts = urlsplit(url)
             scheme, host, port = parts.scheme.lower(), parts.hostname, parts.port
@@ -268,8 +264,6 @@ class Http:
             OSError, ConnectionLost: the handshake failed.
             ProviderError: the server speaks plain HTTP.
         """
-        import ssl
-
         handshake = asyncio.ensure_future(connection.start_tls(context, route.host))
         try:
             await asyncio.wait([handshake], timeout=_SLOW_HANDSHAKE)
@@ -302,7 +296,7 @@ class Http:
 
     async def _tunnel(self, connection: HttpConnection, route: HttpRoute) -> None:
         """Ask the proxy to connect us to the target. Raises ProviderError if it refuses or does not answer in HTTP."""
-        import h11
+        import h11  # noqa: PLC0415  takes 5 ms
 
         assert route.proxy is not None
         target = f"[{route.host}]:{route.port}" if ":" in route.host else f"{route.host}:{route.port}"
@@ -318,7 +312,7 @@ class Http:
             answer, _ = await receive_head(wire, lambda: connection.read(self._connect_timeout))
         except (NotHttp, IdleTimeout) as error:
             if isinstance(error, NotHttp) and error.received:
-                raise error.explained(proxy) from None
+                raise error.explain(proxy) from None
             raise ProviderError(f"{proxy} ended the connection to {target} without an answer.", transient=True) from None
         if answer.status_code == 407:
             raise ProviderError(
@@ -385,8 +379,6 @@ def _check(response: HttpResponse) -> None:
 
 
 def _log_closed(route: HttpRoute) -> None:
-    import logging
-
     logging.getLogger("fairlead.models").debug("%s had closed a kept connection; a new one is opened", route.authority)
 
 

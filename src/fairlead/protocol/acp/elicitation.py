@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from msgspec import Struct
 
-from fairlead.protocol.acp.base import Notification, Object, Request
+from fairlead.protocol.acp.content import Notification, Object, Request
 
 StringFormat: TypeAlias = Literal["email", "uri", "date", "date-time"]
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from fairlead.protocol.acp.base import Notification, Object, Request
+from fairlead.protocol.acp.content import Notification, Object, Request
 
 
 class Implementation(Object):

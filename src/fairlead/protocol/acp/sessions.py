@@ -7,8 +7,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from fairlead.protocol.acp.base import Object, Request
-from fairlead.protocol.acp.content import ContentBlock
+from fairlead.protocol.acp.content import ContentBlock, Object, Request
 
 StopReason: TypeAlias = Literal["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"]
 

@@ -29,6 +29,10 @@ class Approval(Struct, rename="camel", omit_defaults=True, kw_only=True):
     diff: str | None = None
     #: What an answer for the session covers, such as "the same command".
     scope: str = ""
+    #: The patterns of the rules that an answer may write to the settings of the user, the narrowest first.
+    rules: list[str] = []
+    #: The directory of the project in which such a rule holds, unless it holds everywhere.
+    project: str | None = None
     #: The sub-agent that makes the call; absent for the session itself.
     subagent_id: str | None = None
 

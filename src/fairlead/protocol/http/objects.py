@@ -17,6 +17,8 @@ Approval: TypeAlias = Literal["auto", "write", "ask", "deny"]
 RequestId: TypeAlias = Annotated[str, Meta(min_length=1, max_length=128)]
 #: The name that a client gives a session.
 SessionName: TypeAlias = Annotated[str, Meta(min_length=1, max_length=200)]
+#: Text that a user has written, up to the cursor.
+BeforeCursor: TypeAlias = Annotated[str, Meta(max_length=4096)]
 
 
 class Body(Struct, rename="camel", omit_defaults=True, kw_only=True, forbid_unknown_fields=True):
@@ -128,10 +130,21 @@ class Answer(Body, kw_only=True):
     for_session: bool = False
     #: For `approval`: arguments to run the tool with instead.
     arguments: dict[str, Any] | None = None
+    #: For `approval`, to allow it: the pattern of a rule that the user's settings get, so that calls like this one run without a
+    #: question. It has to cover the call. It may differ from those in `rules`.
+    rule: str | None = None
+    #: With `rule`: whether the rule holds in every project of the user.
+    everywhere: bool = False
     #: For `approval`: why the call is refused. The model sees it.
     reason: str = ""
     #: Closes the question without an answer.
     cancelled: bool = False
+
+
+class TextBeforeCursor(Body, kw_only=True):
+    """What a user has written so far, up to the cursor."""
+
+    text: BeforeCursor
 
 
 class Login(Body, kw_only=True):
@@ -172,6 +185,8 @@ class SessionState(Result, kw_only=True):
     approval: Approval
     #: `running` from the moment a prompt is accepted until its run has settled.
     status: Literal["idle", "running", "compacting"]
+    #: Whether the user has to answer a question before the work can go on.
+    waiting: bool = False
     #: The texts that wait for the next turn, and those that wait for the end of the run.
     steering: list[str] = []
     follow_up: list[str] = []
@@ -230,6 +245,8 @@ class SessionSummary(Result, kw_only=True):
     updated_at: str | None
     #: `saved` means that it is not open. It opens when it is used.
     status: Literal["saved", "idle", "running", "compacting"]
+    #: Whether the user has to answer a question before the work can go on.
+    waiting: bool = False
     #: For a session of a fleet that another process works in: the name of that process.
     owner: str | None = None
 
@@ -239,6 +256,28 @@ class SessionList(Result, kw_only=True):
     sessions: list[SessionSummary]
     #: Pass it as `cursor` to get the next page; absent on the last page.
     next_cursor: str | None = None
+    #: Whether the server also serves the jobs of a fleet, under `/fleet`.
+    has_jobs: bool = False
+
+
+class CompletionItem(Result, kw_only=True):
+    """A suggestion."""
+
+    #: What it inserts.
+    text: str
+    #: What to show instead of the text, and what to show beside it.
+    label: str = ""
+    detail: str = ""
+
+
+class Completions(Result, kw_only=True):
+    """Suggestions for the text before the cursor."""
+
+    #: What they are; null if nothing can be completed there.
+    kind: Literal["file", "command", "argument"] | None = None
+    #: How many characters before the cursor a suggestion replaces.
+    replaces: int = 0
+    items: list[CompletionItem] = []
 
 
 class AcceptedPrompt(Result, kw_only=True):

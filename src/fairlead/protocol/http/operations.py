@@ -206,6 +206,16 @@ OPERATIONS: tuple[Operation, ...] = (
         errors=(404,),
     ),
     Operation(
+        name="complete",
+        method="POST",
+        path=f"{_SESSION}/complete",
+        summary="Suggest how the text before the cursor continues.",
+        description="Files of the working directory after `@`, slash commands after `/`, and arguments of slash commands.",
+        body=o.TextBeforeCursor,
+        result=o.Completions,
+        errors=(404,),
+    ),
+    Operation(
         name="listen",
         method="GET",
         path=f"{_SESSION}/events",

@@ -1,14 +1,17 @@
-"""The events of a session: the params of the notification `agent/event`. A class is an event; its docstring is its
-documentation."""
+"""What the server sends: the events of a session, and requests to the client. The docstring of a class is its documentation.
+
+The fields of an event are the params of the notification `agent/event`. Requests have the ids `s2c-1`, `s2c-2` and so on, and are
+declared like methods.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from fairlead.protocol.opal.objects import OPEN, TokenUsage, ToolOutcome
+from fairlead.protocol.opal.objects import OPEN, Method, TokenUsage, ToolOutcome
 
 #: The method of the notification that carries an event.
 NOTIFICATION = "agent/event"
@@ -204,3 +207,64 @@ EVENTS: dict[str, type[Event]] = {
         SubAgentEvent,
     )
 }
+
+
+class Confirmation(Struct):
+    #: One of the actions.
+    action: str
+    #: With `deny`, if a tool call needs approval: why. The model sees it.
+    reason: str | UnsetType = UNSET
+
+
+class Confirm(Method, kw_only=True):
+    """Ask the user for approval."""
+
+    method: ClassVar[str] = "client/confirm"
+    session_id: str
+    #: The question, in a few words.
+    title: str
+    #: What the user needs to know to decide.
+    message: str
+    #: What the user may answer: `allow`, `deny`, `allow_session`, and `allow_always` if that can write the rule in the message.
+    actions: list[str]
+    #: If a tool call needs approval: the tool, its call and its arguments. Absent otherwise.
+    tool: str | UnsetType = UNSET
+    call_id: str | UnsetType = UNSET
+    args: dict[str, Any] | UnsetType = UNSET
+    #: What the call would change, as a unified diff; absent if it changes no file or the change is not known.
+    diff: str | UnsetType = UNSET
+    result: ClassVar[type[Struct]] = Confirmation
+
+
+class InputText(Struct):
+    text: str
+
+
+class Input(Method, kw_only=True):
+    """Ask the user for a text."""
+
+    method: ClassVar[str] = "client/input"
+    session_id: str
+    prompt: str
+    #: Whether the text is a secret that must not be shown while the user types it.
+    sensitive: bool | UnsetType = UNSET
+    result: ClassVar[type[Struct]] = InputText
+
+
+class UserAnswer(Struct):
+    answer: str
+
+
+class AskUser(Method, kw_only=True):
+    """Ask the user a question from the model."""
+
+    method: ClassVar[str] = "client/ask_user"
+    session_id: str
+    question: str
+    #: Answers to choose from; the user may give another one.
+    choices: list[str] | UnsetType = UNSET
+    result: ClassVar[type[Struct]] = UserAnswer
+
+
+#: All requests to the client by name.
+SERVER_REQUESTS: dict[str, type[Method]] = {declared.method: declared for declared in (Confirm, Input, AskUser)}

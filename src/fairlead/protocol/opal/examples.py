@@ -41,7 +41,7 @@ METHOD_EXAMPLES: dict[str, dict[str, Any]] = {
             "session_dir": f"/home/ada/.fairlead/opal/{SESSION}",
             "context_files": ["/home/ada/parser/AGENTS.md"],
             "available_skills": ["release-notes"],
-            "node_name": "fairlead",
+            "node_name": "nonode@nohost",
             "auth": _AUTH,
         },
     },

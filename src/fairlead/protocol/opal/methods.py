@@ -92,7 +92,7 @@ class Started(Struct):
     context_files: list[str]
     #: The names of the available skills.
     available_skills: list[str]
-    #: The name of the server, for people.
+    #: The Erlang node of the server, for debugging. There is none, which Erlang calls `nonode@nohost`.
     node_name: str
     auth: Auth
 

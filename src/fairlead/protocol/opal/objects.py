@@ -69,7 +69,7 @@ class ListedSession(Struct):
     """A saved session."""
 
     id: str
-    #: Null if it has none.
+    #: Its name, else the beginning of its first message. Null if it has neither.
     title: str | None
     #: The time of its last change in UTC, such as `2026-11-15T06:27:18`.
     modified: str
@@ -124,6 +124,7 @@ class AuthProvider(Struct):
     """A provider, and how to get credentials for it."""
 
     id: str
+    #: Its name for people.
     name: str
     method: Literal["api_key", "device_code"]
     #: Whether it has credentials.
@@ -138,7 +139,7 @@ class Auth(Struct):
     status: Literal["ready", "setup_required"]
     #: The provider in use, or the default one; empty if there is none.
     provider: str
-    #: All providers.
+    #: All providers: in `auth/status`, and wherever the status is `setup_required`.
     providers: list[AuthProvider] | UnsetType = UNSET
 
 

@@ -56,8 +56,10 @@ class Disposition(Struct):
 class Prompt(Command, tag="prompt", kw_only=True):
     """Start a run with a message from the user.
 
-    The response arrives when the prompt is accepted. The work is over at `agent_settled`. If a run is in progress,
-    `streamingBehavior` says how to queue the message: `followUp`, or `steer` (which any other text means too).
+    In pi, the response arrives when the prompt is accepted. In omp and xcsh it does not wait for extensions, or for the command
+    that prints a key: what fails afterwards is a second response, with the same id and the error. The work is over at
+    `agent_settled`. If a run is in progress, `streamingBehavior` says how to queue the message: `followUp`, or `steer` (which
+    any other text means too).
     """
 
     message: str

@@ -204,7 +204,7 @@ class ToolResult(Struct, omit_defaults=True):
     """What a tool returns: `content` for the model, `details` for the host."""
 
     content: list[UserBlock]
-    details: dict[str, Any] | None = None
+    details: Any = None
 
 
 class ToolExecutionUpdate(Frame, tag="tool_execution_update"):
@@ -224,7 +224,7 @@ class ToolOutcome(Struct, rename="camel"):
     error."""
 
     content: list[UserBlock]
-    details: dict[str, Any] | UnsetType = UNSET
+    details: Any = UNSET
     structured_content: Any = UNSET
     is_error: bool | UnsetType = UNSET
     #: The model need not be asked again, if all results of the turn say so.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, ClassVar, Literal, TypeAlias, cast
 
 from msgspec import UNSET, Struct, UnsetType
@@ -153,7 +154,8 @@ class ExtensionUiRequest(Frame, tag="extension_ui_request", kw_only=True):
     widget_placement: Placement | UnsetType = UNSET
     #: set_editor_text: the new text of the editor.
     text: str | UnsetType = UNSET
-    #: select: whether this asks if a tool call may run. Only the exact text of one of the first two options is consent.
+    #: select: whether this asks if a tool call may run. Only the exact text of an option is consent, and
+    #: the third denies. Those after it write a rule to the settings of the user.
     approval: bool | UnsetType = UNSET
     #: select, approval: the tool.
     tool_name: str | UnsetType = UNSET
@@ -163,6 +165,8 @@ class ExtensionUiRequest(Frame, tag="extension_ui_request", kw_only=True):
     arguments: dict[str, Any] | UnsetType = UNSET
     #: select, approval: what the call would change, as a unified diff; absent if it changes no file or the change is not known.
     diff: str | UnsetType = UNSET
+    #: select, approval: the patterns of the rules that an answer may write, the narrowest first; absent if it cannot write any.
+    rules: list[str] | UnsetType = UNSET
     #: select, approval: the id of the sub-agent that makes the call; absent if the session itself does.
     subagent_id: str | UnsetType = UNSET
     #: open_url: the page to open.
@@ -173,7 +177,7 @@ class ExtensionUiRequest(Frame, tag="extension_ui_request", kw_only=True):
 
 #: The fields of an `ExtensionUiRequest` by its method, besides `id` and `method`. `?` marks a field that may be absent.
 UI_REQUEST_FIELDS: dict[str, str] = {
-    "select": "title options timeout? approval? tool_name? tool_call_id? arguments? diff? subagent_id?",
+    "select": "title options timeout? approval? tool_name? tool_call_id? arguments? diff? rules? subagent_id?",
     "confirm": "title message timeout?",
     "input": "title placeholder? timeout?",
     "editor": "title prefill?",
@@ -242,6 +246,11 @@ class ExtensionUiResponse(ReplyLine, tag="extension_ui_response", kw_only=True):
     arguments: dict[str, Any] | None = None
     #: To an approval: whether the answer covers later calls of the same kind, also if it is a denial.
     for_session: bool | None = None
+    #: To an approval that allows the call: the pattern of a rule that the user's settings get, so that calls like this one run
+    #: without a question. It has to cover the call. It may differ from those in `rules`.
+    rule: str | None = None
+    #: With `rule`: whether the rule holds in every project of the user, and not only in this one.
+    everywhere: bool | None = None
 
 
 HOST_COMMANDS: tuple[type[Command], ...] = (SetHostTools, SetHostUriSchemes)
@@ -258,10 +267,10 @@ def _host_tools_fault(command: dict[str, Any]) -> str | None:
     names: set[str] = set()
     tools = _objects(command.get("tools"))
     for index, tool in enumerate(tools):
-        name = _trimmed(tool.get("name"))
+        name = _trim(tool.get("name"))
         if not name:
             return f"Host tool at index {index} must provide a non-empty name"
-        if not _trimmed(tool.get("description")):
+        if not _trim(tool.get("description")):
             return f'Host tool "{name}" must provide a non-empty description'
         if not isinstance(tool.get("parameters"), dict):
             return f'Host tool "{name}" must provide a JSON Schema object'
@@ -273,11 +282,9 @@ def _host_tools_fault(command: dict[str, Any]) -> str | None:
 
 
 def _host_uri_schemes_fault(command: dict[str, Any]) -> str | None:
-    import re
-
     for each in _objects(command.get("schemes")):
         given = each.get("scheme")
-        scheme = _trimmed(given).lower()
+        scheme = _trim(given).lower()
         if not scheme:
             return "Host URI scheme must be a non-empty string"
         if not re.fullmatch(r"[a-z][a-z0-9+.-]*", scheme):
@@ -294,7 +301,7 @@ def _objects(items: Any) -> list[dict[str, Any]]:
     return [cast("dict[str, Any]", item) if isinstance(item, dict) else {} for item in cast("list[Any]", items)]
 
 
-def _trimmed(text: Any) -> str:
+def _trim(text: Any) -> str:
     return text.strip() if isinstance(text, str) else ""
 
 

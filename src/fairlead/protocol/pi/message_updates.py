@@ -1,7 +1,7 @@
 """The frame for each piece of an assistant message that arrives.
 
 These classes document the frames and read them in a client. The agent writes such frames without them: see
-`fairlead.wire.pi.updates`.
+`fairlead.wire.pi.paced_updates`.
 """
 
 from __future__ import annotations

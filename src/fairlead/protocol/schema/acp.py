@@ -8,8 +8,8 @@ from typing import Any
 from msgspec import Struct
 
 from fairlead.protocol.acp import content, elicitation, initialization, sessions
-from fairlead.protocol.acp.base import PROTOCOL_VERSION, Request
 from fairlead.protocol.acp.catalog import AGENT_NOTIFICATIONS, AGENT_REQUESTS, CLIENT_NOTIFICATIONS, CLIENT_REQUESTS
+from fairlead.protocol.acp.content import PROTOCOL_VERSION, Request
 from fairlead.protocol.schema.builder import Refinements, Schema, SchemaBuilder, prose
 
 DESCRIPTION = (

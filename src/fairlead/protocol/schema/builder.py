@@ -74,7 +74,7 @@ class SchemaBuilder:
                 continue
             schema = self._field(declared, field)
             note = notes.get(field.name)
-            properties[field.encode_name] = _described(schema, note) if note else schema
+            properties[field.encode_name] = _add_description(schema, note) if note else schema
             if self._is_required(declared, field, given):
                 required.append(field.encode_name)
         schema = self.object(properties, required, prose(declared))
@@ -109,7 +109,7 @@ class SchemaBuilder:
     def _schema(self, info: types.Type) -> Schema:
         match info:
             case types.Metadata(type=inner):
-                return self._marked(inner, marks(info))
+                return self._add_marks(inner, marks(info))
             case types.StructType(cls=declared):
                 return self._struct(declared)
             case types.UnionType(types=members):
@@ -138,7 +138,7 @@ class SchemaBuilder:
             case _:
                 raise TypeError(f"cannot make a schema of {info}")
 
-    def _marked(self, info: types.Type, marks: Collection[str]) -> Schema:
+    def _add_marks(self, info: types.Type, marks: Collection[str]) -> Schema:
         """The schema of a type with marks. Subclasses use the marks."""
         return self._schema(info)
 
@@ -167,7 +167,7 @@ class SchemaBuilder:
         return {"type": "string", "enum": list(values)}
 
 
-def mentioned(schemas: Iterable[Schema], definitions: Mapping[str, Schema]) -> list[str]:
+def list_mentioned(schemas: Iterable[Schema], definitions: Mapping[str, Schema]) -> list[str]:
     """The names of all definitions that the schemas refer to, directly or through others."""
     found: set[str] = set()
     left: list[Any] = list(schemas)
@@ -192,7 +192,7 @@ def marks(info: types.Type) -> frozenset[str]:
     return frozenset(cast("dict[str, Any]", info.extra or {}))  # pyright: ignore[reportUnknownMemberType]
 
 
-def _described(schema: Schema, note: str) -> Schema:
+def _add_description(schema: Schema, note: str) -> Schema:
     return {"description": note, **{key: value for key, value in schema.items() if key != "description"}}
 
 

@@ -76,7 +76,7 @@ def family_schema(title: str, lines: Lines, *, closed: bool = False) -> Schema:
         "description": "The lines of JSON between a host and the agent. A host sends commands and replies; it receives "
         "responses and events. Both sides ignore unknown fields.",
         "anyOf": [reference(name) for name in named],
-        "$defs": _joined(parts),
+        "$defs": _join_definitions(parts),
     }
 
 
@@ -107,7 +107,7 @@ def _variant_field(field: Schema, value: str) -> Schema:
     return field
 
 
-def _joined(parts: Sequence[Mapping[str, Schema]]) -> dict[str, Schema]:
+def _join_definitions(parts: Sequence[Mapping[str, Schema]]) -> dict[str, Schema]:
     definitions: dict[str, Schema] = {}
     for part in parts:
         if twice := definitions.keys() & part.keys():

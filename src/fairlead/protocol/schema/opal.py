@@ -8,11 +8,10 @@ from typing import Any
 from msgspec import Struct
 from msgspec import inspect as types
 
-from fairlead.protocol.opal.events import EVENTS, NOTIFICATION, Event, SubAgentEvent, SubAgentStart
+from fairlead.protocol.opal.events import EVENTS, NOTIFICATION, SERVER_REQUESTS, Event, SubAgentEvent, SubAgentStart
 from fairlead.protocol.opal.examples import EVENT_EXAMPLES, METHOD_EXAMPLES, SERVER_REQUEST_EXAMPLES
 from fairlead.protocol.opal.methods import METHODS
 from fairlead.protocol.opal.objects import PROTOCOL_VERSION, Method
-from fairlead.protocol.opal.server_requests import SERVER_REQUESTS
 from fairlead.protocol.schema.builder import Schema, SchemaBuilder, marks, prose, reference
 
 DESCRIPTION = (
@@ -102,13 +101,13 @@ class _Inline(SchemaBuilder):
     def _is_required(self, declared: type[Struct], field: types.Field, given: Any) -> bool:
         return "demanded" in marks(field.type) or super()._is_required(declared, field, given)
 
-    def _marked(self, info: types.Type, marks: Collection[str]) -> Schema:
+    def _add_marks(self, info: types.Type, marks: Collection[str]) -> Schema:
         if "open" in marks and isinstance(info, types.StructType):
             self._open[info.cls.__name__] = info.cls
             return {"type": "object", "description": f"See `types`: {info.cls.__name__}."}
         if "demanded" in marks and isinstance(info, types.UnionType):
             return self._union([member for member in info.types if not isinstance(member, types.NoneType)])
-        return super()._marked(info, marks)
+        return super()._add_marks(info, marks)
 
     def _struct(self, declared: type[Struct]) -> Schema:
         return self.body(declared)

@@ -9,13 +9,19 @@ from textwrap import wrap
 from types import UnionType
 from typing import Any, get_args, get_origin
 
-from fairlead.protocol.opal.events import NOTIFICATION
+from fairlead.protocol.acp.catalog import AGENT_NOTIFICATIONS, AGENT_REQUESTS, CLIENT_NOTIFICATIONS, CLIENT_REQUESTS
+from fairlead.protocol.http.fleet import FLEET_OPERATIONS
+from fairlead.protocol.http.operations import OPERATIONS
+from fairlead.protocol.opal.events import NOTIFICATION, SERVER_REQUESTS
 from fairlead.protocol.opal.methods import METHODS
 from fairlead.protocol.opal.objects import Method
-from fairlead.protocol.opal.server_requests import SERVER_REQUESTS
+from fairlead.protocol.schema.acp import acp_definitions, table_rows
 from fairlead.protocol.schema.builder import Schema
+from fairlead.protocol.schema.claude import claude_schema
+from fairlead.protocol.schema.claude import table_rows as claude_rows
 from fairlead.protocol.schema.family import Lines, command_name, family_schema, response_name
 from fairlead.protocol.schema.opal import exact_definitions, params_name, result_name
+from fairlead.protocol.schema.openapi import openapi_document
 
 WIDTH = 110
 _IDENTIFIER = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
@@ -47,11 +53,8 @@ def opal_types(title: str) -> str:
 
 def acp_types(title: str) -> str:
     """The types of ACP: each object, and the params and results of all requests by their names."""
-    # Only the schemas of ACP need its declarations.
-    from fairlead.protocol.acp.catalog import AGENT_NOTIFICATIONS, AGENT_REQUESTS, CLIENT_NOTIFICATIONS, CLIENT_REQUESTS
-    from fairlead.protocol.schema.acp import acp_definitions, table_rows
 
-    def named(notifications: Mapping[str, type]) -> dict[str, str]:
+    def map_names(notifications: Mapping[str, type]) -> dict[str, str]:
         return {name: declared.__name__ for name, declared in notifications.items()}
 
     return "\n".join(
@@ -59,20 +62,22 @@ def acp_types(title: str) -> str:
             f"// {title}.",
             *(_definition(name, schema) for name, schema in acp_definitions().items()),
             _table("AgentRequests", "The requests of a client.", table_rows(AGENT_REQUESTS)),
-            _table("AgentNotifications", "The notifications of a client.", named(AGENT_NOTIFICATIONS)),
+            _table("AgentNotifications", "The notifications of a client.", map_names(AGENT_NOTIFICATIONS)),
             _table("ClientRequests", "The requests of the agent.", table_rows(CLIENT_REQUESTS)),
-            _table("ClientNotifications", "The notifications of the agent.", named(CLIENT_NOTIFICATIONS)),
+            _table("ClientNotifications", "The notifications of the agent.", map_names(CLIENT_NOTIFICATIONS)),
         ]
     )
 
 
+def claude_types(title: str) -> str:
+    """The types of the claude protocol: each line, control request, result and frame, and the requests by their names."""
+    definitions: dict[str, Schema] = claude_schema()["$defs"]
+    parts = [f"// {title}.", *(_definition(name, schema) for name, schema in definitions.items())]
+    return "\n".join([*parts, _table("HostRequests", "The control requests of a host.", claude_rows())])
+
+
 def http_types(title: str) -> str:
     """The types of the HTTP interface: each body, result and event, and the params and the result of each operation."""
-    # Only the types of the HTTP interface need its declarations.
-    from fairlead.protocol.http.fleet import FLEET_OPERATIONS
-    from fairlead.protocol.http.operations import OPERATIONS
-    from fairlead.protocol.schema.openapi import openapi_document
-
     definitions: dict[str, Schema] = openapi_document("", FLEET_OPERATIONS)["components"]["schemas"]
     event = definitions["ServeEvent"]
     definitions["ServeEvent"] = {"description": event["description"], "anyOf": event["oneOf"]}

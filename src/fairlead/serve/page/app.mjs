@@ -3,7 +3,8 @@
 import { call } from "./api.mjs";
 import { Composer } from "./composer.mjs";
 import { Connection } from "./connection.mjs";
-import { announce, byId, notice, safeUrl } from "./dom.mjs";
+import { announce, byId, entitle, isTouched, notice, safeUrl, sentenceOf } from "./dom.mjs";
+import { JobsView } from "./jobs.mjs";
 import { Panel } from "./panel.mjs";
 import { Questions } from "./questions.mjs";
 import { Sidebar } from "./sidebar.mjs";
@@ -12,18 +13,24 @@ import { Transcript } from "./transcript.mjs";
 import { TreeDialog } from "./tree.mjs";
 
 const STATES = { connecting: "Connecting…", live: "Connected", lost: "Connection lost. Trying again…", ended: "Not connected" };
+const DOING = { sending: "Sending…", running: "Working…", compacting: "Summarising older messages…", waiting: "Waiting for your answer" };
 
 class App {
   constructor() {
     this._connection = null;
     this._draft = "";
+    this._status = "idle";
+    this._isSending = false;
+    this._isInRun = false;
+    this._runs = 0;
     this._widgets = new Map();
     this._transcript = new Transcript(byId("transcript"), byId("scroller"));
-    this._questions = new Questions(byId("questions"));
+    this._questions = new Questions(byId("questions"), (call, isAsking) => this._transcript.toolAsks(call, isAsking));
     this._subagents = new Subagents(byId("subagents"));
-    this._composer = new Composer();
-    this._composer.onSent = () => this._transcript.toEnd();
-    this._sidebar = new Sidebar((id) => this._go(id));
+    this._composer = new Composer((id) => this._go(id));
+    this._composer.onSending = (isSending) => this._showSending(isSending);
+    this._composer.onSent = (status) => this._sent(status);
+    this._sidebar = new Sidebar((id) => id === this._composer.begun);
     const fork = (id, text) => this._go(id, text);
     this._panel = new Panel({
       onDeleted: (id) => {
@@ -35,21 +42,32 @@ class App {
     });
     this._panel.onShown = ({ interrupted }) => (this._composer.isInterrupted = Boolean(interrupted));
     this._sidebar.onRefreshed = () => this._panel.showTitle();
+    this._jobs = new JobsView();
     this._tree = new TreeDialog(fork, (text) => {
       this._composer.setText(text);
       byId("message").focus();
     });
     addEventListener("hashchange", () => this._openFromAddress());
     byId("log-out").addEventListener("click", () => this._logOut());
-    byId("skip").addEventListener("click", () => byId(location.hash.length > 1 ? "message" : "folder").focus());
+    byId("skip").addEventListener("click", () => byId(document.body.dataset.view === "jobs" ? "jobs" : "message").focus());
     byId("connection").addEventListener("click", () => this._connection?.hurry());
     this._start();
   }
 
   async _start() {
-    this._panel.loadModels();
+    this._loadModels();
     await this._sidebar.refresh();
     this._openFromAddress();
+  }
+
+  async _loadModels() {
+    try {
+      const { models } = await call("GET", "/v1/models");
+      this._panel.models = models;
+      this._composer.models = models;
+    } catch (error) {
+      notice(error.message, "error");
+    }
   }
 
   _go(id, draft = "") {
@@ -59,21 +77,37 @@ class App {
   }
 
   _openFromAddress() {
-    const id = idInAddress();
+    const address = idInAddress();
+    const job = address === "/jobs" ? "" : address.startsWith("/jobs/") ? address.slice(6) : null;
+    const id = job === null ? address : "";
     this._connection?.close();
     this._connection = null;
     this._sidebar.current = id;
-    document.body.classList.toggle("has-session", Boolean(id));
-    byId("welcome").hidden = Boolean(id);
-    byId("session").hidden = !id;
+    const view = job !== null ? "jobs" : id ? "session" : "start";
+    document.body.dataset.view = view;
+    byId("welcome").hidden = view !== "start";
+    byId("session").hidden = view !== "session";
+    byId("composer").hidden = view === "jobs";
+    byId("jobs-link").toggleAttribute("aria-current", view === "jobs");
+    this._jobs.close();
     this._questions.clear();
     this._subagents.load([]);
     this._widgets.clear();
     this._drawWidgets();
     if (id) this._open(id, 100);
-    else {
-      byId("title").textContent = document.title = "fairlead";
+    else if (job !== null) {
+      byId("title").textContent = job || "Jobs";
       byId("where").textContent = "";
+      entitle({ title: `${job || "Jobs"} – fairlead` });
+      this._composer.open(null);
+      this._jobs.open(job);
+    } else {
+      byId("title").textContent = "fairlead";
+      entitle({ title: "fairlead" });
+      byId("where").textContent = "";
+      this._composer.open(null, this._draft);
+      this._draft = "";
+      if (!isTouched()) byId("message").focus();
     }
   }
 
@@ -112,25 +146,51 @@ class App {
     this._questions.load(snapshot.questions);
     this._subagents.load(snapshot.subagents);
     this._showTodos(snapshot.todos);
+    this._runs++; // a run that the page has not heard of may have ended
+    this._isInRun = snapshot.session.status !== "idle";
     this._showStatus(snapshot.session.status);
     this._panel.show(snapshot.session);
     this._composer.queue(snapshot.session.steering ?? [], snapshot.session.followUp ?? []);
     document.documentElement.dataset.ready = id;
-    if (!matchMedia("(pointer: coarse)").matches && this._transcript.isEmpty) byId("message").focus();
+    if (!isTouched() && this._transcript.isEmpty) byId("message").focus();
+    this._sidebar.expect(id);
   }
 
-  _showStatus(status) {
-    this._composer.isRunning = status !== "idle";
-    if (status !== "idle") this._composer.isInterrupted = false;
-    byId("working").hidden = status === "idle";
-    byId("working-text").textContent = status === "compacting" ? "Summarising older messages…" : "Working…";
-    byId("scroller").setAttribute("aria-busy", String(status !== "idle"));
+  /** Show what the session does, also in the list. A session that has asked something waits, whatever else it does. */
+  _showStatus(status = this._status) {
+    this._status = status;
+    const isBusy = status !== "idle";
+    const { isWaiting } = this._questions;
+    const shown = isWaiting ? "waiting" : this._isSending && !isBusy ? "sending" : status;
+    this._composer.isRunning = isBusy;
+    if (isBusy) this._composer.isInterrupted = false;
+    else this._transcript.giveUpCalls();
+    byId("working").hidden = shown === "idle";
+    byId("working").dataset.state = shown;
+    byId("working-text").textContent = DOING[shown] ?? "";
+    byId("scroller").setAttribute("aria-busy", String(isBusy));
+    this._sidebar.showStatus(this._connection.id, status, isWaiting);
+  }
+
+  _showSending(isSending) {
+    this._isSending = isSending;
+    if (isSending) this._runsBefore = this._runs;
+    if (this._connection) this._showStatus();
+    if (!isSending) this._questions.takeFocus(); // one may have come before the field was empty
+  }
+
+  /** A message was accepted. Its run may have ended already; if it has not begun, the session works from now on. */
+  _sent(status) {
+    this._transcript.toEnd();
+    if (status === "started" && this._connection && this._runs === this._runsBefore) this._showStatus("running");
   }
 
   _observe(event) {
     const transcript = this._transcript;
     switch (event.type) {
       case "agent_start":
+        this._runs++;
+        this._isInRun = true;
         this._showStatus("running");
         announce("The agent works.");
         break;
@@ -142,6 +202,7 @@ class App {
         break;
       case "message_start":
         transcript.start(event.message);
+        if (event.message.role === "user") this._sidebar.expect(this._connection.id);
         break;
       case "message_update":
         transcript.update(event.assistantMessageEvent);
@@ -160,10 +221,12 @@ class App {
         break;
       case "question":
         this._questions.show(event);
+        this._showStatus();
         transcript.follow(); // the observer of its size notices nothing if one question takes the place of another
         break;
       case "question_closed":
         this._questions.closed(event);
+        this._showStatus();
         break;
       case "queue_update":
         this._composer.queue(event.steering, event.followUp);
@@ -179,15 +242,16 @@ class App {
         this._showStatus("compacting");
         break;
       case "compaction_end":
-        if (event.errorMessage && event.reason !== "manual") notice(event.errorMessage, "error");
+        if (event.errorMessage && event.reason !== "manual") notice(sentenceOf(event.errorMessage).sentence, "error");
         this._open(this._connection.id, this._connection.messages);
         break;
       case "auto_retry_start":
       case "summarization_retry_scheduled":
-        this._transcript.note(`The model call failed: ${event.errorMessage} Attempt ${event.attempt} of ${event.maxAttempts} follows.`);
+        this._transcript.note(`${sentenceOf(event.errorMessage).sentence} Attempt ${event.attempt} of ${event.maxAttempts} follows.`);
         break;
       case "prompt_result":
-        if (event.status === "error" && event.error) announce(event.error, { urgent: true });
+        if (!this._isInRun && this._status === "running") this._showStatus("idle"); // it failed before its run began
+        if (event.status === "error" && event.error) announce(sentenceOf(event.error).sentence, { urgent: true });
         break;
       case "session_replaced":
         this._go(event.sessionId);
@@ -223,6 +287,7 @@ class App {
   }
 
   _settled(event) {
+    this._isInRun = false;
     this._showStatus("idle");
     this._subagents.load([]);
     this._panel.refresh();

@@ -1,14 +1,21 @@
-// Where the user writes: messages, images, steering and queued messages while a run works. A run that was cut off is resumed here.
+// Where the user writes: the first message of a session, those that follow, images, steering and queued messages while a run works.
+// A run that was cut off is resumed here.
 
-import { call, persist, sessionPath } from "./api.mjs";
-import { announce, byId, el, notice, randomId } from "./dom.mjs";
+import { call, persist, request, sessionPath } from "./api.mjs";
+import { Completion } from "./completion.mjs";
+import { announce, byId, el, icon, isTouched, notice, randomId } from "./dom.mjs";
 
 const IMAGE = /^image\/(png|jpeg|gif|webp)$/;
 const LARGEST_IMAGE = 5 << 20;
+/** Commands of the page: each presses the button with its name. */
+const COMMANDS = { "/compact": "Summarise older messages", "/new": "Begin a new session", "/rename": "Name the session", "/tree": "Show all branches of the session" };
 
 export class Composer {
-  constructor() {
+  /** `onBegun(id)` is called with a session that the first message began. */
+  constructor(onBegun) {
+    this._onBegun = onBegun;
     this.session = null;
+    this._begun = null;
     this._images = [];
     this._field = byId("message");
     this._isRunning = false;
@@ -25,12 +32,14 @@ export class Composer {
       this._attach(event.target.files);
       event.target.value = "";
     });
+    this._completion = new Completion(this._field, (text) => this._complete(text));
     this._field.addEventListener("keydown", (event) => this._key(event));
     this._field.addEventListener("input", () => {
       sessionStorage.setItem(this._draftKey, this._field.value);
       this._grow();
     });
     this._field.addEventListener("paste", (event) => this._attach(event.clipboardData.files));
+    addEventListener("pagehide", () => this._discard());
     const main = byId("main");
     main.addEventListener("dragover", (event) => event.preventDefault());
     main.addEventListener("drop", (event) => {
@@ -39,8 +48,13 @@ export class Composer {
     });
   }
 
+  /** Write to a session. Without one, the first message begins it. */
   open(session, draft = "") {
+    if (session !== this._begun?.id) this._discard();
+    this._begun = null;
     this.session = session;
+    this._completion.close();
+    byId("start").hidden = Boolean(session);
     this._field.value = draft || (sessionStorage.getItem(this._draftKey) ?? "");
     this._images = [];
     this._showImages();
@@ -51,12 +65,50 @@ export class Composer {
 
   /** Where the tab keeps what is written and not sent, for a reload. */
   get _draftKey() {
-    return `draft ${this.session}`;
+    return `draft ${this.session ?? "new"}`;
+  }
+
+  /** The models that a session may begin with. */
+  set models(models) {
+    const options = models.map((model) => el("option", { value: `${model.provider}/${model.id}` }, model.name || model.id));
+    byId("start-model").replaceChildren(el("option", { value: "" }, "Default"), ...options);
+  }
+
+  /** Return the session to write to. If there is none, begin it as the user chose, once. */
+  async _begin() {
+    if (this.session) return this.session;
+    const wanted = { cwd: byId("folder").value.trim(), model: byId("start-model").value, approval: byId("start-approval").value };
+    const body = Object.fromEntries(Object.entries(wanted).filter(([, value]) => value));
+    const key = JSON.stringify(body);
+    if (this._begun?.key !== key) {
+      this._discard();
+      const begun = { key, id: null };
+      begun.coming = call("POST", "/v1/sessions", body).then(
+        (session) => (begun.id = session.id),
+        (error) => {
+          if (this._begun === begun) this._begun = null;
+          throw error;
+        },
+      );
+      this._begun = begun;
+    }
+    return this._begun.coming;
+  }
+
+  /** The session that was begun for suggestions and has got no message yet. */
+  get begun() {
+    return this._begun?.isSent ? null : (this._begun?.id ?? null);
+  }
+
+  /** Delete that session. */
+  _discard() {
+    if (!this._begun?.isSent) this._begun?.coming.then((id) => request(sessionPath(id), { method: "DELETE", keepalive: true })).catch(() => {});
+    this._begun = null;
   }
 
   set isRunning(value) {
     this._isRunning = value;
-    byId("send").textContent = value ? "Steer" : "Send";
+    byId("send-text").textContent = value ? "Steer" : "Send";
     byId("send").title = value ? "The model gets it in its next turn" : "";
     byId("queue").hidden = !value;
     byId("stop").hidden = !value;
@@ -127,42 +179,62 @@ export class Composer {
   }
 
   _key(event) {
+    if (this._completion.key(event)) return;
     if (event.key === "Escape" && this._isRunning) this.abort();
     if (event.key !== "Enter" || event.isComposing || event.shiftKey) return;
-    if (matchMedia("(pointer: coarse)").matches && !event.ctrlKey && !event.metaKey) return;
+    if (isTouched() && !event.ctrlKey && !event.metaKey) return;
     event.preventDefault();
     this._send(event.altKey ? "followUp" : "steer");
   }
 
+  /** Return suggestions: those of the server, and commands of the page. */
+  async _complete(text) {
+    const found = await call("POST", sessionPath(await this._begin(), "complete"), { text });
+    if (!this.session || found.kind !== "command") return found;
+    const own = Object.keys(COMMANDS).filter((name) => name.startsWith(text)).map((name) => ({ text: name, label: name, detail: COMMANDS[name] }));
+    return { ...found, items: [...own, ...(found.items ?? []).filter(({ label }) => !Object.hasOwn(COMMANDS, label))] };
+  }
+
   async _send(behavior) {
     const text = this._field.value;
-    if ((!text.trim() && !this._images.length) || !this.session || this._isSending) return;
+    if ((!text.trim() && !this._images.length) || this._isSending) return;
+    if (this.session && Object.hasOwn(COMMANDS, text.trim())) {
+      this._field.value = "";
+      this._field.dispatchEvent(new Event("input"));
+      byId(text.trim().slice(1)).click();
+      return;
+    }
     this._isSending = true;
     const images = this._images.map(({ data, mimeType }) => ({ type: "image", data, mimeType }));
+    this._completion.close();
     const session = this.session;
+    const draftKey = this._draftKey;
     byId("send").disabled = true;
     const body = { text, id: randomId(), behavior, ...(images.length ? { images } : {}) };
     let told = false;
+    this.onSending?.(true);
     try {
-      await persist("POST", sessionPath(session, "prompt"), body, () => {
+      const id = await this._begin();
+      if (this._begun) this._begun.isSent = true; // from now on the session may have the message, and is never deleted
+      const { status } = await persist("POST", sessionPath(id, "prompt"), body, () => {
         if (!told) notice("The server cannot be reached. The message is sent when it can.");
         told = true;
       });
+      if (sessionStorage.getItem(draftKey) === text) sessionStorage.removeItem(draftKey);
       if (session === this.session) {
-        if (this._field.value === text) {
-          this._field.value = "";
-          sessionStorage.removeItem(this._draftKey);
-        }
+        if (this._field.value === text) this._field.value = "";
         this._images = [];
         this._showImages();
         this._grow();
-        this.onSent?.();
+        this.onSent?.(status);
+        if (!session) this._onBegun(id);
       }
     } catch (error) {
       notice(error.message, "error");
     } finally {
       this._isSending = false;
       byId("send").disabled = false;
+      this.onSending?.(false);
     }
   }
 
@@ -204,7 +276,7 @@ export class Composer {
             this._showImages();
             byId("attach").focus();
           },
-        }, "×"),
+        }, icon("close")),
       ),
     );
     byId("attachments").replaceChildren(...shown);

@@ -5,6 +5,42 @@ import { ApiError, backoff, call, request, sessionPath } from "./api.mjs";
 /** Without a byte for so long, the connection is dead: the server sends something every 15 seconds. */
 const SILENCE = 40_000;
 
+/** Yield the server-sent events of an address, each with its number, until they end, nothing comes any more, or `stop` is aborted. */
+export async function* listen(path, stop, onOpen = () => {}) {
+  let timer = null;
+  const alive = () => {
+    clearTimeout(timer);
+    timer = setTimeout(() => stop.abort(), SILENCE);
+  };
+  alive();
+  try {
+    const response = await request(path, { signal: stop.signal, headers: { accept: "text/event-stream" } });
+    onOpen();
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    let buffer = "";
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) return;
+      alive();
+      buffer += value;
+      const records = buffer.split("\n\n");
+      buffer = records.pop();
+      for (const record of records) {
+        let number = null;
+        let data = "";
+        for (const line of record.split("\n")) {
+          if (line.startsWith("id: ")) number = Number(line.slice(4));
+          else if (line.startsWith("data: ")) data += line.slice(6);
+        }
+        if (data) yield { number, event: JSON.parse(data) };
+      }
+    }
+  } finally {
+    clearTimeout(timer);
+    stop.abort();
+  }
+}
+
 export class Connection {
   /** `handlers` has `snapshot(snapshot)`, `event(event)`, `state("connecting" | "live" | "lost")` and `failed(error)`. */
   constructor(id, handlers, messages = 100) {
@@ -75,43 +111,14 @@ export class Connection {
 
   async _listen() {
     this._attempt = new AbortController();
-    let timer = null;
-    const alive = () => {
-      clearTimeout(timer);
-      timer = setTimeout(() => this._attempt.abort(), SILENCE);
-    };
-    alive();
-    try {
-      const path = `${sessionPath(this.id, "events")}?after=${this.last}`;
-      const response = await request(path, { signal: this._attempt.signal, headers: { accept: "text/event-stream" } });
-      this._handlers.state("live");
-      const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-      let buffer = "";
-      for (;;) {
-        const { value, done } = await reader.read();
-        if (done || this.closed) return;
-        alive();
-        buffer += value;
-        const records = buffer.split("\n\n");
-        buffer = records.pop();
-        for (const record of records) if (!this._take(record)) return;
-      }
-    } finally {
-      clearTimeout(timer);
-      this._attempt.abort();
+    const path = `${sessionPath(this.id, "events")}?after=${this.last}`;
+    for await (const { number, event } of listen(path, this._attempt, () => this._handlers.state("live"))) {
+      if (this.closed || !this._take(number, event)) return;
     }
   }
 
-  /** Handle one server-sent event. Returns false if the connection has to start anew. */
-  _take(record) {
-    let number = null;
-    let data = "";
-    for (const line of record.split("\n")) {
-      if (line.startsWith("id: ")) number = Number(line.slice(4));
-      else if (line.startsWith("data: ")) data += line.slice(6);
-    }
-    if (!data || this.closed) return !this.closed;
-    const event = JSON.parse(data);
+  /** Handle an event. Returns false if the connection has to start anew. */
+  _take(number, event) {
     if (event.type === "resync") {
       this.last = null;
       this._resync = true;

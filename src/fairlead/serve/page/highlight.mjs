@@ -83,13 +83,57 @@ export function highlighted(code, name) {
   return nodes;
 }
 
-/** Return the lines of a diff, unified or with line numbers, each in its colour. */
-export function diffLines(text) {
-  return text.replace(/\n$/, "").split("\n").map((line) => {
-    const span = document.createElement("span");
-    const kind = /^(\+\+\+|---|@@|diff |index )/.test(line) ? "head" : line[0] === "+" ? "added" : line[0] === "-" ? "removed" : "same";
-    span.className = `diff-line diff-${kind}`;
-    span.textContent = `${line}\n`;
-    return span;
+const HUNK = /^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@/;
+const KIND_OF = { "+": "added", "-": "removed", " ": "same" };
+
+/** Return the lines of a diff, each in its colour. Those of a unified diff get their numbers; `isBare` leaves out the names of its files. */
+export function diffLines(text, isBare = false) {
+  const lines = text.replace(/\n$/, "").split("\n");
+  let [oldAt, newAt, oldLeft, newLeft] = [0, 0, 0, 0];
+  let wasHunk = false;
+  const leavesOutNames = isBare && lines.some((line) => HUNK.test(line));
+  return lines.flatMap((line) => {
+    const isInHunk = oldLeft > 0 || newLeft > 0;
+    const hunk = isInHunk ? null : HUNK.exec(line);
+    if (hunk) {
+      [oldAt, oldLeft, newAt, newLeft] = [hunk[1], hunk[2] ?? 1, hunk[3], hunk[4] ?? 1].map(Number);
+      wasHunk = true;
+      return [diffLine("head", line)];
+    }
+    if (!isInHunk) {
+      if (leavesOutNames && !wasHunk && /^(---|\+\+\+) /.test(line)) return [];
+      return [diffLine(/^(\+\+\+|---|@@|diff |index |\\ )/.test(line) ? "head" : (KIND_OF[line[0]] ?? "same"), line)];
+    }
+    const kind = line === "" ? "same" : KIND_OF[line[0]];
+    if (!kind) return [diffLine("head", line)]; // "\ No newline at end of file"
+    const number = kind === "removed" ? oldAt : newAt;
+    if (kind !== "added") oldAt++, oldLeft--;
+    if (kind !== "removed") newAt++, newLeft--;
+    return [diffLine(kind, line, number)];
   });
+}
+
+/** Return the lines of a change of one text to another: what both begin and end with is the same. New lines of a whole file get numbers. */
+export function changeLines(before, after, isWhole = false) {
+  const [old, fresh] = [before, after].map((text) => (text === "" ? [] : text.replace(/\n$/, "").split("\n")));
+  const shorter = Math.min(old.length, fresh.length);
+  let [first, last] = [0, 0];
+  while (first < shorter && old[first] === fresh[first]) first++;
+  while (last < shorter - first && old[old.length - 1 - last] === fresh[fresh.length - 1 - last]) last++;
+  const made = (lines, from, to, kind, sign) =>
+    lines.slice(from, to).map((line, index) => diffLine(kind, sign + line, isWhole ? from + index + 1 : undefined));
+  return [
+    ...made(old, 0, first, "same", " "),
+    ...made(old, first, old.length - last, "removed", "-"),
+    ...made(fresh, first, fresh.length - last, "added", "+"),
+    ...made(old, old.length - last, old.length, "same", " "),
+  ];
+}
+
+function diffLine(kind, text, number) {
+  const span = document.createElement("span");
+  span.className = `diff-line diff-${kind}`;
+  if (number !== undefined) span.dataset.number = number;
+  span.textContent = `${text}\n`;
+  return span;
 }

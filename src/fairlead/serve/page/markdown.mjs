@@ -158,12 +158,22 @@ function list(block, lines, depth) {
   return el(block.isOrdered ? "ol" : "ul", start === undefined || start === 1 ? {} : { start }, made);
 }
 
+const NUMBER = /^[-+−]?[$€£]?\d[\d\s.,_']*(?:%|[a-zA-Zµ]{1,3})?$/;
+
 function table(lines) {
-  const cells = (line) =>
-    line.trim().replace(/^\||\|$/g, "").split(/(?<!\\)\|/).map((cell) => inline(cell.trim().replaceAll("\\|", "|")));
-  const head = el("tr", {}, cells(lines[0]).map((cell) => el("th", { scope: "col" }, cell)));
-  const rows = lines.slice(2).map((line) => el("tr", {}, cells(line).map((cell) => el("td", {}, cell))));
-  const made = el("table", {}, el("thead", {}, head), el("tbody", {}, rows));
+  const cells = (line) => line.trim().replace(/^\||\|$/g, "").split(/(?<!\\)\|/).map((cell) => cell.trim().replaceAll("\\|", "|"));
+  const rows = lines.slice(2).map(cells);
+  // A column stands where its rule says. One of numbers is read from the right, whatever it says.
+  const sides = cells(lines[1]).map((rule, column) => {
+    const given = rows.map((row) => row[column] ?? "").filter(Boolean);
+    const isNumeric = given.length > 0 && given.every((cell) => NUMBER.test(cell));
+    if (rule.endsWith(":")) return rule.startsWith(":") ? "center" : "number";
+    return isNumeric && !rule.startsWith(":") ? "number" : "";
+  });
+  const rowOf = (tag, row, properties = {}) =>
+    el("tr", {}, row.map((cell, column) => el(tag, { className: sides[column] ?? "", ...properties }, inline(cell))));
+  const head = rowOf("th", cells(lines[0]), { scope: "col" });
+  const made = el("table", {}, el("thead", {}, head), el("tbody", {}, rows.map((row) => rowOf("td", row))));
   return el("div", { className: "scroll", tabIndex: 0, role: "region", "aria-label": "Table" }, made);
 }
 

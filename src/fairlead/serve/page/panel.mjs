@@ -1,7 +1,7 @@
 // What is known about the session and can be changed: name, model, thinking, approval, context and cost.
 
 import { call, sessionPath } from "./api.mjs";
-import { byId, el, notice } from "./dom.mjs";
+import { byId, el, entitle, notice } from "./dom.mjs";
 
 const LEVELS = ["off", "minimal", "low", "medium", "high", "xhigh", "max"];
 
@@ -24,14 +24,19 @@ export class Panel {
     byId("cancel-rename").addEventListener("click", () => byId("rename-dialog").close(""));
     byId("compact").addEventListener("click", () => this._compact());
     byId("delete").addEventListener("click", () => this._delete(onDeleted));
+    const danger = byId("danger");
+    danger.addEventListener("keydown", (event) => {
+      if (event.key !== "Escape" || !danger.open) return;
+      danger.open = false;
+      danger.querySelector("summary").focus();
+    });
+    document.addEventListener("click", ({ target }) => {
+      if (!danger.contains(target)) danger.open = false;
+    });
   }
 
-  async loadModels() {
-    try {
-      this._models = (await call("GET", "/v1/models")).models;
-    } catch (error) {
-      notice(error.message, "error");
-    }
+  set models(models) {
+    this._models = models;
     if (this._session) this.show(this._session);
   }
 
@@ -55,7 +60,7 @@ export class Panel {
     if (!this._session) return;
     const title = this._session.name || this._titleOf(this._session.id) || "New session";
     byId("title").textContent = title;
-    document.title = `${title} – fairlead`;
+    entitle({ title: `${title} – fairlead` });
   }
 
   _showModels(model) {
@@ -110,6 +115,8 @@ export class Panel {
   }
 
   async _delete(onDeleted) {
+    byId("danger").open = false;
+    byId("delete-title").textContent = byId("title").textContent;
     if ((await ask("delete-dialog", null)) === null) return;
     try {
       await call("DELETE", sessionPath(this._session.id));

@@ -1,22 +1,22 @@
-// The list of sessions: search, open, begin.
+// The list of sessions: search and open.
 
 import { call } from "./api.mjs";
-import { byId, el, fill, notice } from "./dom.mjs";
+import { byId, el, entitle, fill, isTouched, notice } from "./dom.mjs";
+
+/** How often the list is fetched, in milliseconds: other sessions may begin to work, or ask something. */
+const REFRESH = 5_000;
 
 export class Sidebar {
-  /** `onOpen(id)` is called for a session that the user begins. */
-  constructor(onOpen) {
-    this._onOpen = onOpen;
+  /** `isHidden(id)` says which sessions are not listed. */
+  constructor(isHidden) {
+    this._isHidden = isHidden;
     this._sessions = [];
     this._cursor = null;
     this._current = null;
     this._isSearching = false;
     byId("search").addEventListener("input", () => this._search());
     byId("more").addEventListener("click", () => this._more());
-    byId("new-session").addEventListener("submit", (event) => {
-      event.preventDefault();
-      this._begin();
-    });
+    for (const id of ["new", "jobs-link"]) byId(id).addEventListener("click", () => this.toggle(false));
     byId("menu").addEventListener("click", () => this.toggle());
     byId("close-menu").addEventListener("click", () => this.toggle(false));
     byId("sidebar").addEventListener("keydown", (event) => {
@@ -26,7 +26,12 @@ export class Sidebar {
       const isOutside = !byId("sidebar").contains(target) && !byId("menu").contains(target);
       if (isOutside && document.body.classList.contains("menu-open")) this.toggle(false);
     });
-    setInterval(() => document.hidden || this.refresh(), 15_000);
+    this._waiting = null;
+    this._notifies = isNotified();
+    byId("notify").hidden = !("Notification" in window && isSecureContext);
+    byId("notify").addEventListener("click", () => this._switchNotifications());
+    this._showNotifications();
+    setInterval(() => (document.hidden && !this._notifies) || this.refresh(), REFRESH);
     matchMedia("(max-width: 50rem)").addEventListener("change", () => this.toggle(false));
     this.toggle(false);
   }
@@ -42,7 +47,7 @@ export class Sidebar {
     byId("menu").setAttribute("aria-expanded", String(isOpen));
     byId("sidebar").inert = this._isDrawer && !isOpen;
     byId("main").inert = this._isDrawer && isOpen;
-    if (isOpen) byId("search").focus();
+    if (isOpen) byId(isTouched() ? "close-menu" : "search").focus(); // a field would open the keyboard over the list
     else if (wasOpen) byId("menu").focus();
   }
 
@@ -55,6 +60,7 @@ export class Sidebar {
   async refresh() {
     try {
       const page = await call("GET", "/v1/sessions");
+      byId("jobs-link").hidden = !page.hasJobs;
       const fresh = new Set(page.sessions.map((session) => session.id));
       if (this._cursor === null) this._cursor = page.nextCursor ?? "";
       const known = page.nextCursor ? this._sessions.filter((session) => !fresh.has(session.id)) : [];
@@ -64,6 +70,19 @@ export class Sidebar {
     } catch {
       // The connection of the open session shows that the server is away.
     }
+  }
+
+  /** Show at once what a session does, before the list is fetched again. */
+  showStatus(id, status, waiting) {
+    const session = this._sessions.find((each) => each.id === id);
+    if (!session || (session.status === status && Boolean(session.waiting) === waiting)) return;
+    Object.assign(session, { status, waiting });
+    this._draw();
+  }
+
+  /** Fetch the list if a session is missing there, or has no title yet. */
+  expect(id) {
+    if (!this.titleOf(id)) this.refresh();
   }
 
   /** Remove a session that was deleted. */
@@ -98,9 +117,43 @@ export class Sidebar {
     }
   }
 
+  /** Tell which sessions have begun to wait for the user: in the title, by a notice, and by a notification if the user is elsewhere. */
+  _tell() {
+    if (this._cursor === null) return; // the list was not fetched yet
+    const waiting = this._sessions.filter((session) => session.waiting);
+    const count = waiting.length;
+    entitle({ waiting: count });
+    byId("badge").hidden = !count;
+    byId("badge").textContent = count;
+    byId("menu").setAttribute("aria-label", count ? `Sessions, ${count} waiting for you` : "Sessions");
+    const known = this._waiting;
+    this._waiting = new Set(waiting.map((session) => session.id));
+    if (!known) return; // the page was just opened, and the list shows them
+    for (const session of waiting.filter(({ id }) => !known.has(id))) {
+      const title = session.title?.split("\n")[0].slice(0, 100) || "A session";
+      const isAway = document.hidden || !document.hasFocus();
+      if (isAway && this._notifies) notify(session.id, title);
+      else if (session.id !== this._current) notice(`${title} waits for your answer.`, "info", null, el("a", { href: `#${session.id}` }, "Open it"));
+    }
+  }
+
+  async _switchNotifications() {
+    const isOn = !this._notifies && (await Notification.requestPermission()) === "granted";
+    if (!this._notifies && !isOn) notice("The browser does not allow this page to show notifications. Its settings for this site change that.", "error");
+    localStorage.setItem("notify", isOn ? "on" : "off");
+    this._notifies = isOn;
+    this._showNotifications();
+  }
+
+  _showNotifications() {
+    byId("notify").setAttribute("aria-pressed", String(this._notifies));
+    byId("notify-text").textContent = this._notifies ? "Notifications are on" : "Notify me";
+  }
+
   _draw() {
+    this._tell();
     const wanted = byId("search").value.toLowerCase();
-    const matches = this._sessions.filter((session) => `${session.title ?? ""} ${session.cwd}`.toLowerCase().includes(wanted));
+    const matches = this._sessions.filter((session) => !this._isHidden(session.id) && `${session.title ?? ""} ${session.cwd}`.toLowerCase().includes(wanted));
     const focused = document.activeElement?.dataset?.session;
     fill(byId("sessions"), matches.map((session) => this._item(session)));
     if (focused) byId("sessions").querySelector(`[data-session="${CSS.escape(focused)}"]`)?.focus();
@@ -113,6 +166,7 @@ export class Sidebar {
   _item(session) {
     const isCurrent = session.id === this._current;
     const works = session.status === "running" || session.status === "compacting";
+    const doing = session.waiting ? "Waiting for you" : works && "Working";
     const title = session.title?.split("\n")[0] || "New session";
     return el(
       "li",
@@ -120,25 +174,29 @@ export class Sidebar {
       el(
         "a",
         { href: `#${session.id}`, "data-session": session.id, "aria-current": isCurrent ? "page" : undefined, onclick: () => this.toggle(false) },
-        el("span", { className: "title" }, works && el("span", { className: "working" }, "Working: "), title),
+        el("span", { className: "title" }, doing && el("span", { className: session.waiting ? "working waiting" : "working" }, doing, el("span", { className: "hidden" }, ": ")), title),
         el("span", { className: "where" }, [shortFolder(session.cwd), when(session.updatedAt)].filter(Boolean).join(" · ")),
       ),
     );
   }
+}
 
-  async _begin() {
-    const cwd = byId("folder").value.trim();
-    byId("begin").disabled = true;
-    try {
-      const session = await call("POST", "/v1/sessions", cwd ? { cwd } : {});
-      this.toggle(false);
-      this._onOpen(session.id);
-      this.refresh();
-    } catch (error) {
-      notice(error.message, "error");
-    } finally {
-      byId("begin").disabled = false;
-    }
+/** Whether the user wants notifications, and the browser shows them. */
+function isNotified() {
+  return "Notification" in window && Notification.permission === "granted" && localStorage.getItem("notify") === "on";
+}
+
+/** Show a notification of the system. Tabs that show the same session replace each other's. */
+function notify(id, title) {
+  try {
+    const shown = new Notification(title, { body: "It waits for your answer.", tag: `fairlead-${id}`, icon: "/page/icon.svg" });
+    shown.addEventListener("click", () => {
+      window.focus();
+      location.hash = id;
+      shown.close();
+    });
+  } catch {
+    // Some browsers allow them only in installed apps. The title of the tab has the number.
   }
 }
 

@@ -1,6 +1,6 @@
 // The messages of a session, as they were and as they arrive.
 
-import { el } from "./dom.mjs";
+import { el, problem } from "./dom.mjs";
 import { MarkdownStream, renderMarkdown } from "./markdown.mjs";
 import { ToolCard, imagesOf, textOf } from "./tools.mjs";
 
@@ -131,6 +131,16 @@ export class Transcript {
     this.follow();
   }
 
+  /** Show that a call waits for the user, or no longer does. */
+  toolAsks(id, isAsking) {
+    this._cards.get(id)?.ask(isAsking);
+  }
+
+  /** Show which calls have no result: the run has ended, or was cut off. */
+  giveUpCalls() {
+    for (const card of this._cards.values()) card.giveUp();
+  }
+
   toolUpdated(event) {
     this._card(event.toolCallId, event.toolName).update(event.partialResult);
     this.follow();
@@ -204,7 +214,7 @@ class OpenMessage {
     });
     for (const block of this._blocks.values()) block.stream?.finish();
     if (message.stopReason === "aborted") this._article.append(el("p", { className: "problem" }, "Stopped."));
-    else if (message.errorMessage) this._article.append(el("p", { className: "problem" }, message.errorMessage));
+    else if (message.errorMessage) this._article.append(problem(message.errorMessage));
     else if (message.stopReason === "length") this._article.append(el("p", { className: "problem" }, "The answer reached its longest length."));
     if (this._article.children.length === 1) this._article.remove();
   }

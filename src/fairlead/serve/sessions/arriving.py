@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from fairlead.core.messages import AssistantBlock, AssistantMessage, TextContent, ThinkingContent
-from fairlead.wire.pi.updates import end_field, start_fields, update_head
+from fairlead.wire.pi.paced_updates import end_field, start_fields, update_head
 
 
 class ArrivingAnswer:

@@ -18,12 +18,12 @@ from fairlead.agent.options import AgentOptions
 from fairlead.core import events
 from fairlead.protocol.http import objects as o
 from fairlead.serve.refusals import Refusal, outside_root
-from fairlead.serve.sessions.fleet import Fleet
-from fairlead.serve.sessions.notes import has_noted_approval, note_approval, noted_approval
-from fairlead.serve.sessions.spaces import Space
+from fairlead.serve.sessions.spaces import Fleet, Space
+from fairlead.serve.sessions.submissions import noted_approval
 from fairlead.serve.sessions.watched import run_by_workers
+from fairlead.session.approval_mode import note_mode, noted_mode
 from fairlead.session.history.conversation import Conversation
-from fairlead.sessions.opening import when_free
+from fairlead.sessions.open_sessions import retry_while_leased
 from fairlead.stores import Lease, StoredLines, StoredSession
 from fairlead.stores.headers import read_header
 from fairlead.stores.paths import is_subagent_id
@@ -56,7 +56,7 @@ class HostStore:
             raise outside_root()
         if await self._fleet.jobs.list(session=id):
             raise run_by_workers()
-        return await when_free(lambda: self._store.open(id, owner=owner, lease_seconds=lease_seconds), self._patience)
+        return await retry_while_leased(lambda: self._store.open(id, owner=owner, lease_seconds=lease_seconds), self._patience)
 
     async def renew(self, lease: Lease) -> Lease:
         return await self._store.renew(lease)
@@ -89,7 +89,7 @@ class HostStore:
         await self.read(id, 0, 1)
         if any(not job.has_ended for job in await self._fleet.jobs.list(session=id)):
             raise Refusal(409, "busy", "Jobs of this session have not ended. Abort them first.")
-        await when_free(lambda: self._store.delete(id), self._patience)
+        await retry_while_leased(lambda: self._store.delete(id), self._patience)
 
     async def close(self) -> None:
         """Do nothing: the store is closed with the server."""
@@ -114,7 +114,7 @@ def host_sessions(space: Space, patience: float) -> HostSessions:
         case None:
             return HostSessions(lambda options: options, lambda agent: None)
         case fleet:
-            return HostSessions(partial(space.kept_in, HostStore(fleet, space.admits, patience)), ApprovalNotes)
+            return HostSessions(partial(space.with_store, HostStore(fleet, space.admits, patience)), ApprovalNotes)
 
 
 class ApprovalNotes:
@@ -140,12 +140,12 @@ class ApprovalNotes:
                 self._restore()
             case events.ApprovalModeChanged(mode=mode):
                 if mode != self._restored:
-                    note_approval(conversation, mode, is_chosen=True)
+                    note_mode(conversation, mode, is_chosen=True)
                 self._restored = None
             case events.AgentStart() if conversation is not self._noted:
                 self._noted = conversation
-                if not has_noted_approval(conversation.log):
-                    note_approval(conversation, self._session.approvals.mode, is_chosen=False)
+                if noted_mode(conversation.log) is None:
+                    note_mode(conversation, self._session.approvals.mode, is_chosen=False)
             case _:
                 pass
 

@@ -20,8 +20,7 @@ from fairlead.errors import BadCommand
 from fairlead.protocol.http import objects as o
 from fairlead.serve.refusals import Refusal, bad_request, no_session, outside_root, stopping
 from fairlead.serve.sessions.feed import Feed
-from fairlead.serve.sessions.hub_sessions import RING_PART, HubLimits, HubSessions
-from fairlead.serve.sessions.opening import Parked, make_agent, restore, restore_approval
+from fairlead.serve.sessions.hub_sessions import RING_PART, HubLimits, HubSessions, Parked, make_agent, restore, restore_approval
 from fairlead.serve.sessions.served import ServedSession
 from fairlead.serve.sessions.session import HubSession, check_name
 from fairlead.serve.sessions.spaces import Space
@@ -30,7 +29,7 @@ from fairlead.serve.sessions.watching import WatchedSessions
 from fairlead.session.history.archive import Saved
 from fairlead.session.history.sessions import ConversationStore
 from fairlead.sessions.catalogue import Opener, opener
-from fairlead.sessions.opening import opening
+from fairlead.sessions.open_sessions import opening
 from fairlead.stores.paths import iso
 
 _log = logging.getLogger("fairlead.serve")
@@ -88,12 +87,19 @@ class Hub:
             listed = {each.id for each in found}
             new = [each for each in self._open.of(user) if not each.is_listed and each.id not in listed]
             found[:0] = [
-                o.SessionSummary(id=state.id, cwd=state.cwd, title=state.name, updated_at=None, status=state.status)
+                o.SessionSummary(
+                    id=state.id,
+                    cwd=state.cwd,
+                    title=state.name,
+                    updated_at=None,
+                    status=state.status,
+                    waiting=state.waiting,
+                )
                 for session in reversed(new)  # the last used first
                 for state in [session.state()]
                 if cwd is None or state.cwd == cwd
             ]
-        return o.SessionList(sessions=found, next_cursor=page.next)
+        return o.SessionList(sessions=found, next_cursor=page.next, has_jobs=space.fleet is not None)
 
     def _summary(self, user: str, saved: Saved) -> o.SessionSummary:
         info, owner = saved
@@ -104,6 +110,7 @@ class Hub:
             title=info.title(LONGEST_TITLE) or None,
             updated_at=iso(info.modified),
             status="saved" if session is None else session.status,
+            waiting=session is not None and session.is_waiting,
             owner=(owner or None) if session is None else None,
         )
 
@@ -123,7 +130,7 @@ class Hub:
             session.uses -= 1
             session.last_used = time.monotonic()
             if isinstance(session, HubSession):
-                self._open.used(session)
+                self._open.mark_used(session)
 
     @asynccontextmanager
     async def reading(self, user: str, session_id: str) -> AsyncGenerator[ServedSession]:
@@ -132,7 +139,7 @@ class Hub:
             async with self.using(user, session_id) as opened:
                 yield opened
             return
-        session = await self._found(user, session_id)
+        session = await self._find_session(user, session_id)
         session.uses += 1
         try:
             yield session
@@ -144,15 +151,15 @@ class Hub:
     async def _acting(self, user: str, session_id: str) -> ServedSession:
         """Return a session to act in. Raises Refusal and FairleadError."""
         if self.spaces[user].fleet is not None:
-            session = await self._found(user, session_id)
+            session = await self._find_session(user, session_id)
             if isinstance(session, WatchedSession) and session.has_jobs:
                 return session
         return await self.open(user, session_id)
 
-    async def _found(self, user: str, session_id: str) -> HubSession | WatchedSession:
+    async def _find_session(self, user: str, session_id: str) -> HubSession | WatchedSession:
         """Return a session of a fleet as it is: held by this server, or up to date with what its owner has written."""
         key = user, session_id
-        session = await self._open.settled(key)
+        session = await self._open.get_when_settled(key)
         if session is not None:
             return session
         self._refuse_if_stopping()
@@ -162,7 +169,7 @@ class Hub:
     async def open(self, user: str, session_id: str) -> HubSession:
         """Return an open session, which was opened for this if need be. Raises Refusal and FairleadError."""
         key = user, session_id
-        session = await self._open.settled(key)
+        session = await self._open.get_when_settled(key)
         if session is not None:
             return session
         self._refuse_if_stopping()  # a client that comes back now must not hear that the session does not exist
@@ -179,7 +186,7 @@ class Hub:
         session.set_approval(body.approval or session.session.approvals.mode, is_chosen=body.approval is not None)
         if body.name is not None:
             session.session.history.set_name(body.name)
-        await session.session.history.written()
+        await session.session.history.wait_written()
         return session
 
     async def fork(self, user: str, source: ServedSession, body: o.Fork) -> o.Forked:
@@ -188,7 +195,7 @@ class Hub:
         try:
             session = await self._start(user, fork.cwd, lambda _: fork.conversation, {})
             session.set_approval(fork.approval)
-            await session.session.history.written()
+            await session.session.history.wait_written()
         except BaseException:
             fork.conversation.close()
             raise
@@ -205,23 +212,23 @@ class Hub:
             if parked.name is not None:
                 session.session.history.set_name(parked.name, lasting=False)
             return session
-        opens, cwd = await self.saved(user, session_id)
+        opens, cwd = await self.find_saved(user, session_id)
         return await self._start(user, cwd, opens, {}, parked)
 
     async def _take(self, key: Key) -> HubSession:
         """Take the lease of a session of a fleet. Raises Refusal, SessionInUse and FairleadError."""
         user, session_id = key
-        found = await self._found(user, session_id)
+        found = await self._find_session(user, session_id)
         if isinstance(found, HubSession):
             return found
         cwd = await _folder_to_work_in(found)
         return await self._start(user, cwd, opener(session_id), {})
 
-    async def saved(self, user: str, session_id: str) -> tuple[Opener, Path]:
+    async def find_saved(self, user: str, session_id: str) -> tuple[Opener, Path]:
         """Return what opens a saved session of a user, and its working directory. Raises Refusal and FairleadError."""
         space = self.spaces[user]
         if space.fleet is not None:
-            session = await self._found(user, session_id)
+            session = await self._find_session(user, session_id)
             held = isinstance(session, HubSession)  # this server hands it back when it is idle
             cwd = session.session.host.workspace.cwd if held else await _folder_to_work_in(session)
             return opener(session_id), cwd
@@ -244,9 +251,9 @@ class Hub:
     ) -> HubSession:
         self._refuse_if_stopping()
         async with self._open.room():
-            return await self._started(user, cwd, conversation, options, parked)
+            return await self._start_session(user, cwd, conversation, options, parked)
 
-    async def _started(
+    async def _start_session(
         self,
         user: str,
         cwd: Path,
@@ -264,7 +271,7 @@ class Hub:
                 restore(agent, parked)
             restore_approval(agent)
             feed = await self._feed_of((user, agent.session.history.id))
-            session = HubSession(agent, feed, queue_limit=self.limits.queued, on_replaced=self._open.moved)
+            session = HubSession(agent, feed, queue_limit=self.limits.queued, on_replaced=self._open.note_move)
         if parked is not None:
             session.submissions.known = parked.requests
             session.results = parked.results
@@ -289,7 +296,7 @@ class Hub:
     async def delete(self, user: str, session_id: str) -> None:
         """Close a session and delete its file. Raises Refusal and SessionError."""
         key = user, session_id
-        space, session = self.spaces[user], await self._open.settled(key)
+        space, session = self.spaces[user], await self._open.get_when_settled(key)
         was_known = session is not None or self._open.parked.pop(key, None) is not None
         if session is not None:
             await self._open.end(session)

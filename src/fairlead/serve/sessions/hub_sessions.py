@@ -1,4 +1,4 @@
-"""The sessions that are open: how many there may be, and which of them are closed because they are idle.
+"""The sessions that are open: how they are made, how many there may be, and which of them are closed because they are idle.
 
 A session in a file is evicted: it comes back when it is used. A session of a fleet is handed back, so that another server may
 take it. Clients that listen to it stay, and watch it.
@@ -7,22 +7,69 @@ take it. Clients that listen to it stay, and watch it.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from fairlead.protocol.http.events import BranchChanged
+from fairlead.agent import Agent
+from fairlead.core.model import Model, ThinkingLevel
+from fairlead.protocol.http import objects as o
+from fairlead.protocol.http.events import BranchChanged, PromptResult
 from fairlead.serve.refusals import Refusal
 from fairlead.serve.sessions.feed import RingBounds
-from fairlead.serve.sessions.opening import Parked
 from fairlead.serve.sessions.session import HubSession
+from fairlead.serve.sessions.spaces import Space
+from fairlead.serve.sessions.submissions import Requests, noted_approval
 from fairlead.serve.sessions.watched import Key
 from fairlead.serve.sessions.watching import WatchedSessions
-from fairlead.sessions.open_sessions import OpenSessions
+from fairlead.sessions.catalogue import Opener
+from fairlead.sessions.open_sessions import OpenSessions, with_more_tools
+
+
+class Parked(Struct, frozen=True, kw_only=True):
+    """What an evicted session has that is not in its file."""
+
+    cwd: Path
+    name: str | None
+    approval: o.Approval
+    model: Model | None
+    thinking: ThinkingLevel
+    requests: Requests
+    results: list[PromptResult]
+    #: Whether there is a file. Otherwise it is empty, and begins again under its id.
+    is_saved: bool
+
+
+def make_agent(space: Space, cwd: Path, conversation: Opener, options: Mapping[str, object]) -> Agent:
+    """Return the agent of a session. Raises FairleadError."""
+    base, registry = space.session_options, space.common.shared.registry
+    if not registry.has_usable():
+        registry.keys_changed()  # the user may have logged in meanwhile
+    tools = with_more_tools(tuple(base.behaviour.default_tools))
+    behaviour = replace(base.behaviour, conversation=conversation, default_tools=tools)
+    return Agent(replace(base, cwd=cwd, behaviour=behaviour, **options), shared=space.common.shared)
+
+
+def restore_approval(agent: Agent) -> None:
+    """Give a session in a store the approval mode that it notes."""
+    if agent.session.history.conversation.is_shared:
+        approvals = agent.session.approvals
+        approvals.set_mode(noted_approval(agent.session.history.log, approvals.mode))
+
+
+def restore(agent: Agent, parked: Parked) -> None:
+    """Give a session what it had before it was evicted."""
+    agent.session.approvals.set_mode(parked.approval)
+    if not parked.is_saved and parked.model is not None:
+        agent.session.models.set_model(parked.model.provider, parked.model.id)
+        agent.session.models.set_thinking(parked.thinking)
+
 
 #: How many evicted sessions are remembered. Of the others, only what their files hold is kept.
 MOST_PARKED = 10_000
@@ -71,12 +118,12 @@ class HubSessions(OpenSessions[Key, HubSession]):
     def of(self, user: str) -> list[HubSession]:
         return [session for (owner, _), session in self._sessions.items() if owner == user]
 
-    async def settled(self, key: Key) -> HubSession | None:
+    async def get_when_settled(self, key: Key) -> HubSession | None:
         """Return an open session. One that is being closed is closed first, and one that was lost is handed back."""
         session = self.find(key)
         if session is not None and session.is_lost:
             await self._hand_back(session)
-        return await super().settled(key)
+        return await super().get_when_settled(key)
 
     @property
     def dropped_listeners(self) -> int:
@@ -104,10 +151,10 @@ class HubSessions(OpenSessions[Key, HubSession]):
 
     def add(self, key: Key, session: HubSession) -> None:
         self.parked.pop(key, None)
-        self._watched.taken(key)
+        self._watched.stop_watching(key)
         super().add(key, session)
 
-    def moved(self, session: HubSession) -> None:
+    def note_move(self, session: HubSession) -> None:
         """Find a session under the id of the conversation that it has moved to."""
         key = self._keys.get(session)
         if key is not None:
@@ -124,7 +171,7 @@ class HubSessions(OpenSessions[Key, HubSession]):
         """Abort all work, save and close all sessions. Takes at most `shutdown_seconds`."""
         self.cancel(resumable=True)
         await self.close(self._limits.shutdown_seconds)
-        self.leave_nothing_behind()
+        self.kill_children()
 
     async def evict_idle(self) -> None:
         """Evict the sessions that were idle for too long, and drop the rings of those that no client listens to."""

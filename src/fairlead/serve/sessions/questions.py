@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from fairlead.core.approval import Allow, ApprovalAnswer, ApprovalRequest, Deny
+from fairlead.core.approval import Allow, ApprovalAnswer, ApprovalRequest, Deny, NewRule, RuleOffer
 from fairlead.core.events import Event, UiPromptEnd, UiPromptKind, UiPromptStart
 from fairlead.core.runtime import CancelToken, NotifyKind, Placement
 from fairlead.errors import BadCommand, FairleadError
@@ -30,6 +30,8 @@ class _Open(Struct, frozen=True):
     question: Question
     #: The value that the agent gets; None if there is no answer.
     outcome: asyncio.Future[Any]
+    #: For approvals: the rules that the answer may write.
+    rules: RuleOffer | None
 
 
 class OpenQuestions:
@@ -50,12 +52,12 @@ class OpenQuestions:
     def all(self) -> list[Question]:
         return [each.question for each in self._open.values()]
 
-    async def ask(self, question: Question, timeout: float | None, cancel: CancelToken) -> Any:
+    async def ask(self, question: Question, timeout: float | None, cancel: CancelToken, rules: RuleOffer | None = None) -> Any:
         """Ask all clients, and return the first answer. None if there is none."""
         if cancel.fired or self._is_closed:
             return None
         loop = asyncio.get_running_loop()
-        opened = self._open[question.id] = _Open(question, loop.create_future())
+        opened = self._open[question.id] = _Open(question, loop.create_future(), rules)
         forget = cancel.on_fire(lambda: self._close(question.id, "withdrawn", None))
         timer = None if timeout is None else loop.call_later(timeout, self._close, question.id, "expired", None)
         try:
@@ -75,7 +77,7 @@ class OpenQuestions:
         opened = self._open.get(ident)
         if opened is None:
             raise QuestionGone("This question is closed: it was answered already, or the agent no longer asks it.")
-        self._close(ident, "answered", None if answer.cancelled else _value(opened.question, answer))
+        self._close(ident, "answered", None if answer.cancelled else _value(opened, answer))
 
     def close(self) -> None:
         """Withdraw all questions, and ask no more."""
@@ -92,8 +94,9 @@ class OpenQuestions:
         self._send(QuestionClosed(id=ident, reason=reason))
 
 
-def _value(question: Question, answer: Answer) -> Any:
+def _value(opened: _Open, answer: Answer) -> Any:
     """Return what the agent gets. Raises BadCommand if the answer does not fit the question."""
+    question = opened.question
     match question.kind:
         case "confirm":
             if answer.confirmed is None:
@@ -104,13 +107,24 @@ def _value(question: Question, answer: Answer) -> Any:
                 raise BadCommand("decision: expected 'allow' or 'deny', or `cancelled`.")
             if answer.decision == "deny":
                 return Deny(answer.reason, answer.for_session)
-            return Allow(answer.for_session, answer.arguments)
+            return Allow(answer.for_session, answer.arguments, _rule(opened, answer))
         case kind:
             if answer.value is None:
                 raise BadCommand("value: expected a string, or `cancelled`.")
             if kind == "select" and answer.value not in question.options:
                 raise BadCommand(f"value: expected one of the options, found {answer.value!r}.")
             return answer.value
+
+
+def _rule(opened: _Open, answer: Answer) -> NewRule | None:
+    """Return the rule that an answer wants. Raises BadCommand if it cannot be written."""
+    if answer.rule is None:
+        return None
+    rule = NewRule(answer.rule, answer.everywhere)
+    problem = "No rule can be written for this call." if opened.rules is None else opened.rules.find_problem(rule)
+    if problem is not None:
+        raise BadCommand(f"rule: {problem}")
+    return rule
 
 
 class SharedUi:
@@ -157,19 +171,28 @@ class SharedUi:
             subject=request.subject,
             diff=request.diff,
             scope=request.scope,
+            rules=[] if request.rules is None else [*request.rules.patterns],
+            project=None if request.rules is None else request.rules.project,
             subagent_id=request.subagent,
         )
         question = Question(id=_new_id(), kind="approval", title=request.title, message=request.message, approval=call)
-        return await self._ask("select", question, timeout, cancel)
+        return await self._ask("select", question, timeout, cancel, request.rules)
 
-    async def _ask(self, kind: UiPromptKind, question: Question, timeout: float | None, cancel: CancelToken | None) -> Any:
+    async def _ask(
+        self,
+        kind: UiPromptKind,
+        question: Question,
+        timeout: float | None,
+        cancel: CancelToken | None,
+        rules: RuleOffer | None = None,
+    ) -> Any:
         if timeout is not None and not timeout < LONGEST_TIMEOUT:  # infinite, or not a number
             timeout = None
         if timeout is not None:
             question.timeout_ms = max(1, round(timeout * 1000))
         self._emit(UiPromptStart(kind, question.title))
         try:
-            return await self._questions.ask(question, timeout, cancel or CancelToken())
+            return await self._questions.ask(question, timeout, cancel or CancelToken(), rules)
         finally:
             self._emit(UiPromptEnd(kind, question.title))
 

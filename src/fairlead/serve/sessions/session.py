@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from unicodedata import category
 
 import msgspec
 
 from fairlead.agent import Agent
 from fairlead.core import events
-from fairlead.core.messages import AssistantMessage, Message
+from fairlead.core.messages import AssistantMessage, Message, readable_error
 from fairlead.core.snapshots import SubagentActivity
 from fairlead.errors import BadCommand, EntryNotFound
 from fairlead.protocol.http import events as shown
@@ -20,25 +20,70 @@ from fairlead.protocol.http import objects as o
 from fairlead.protocol.pi.frames import ToolResult
 from fairlead.serve.refusals import bad_request
 from fairlead.serve.sessions.feed import Feed
-from fairlead.serve.sessions.notes import REMEMBERED_RESULTS, note_approval, noted_results
 from fairlead.serve.sessions.questions import OpenQuestions, SharedUi
-from fairlead.serve.sessions.served import ForkedConversation
-from fairlead.serve.sessions.submissions import Submissions
-from fairlead.serve.sessions.trees import tree_of
+from fairlead.serve.sessions.served import ForkedConversation, tree_of
+from fairlead.serve.sessions.submissions import REMEMBERED_RESULTS, Submissions, noted_results
+from fairlead.session.approval_mode import note_mode
 from fairlead.session.history.entries import MessageEntry, role_of
 from fairlead.session.todos.todos import TodoPhase
-from fairlead.wire.pi.encode import EventFrames
+from fairlead.sessions.completion import MOST_ITEMS, FileIndex, Wanted, find_wanted, mention, rank
+from fairlead.wire.pi.paced_updates import Pacing, Updates
+from fairlead.wire.pi.pi_encoding import EventFrames
 from fairlead.wire.pi.profile import PI
 from fairlead.wire.pi.subagent_frames import SubagentFrames
-from fairlead.wire.pi.updates import Pacing, Updates
 from fairlead.wire.prompts import AcceptedPrompts
+
+if TYPE_CHECKING:
+    from fairlead.session.session import Session
+
+
+#: The beginnings of paths that lead out of the working directory, which a root of the server may bound.
+_ELSEWHERE = ("/", "~", "..", "./..")
+
+
+class Suggestions:
+    """Suggestions for one session."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._files = FileIndex(session.host.workspace)
+
+    async def complete(self, before: str) -> o.Completions:
+        """Suggest how a text continues at its end."""
+        wanted = find_wanted(before)
+        if wanted is None:
+            return o.Completions()
+        if wanted.kind == "file":
+            items = await self._list_files(wanted.typed)
+        elif wanted.kind == "command":
+            items = self._list_commands(wanted.typed)
+        else:
+            items = await self._list_arguments(wanted)
+        return o.Completions(kind=wanted.kind, replaces=wanted.replaces, items=items)
+
+    async def _list_files(self, typed: str) -> list[o.CompletionItem]:
+        if typed.startswith(_ELSEWHERE) or "/.." in typed:
+            return []
+        paths = await asyncio.to_thread(self._files.search, typed)
+        # A directory stays open, so that the user can choose a file in it.
+        return [o.CompletionItem(text=f"@{path}" if path.endswith("/") else f"{mention(path)} ", label=path) for path in paths]
+
+    def _list_commands(self, typed: str) -> list[o.CompletionItem]:
+        known = {command.name: command.description for command in self._session.additions.slash_commands()}
+        names = rank(typed, sorted(known), MOST_ITEMS)
+        return [o.CompletionItem(text=f"/{name} ", label=f"/{name}", detail=known[name]) for name in names]
+
+    async def _list_arguments(self, wanted: Wanted) -> list[o.CompletionItem]:
+        found = await self._session.additions.complete(wanted.command, wanted.typed)
+        return [o.CompletionItem(text=each.value, label=each.label, detail=each.description) for each in found[:MOST_ITEMS]]
+
 
 #: How many bytes an event has at most, if it can be shortened: `agent_end` repeats all messages of the run.
 LONGEST_EVENT = 1 << 16
 
 
 class _FeedOutlet:
-    """Implements `fairlead.wire.pi.updates.FrameOutlet`: every frame becomes an event of the feed."""
+    """Implements `fairlead.wire.pi.paced_updates.FrameOutlet`: every frame becomes an event of the feed."""
 
     behind = False
     max_frame: int | None = LONGEST_EVENT
@@ -46,7 +91,7 @@ class _FeedOutlet:
     def __init__(self, feed: Feed) -> None:
         self._feed = feed
 
-    def when_caught_up(self, callback: Callable[[], None]) -> None:
+    def call_when_caught_up(self, callback: Callable[[], None]) -> None:
         callback()
 
     def send(self, frame: bytes) -> None:
@@ -76,6 +121,7 @@ class HubSession:
         self._frames = EventFrames(outlet, PI, self._updates)
         self._subagents = SubagentFrames(outlet, PI, self._frames, self._updates)
         self._subagents.set_level("progress")
+        self._suggestions = Suggestions(self.session)
         self._prompts: AcceptedPrompts[str] = AcceptedPrompts(self.session)
         self._has_open_message = False
         self._running_tools: dict[str, o.RunningTool] = {}
@@ -147,7 +193,7 @@ class HubSession:
 
     def _report_prompts(self) -> None:
         for ident, outcome in self._prompts.take_finished():
-            error = None if outcome.end is None else outcome.end.message.error_message
+            error = None if outcome.end is None else readable_error(outcome.end.message.error_message or "")
             is_error = outcome.status == "error"
             self._send_result(shown.PromptResult(id=ident, status=outcome.status, error=error if is_error else None))
 
@@ -193,7 +239,7 @@ class HubSession:
         return (
             not self.uses
             and not self.submissions.active
-            and not len(self.questions)
+            and not self.is_waiting
             and activity.is_at_rest
             and not activity.is_streaming
             and not len(self.session.queue)
@@ -202,7 +248,12 @@ class HubSession:
     @property
     def is_working(self) -> bool:
         """Whether something happens in the session, other than that it waits for an answer of the user."""
-        return self.status != "idle" and not len(self.questions)
+        return self.status != "idle" and not self.is_waiting
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the user has to answer a question."""
+        return len(self.questions) > 0
 
     @property
     def status(self) -> Literal["idle", "running", "compacting"]:
@@ -220,6 +271,7 @@ class HubSession:
             thinking=session.thinking,
             approval=session.approvals.mode,
             status=self.status,
+            waiting=self.is_waiting,
             steering=queued.steering,
             follow_up=queued.follow_up,
             message_count=session.history.count,
@@ -234,7 +286,7 @@ class HubSession:
 
         It is exactly what the events so far describe: what happened since then follows as events.
         """
-        open_message = self._updates.sent_message() if self._has_open_message else None
+        open_message = self._updates.flush_message() if self._has_open_message else None
         self._frames.flush()
         self._updates.flush()
         messages = self._announced_messages()
@@ -257,6 +309,10 @@ class HubSession:
         """Return all branches of the session."""
         history = self.session.history
         return tree_of(history.log if history.conversation.has_begun else None)
+
+    async def complete(self, before: str) -> o.Completions:
+        """Suggest how a text continues at its end."""
+        return await self._suggestions.complete(before)
 
     def _todos(self) -> list[TodoPhase]:
         return self.session.todos.phases if self.session.history.conversation.has_begun else []
@@ -344,20 +400,20 @@ class HubSession:
             if not slash:
                 raise BadCommand(f"model: expected provider/id, found {changes.model!r}.")
             session.models.set_model(provider, model)
-            await session.extensions.heard()
+            await session.extensions.drain_events()
         if changes.thinking is not None:
             session.models.set_thinking(changes.thinking)
         if changes.name is not None:
             session.history.set_name(changes.name)
         if changes.approval is not None:
             self.set_approval(changes.approval)
-        await session.history.written()
+        await session.history.wait_written()
 
     def set_approval(self, mode: o.Approval, *, is_chosen: bool = True) -> None:
         """Change the approval mode, which a client has chosen or which is the default of this server."""
         self.session.approvals.set_mode(mode)
         if self.is_stored:
-            note_approval(self.session.history.conversation, mode, is_chosen=is_chosen)
+            note_mode(self.session.history.conversation, mode, is_chosen=is_chosen)
 
     def cancel(self) -> None:
         """Answer no more questions."""

@@ -1,26 +1,61 @@
-"""What each user of the server can reach."""
+"""What each user of the server can reach: its sessions, and the fleet whose sessions the server shares."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from pathlib import Path
+from typing import Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from fairlead.agent import Agent
-from fairlead.agent.options import AgentOptions, Confinement
+from fairlead.agent.options import AgentOptions, Storage
 from fairlead.config.home import Home
-from fairlead.config.private_files import make_folders
+from fairlead.platform.open_files import make_private_folders
+from fairlead.protocol.http.fleet import JobEvent, JobResult
 from fairlead.serve.access import OWNER
 from fairlead.serve.refusals import Refusal, bad_request
-from fairlead.serve.sessions.fleet import Fleet
+from fairlead.session.behaviour import Confinement
 from fairlead.session.history.store_archive import StoreArchive
-from fairlead.sessions.catalogue import Catalogue
-from fairlead.sessions.common import Common, common_parts
+from fairlead.sessions.catalogue import Catalogue, Common, common_parts
 from fairlead.stores import SessionStore
 from fairlead.wire.pi.profile import Profile
+
+
+class FleetJobs(Protocol):
+    """The jobs of a fleet, as far as its sessions need them. `fairlead.jobs.Jobs` implements it."""
+
+    async def list(self, *, session: str | None = None) -> list[JobResult]:
+        """Return the jobs of a session, in the order in which they were submitted."""
+        ...
+
+    async def prompt(self, session: str, prompt: str, *, id: str | None = None) -> JobResult:
+        """Send a prompt to a session. With the same id it is sent once."""
+        ...
+
+    def events(self, id: str, *, after: int | None = 0) -> AsyncGenerator[JobEvent]:
+        """Yield the events of a job after a number until it has ended. None: only new ones."""
+        ...
+
+    async def cancel(self, *ids: str) -> list[JobResult]:
+        """Cancel jobs."""
+        ...
+
+    async def retry(self, *ids: str) -> list[JobResult]:
+        """Queue jobs again that failed, were cancelled or are parked. They continue where they ended."""
+        ...
+
+
+class Fleet(Struct, frozen=True):
+    """The fleet whose sessions a server serves."""
+
+    store: SessionStore
+    jobs: FleetJobs
+    #: The name of this server, for the leases of sessions.
+    owner: str
+
 
 #: The approval modes that are less strict than `ask`.
 LENIENT = ("auto", "write")
@@ -49,16 +84,16 @@ class Space(Struct, frozen=True, kw_only=True):
     @property
     def session_options(self) -> AgentOptions:
         """The options of sessions that outlive their clients."""
-        return self.common.base if self.fleet is None else self.kept_in(self.fleet.store, self.common.base)
+        return self.common.base if self.fleet is None else self.with_store(self.fleet.store, self.common.base)
 
-    def kept_in(self, store: SessionStore, options: AgentOptions) -> AgentOptions:
+    def with_store(self, store: SessionStore, options: AgentOptions) -> AgentOptions:
         """Return options for agents whose sessions are in a store of the fleet."""
         owner = None if self.fleet is None else self.fleet.owner
-        return replace(options, store=store, lease_owner=owner, keep=None, session_dir=None)
+        return replace(options, store=Storage(store=store, lease_owner=owner), keep=None)
 
     @property
     def confinement(self) -> Confinement:
-        return self.common.base.confinement or Confinement()
+        return self.common.base.behaviour.confinement or Confinement()
 
     def folder(self, name: str | None) -> Path:
         """Return a working directory. Raises Refusal if it does not exist, or is outside the root."""
@@ -107,7 +142,7 @@ def make_spaces(
     """
     users = list(users)
     shared = Confinement(root=root, shares_home=OWNER not in users)
-    common = common_parts(replace(agent_options(None), confinement=shared))
+    common = common_parts(_within(agent_options(None), shared))
     asks = asks and common.base.approval is None
 
     async def prepare_and_ask(agent: Agent) -> None:
@@ -117,18 +152,23 @@ def make_spaces(
 
     def space(user: str) -> Space:
         def options(profile: Profile) -> AgentOptions:
-            return _confined(agent_options(profile), user, common.home, shared)
+            return _confine(agent_options(profile), user, common.home, shared)
 
-        own = replace(common, base=_confined(common.base, user, common.home, shared))
+        own = replace(common, base=_confine(common.base, user, common.home, shared))
         return Space(common=own, agent_options=options, prepare=prepare_and_ask, asks=asks, fleet=fleet)
 
     return {user: space(user) for user in users}
 
 
-def _confined(options: AgentOptions, user: str, home: Home, shared: Confinement) -> AgentOptions:
+def _confine(options: AgentOptions, user: str, home: Home, shared: Confinement) -> AgentOptions:
     """Return options for the sessions of one user."""
     if user == OWNER or home.isolated:
-        return replace(options, confinement=shared)
+        return _within(options, shared)
     own = home.root / "serve" / "users" / user
-    make_folders(own)
-    return replace(options, session_dir=own / "sessions", confinement=replace(shared, sessions=own))
+    make_private_folders(own)
+    storage = replace(options.storage, folder=own / "sessions")
+    return replace(_within(options, replace(shared, sessions=own)), store=storage)
+
+
+def _within(options: AgentOptions, confinement: Confinement) -> AgentOptions:
+    return replace(options, behaviour=replace(options.behaviour, confinement=confinement))

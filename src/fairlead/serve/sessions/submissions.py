@@ -1,4 +1,13 @@
-"""Submits the messages of clients to a session, each once."""
+"""Submits the messages of clients to a session, each once, also if another server continues the session.
+
+What a session in a store notes for the next server that opens it are custom entries in the session, which hosts and the model do
+not see: its approval mode, which `fairlead.session.approval_mode` describes, and the requests that were accepted:
+
+    fairlead.request     {"id": "...", "fingerprint": "..."}                 a message with this id is about to be added
+    fairlead.request     {"id": "...", "refused": true}                      it was refused
+
+A request is noted before its message, so that a client that repeats it after a crash starts nothing twice: it was accepted if the
+message, or its place in the queue, follows the note."""
 
 from __future__ import annotations
 
@@ -7,20 +16,99 @@ import hashlib
 import os
 from base64 import b64decode
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from fairlead.core.images import image_type
-from fairlead.core.messages import ImageContent, UserMessage
+from fairlead.core.messages import AssistantMessage, ImageContent, UserMessage, readable_error
 from fairlead.protocol.http import events as shown
 from fairlead.protocol.http import objects as o
+from fairlead.protocol.http.events import PromptResult
 from fairlead.serve.refusals import Refusal, bad_request
-from fairlead.serve.sessions.notes import note_refusal, note_request, noted_requests
+from fairlead.session.approval_mode import MODES, noted_mode
+from fairlead.session.history.entries import QUEUE, REQUEST, CustomEntry, role_of
+from fairlead.session.history.run_log import find_interruption
 from fairlead.session.session import Session
 from fairlead.wire.prompts import AcceptedPrompts
+
+if TYPE_CHECKING:
+    from fairlead.session.history.conversation import Conversation
+    from fairlead.session.history.entries import Entry
+    from fairlead.session.history.log import Log
+
+
+#: How many ends of prompts a snapshot has.
+REMEMBERED_RESULTS = 32
+
+
+def noted_approval(log: Log, default: o.Approval) -> o.Approval:
+    """Return the approval mode of a session, on a server with a default. It is at least as strict, unless a client chose it."""
+    noted = noted_mode(log)
+    if noted is None:
+        return default
+    mode, is_chosen = noted
+    return mode if is_chosen or MODES.index(mode) >= MODES.index(default) else default
+
+
+def note_request(conversation: Conversation, id: str, fingerprint: str) -> None:
+    """Note that a message with this id is about to be added."""
+    _note(conversation, REQUEST, {"id": id, "fingerprint": fingerprint})
+
+
+def note_refusal(conversation: Conversation, id: str) -> None:
+    """Note that the message with this id was refused."""
+    _note(conversation, REQUEST, {"id": id, "refused": True})
+
+
+def noted_requests(log: Log) -> dict[str, tuple[str, o.AcceptedPrompt]]:
+    """Return the requests that were accepted, oldest first: their ids, fingerprints and answers."""
+    found: dict[str, tuple[str, o.AcceptedPrompt]] = {}
+    waiting: dict[str, Any] | None = None
+    for entry in log.entries_with_notes():
+        data = _data(entry, REQUEST)
+        if data is not None:
+            waiting = None if data.get("refused") else data
+            continue
+        is_queued = (_data(entry, QUEUE) or {}).get("op") == "add"
+        if waiting is not None and (is_queued or role_of(entry) == "user"):
+            id, fingerprint = str(waiting.get("id")), str(waiting.get("fingerprint"))
+            found[id] = fingerprint, o.AcceptedPrompt(status="queued" if is_queued else "started", id=id)
+            waiting = None
+    return found
+
+
+def noted_results(log: Log) -> list[PromptResult]:
+    """Return how the last requests of a session ended in which nothing runs. A run that was cut off has not ended."""
+    requests = list(noted_requests(log))[-REMEMBERED_RESULTS:]
+    if not requests:
+        return []
+    found = find_interruption(log)
+    answers = (message for entry in log.back() for message in log.read(entry, keep=False))
+    last = next((message for message in answers if isinstance(message, AssistantMessage)), None)
+    results = [PromptResult(id=id, status="completed") for id in requests]
+    if last is not None and last.stop_reason == "error":
+        results[-1] = PromptResult(id=requests[-1], status="error", error=readable_error(last.error_message or ""))
+    elif found is not None:
+        results.pop()
+    elif last is not None and last.stop_reason == "aborted":
+        results[-1] = PromptResult(id=requests[-1], status="aborted")
+    return results
+
+
+def _note(conversation: Conversation, kind: str, data: dict[str, Any]) -> None:
+    log = conversation.log
+    conversation.keep(lambda: log.note(kind, data))
+
+
+def _data(entry: Entry, kind: str) -> dict[str, Any] | None:
+    if not isinstance(entry, CustomEntry) or entry.custom_type != kind:
+        return None
+    data: Any = entry.data
+    return cast("dict[str, Any]", data) if isinstance(data, dict) else {}
+
 
 #: Seconds after which a message that an extension is still handling is accepted as `pending`.
 ACCEPT_SECONDS = 1.0
@@ -79,8 +167,8 @@ class Submissions:
 
     async def prompt(self, body: o.Prompt) -> o.AcceptedPrompt:
         """Start a run, or queue the message. Raises what `Session.prompt` raises, and Refusal."""
-        images = _checked(body)
-        return await self._once(
+        images = _check_images(body)
+        return await self._submit_once(
             body,
             body.id,
             lambda: self._session.prompt(body.text, images, source="rpc", behavior=body.behavior),
@@ -88,14 +176,16 @@ class Submissions:
         )
 
     async def steer(self, body: o.QueuedMessage) -> o.AcceptedPrompt:
-        images = _checked(body)
-        return await self._once(body, body.id, lambda: self._session.steer(body.text, images, source="rpc"), "steer")
+        images = _check_images(body)
+        return await self._submit_once(body, body.id, lambda: self._session.steer(body.text, images, source="rpc"), "steer")
 
     async def follow_up(self, body: o.QueuedMessage) -> o.AcceptedPrompt:
-        images = _checked(body)
-        return await self._once(body, body.id, lambda: self._session.follow_up(body.text, images, source="rpc"), "followUp")
+        images = _check_images(body)
+        return await self._submit_once(
+            body, body.id, lambda: self._session.follow_up(body.text, images, source="rpc"), "followUp"
+        )
 
-    async def _once(
+    async def _submit_once(
         self,
         body: Struct,
         ident: str | None,
@@ -110,7 +200,7 @@ class Submissions:
         if known is not None:
             if known.fingerprint != fingerprint:
                 raise Refusal(409, "id_reused", f"id: {ident!r} was used for another message.")
-            return await self._accepted(ident or "", known.outcome)
+            return await self._report_accepted(ident or "", known.outcome)
         if (may_queue or self._session.activity.is_streaming) and len(self._session.queue) >= self._queue_limit:
             raise Refusal(429, "queue_full", f"{self._queue_limit} messages wait already.", retry_after=5)
         name = ident or os.urandom(16).hex()
@@ -121,7 +211,7 @@ class Submissions:
             self.known[ident] = _Request(fingerprint, task)
             self.forget(REMEMBERED_REQUESTS)
             task.add_done_callback(lambda _: self._remember(ident, task))
-        return await self._accepted(name, task)
+        return await self._report_accepted(name, task)
 
     def forget(self, most: int) -> None:
         """Forget the oldest requests, so that at most this many are remembered."""
@@ -138,7 +228,7 @@ class Submissions:
         else:
             request.outcome = task.result()
 
-    async def _accepted(self, ident: str, task: asyncio.Task[o.AcceptedPrompt] | o.AcceptedPrompt) -> o.AcceptedPrompt:
+    async def _report_accepted(self, ident: str, task: asyncio.Task[o.AcceptedPrompt] | o.AcceptedPrompt) -> o.AcceptedPrompt:
         """Return what happened to a message. An extension may ask the user first: then `prompt_result` reports it later."""
         if isinstance(task, o.AcceptedPrompt):
             return task
@@ -177,7 +267,7 @@ class Submissions:
             self.active -= 1
 
 
-def _checked(body: o.Prompt | o.QueuedMessage) -> list[ImageContent] | None:
+def _check_images(body: o.Prompt | o.QueuedMessage) -> list[ImageContent] | None:
     """Return the images of a message with their real types.
 
     Raises Refusal if the message is empty, or if a provider would refuse the conversation because of an image.

@@ -27,21 +27,20 @@ from fairlead.protocol.pi import frames
 from fairlead.serve.refusals import Refusal, bad_request
 from fairlead.serve.sessions.arriving import ArrivingAnswer
 from fairlead.serve.sessions.feed import Feed
-from fairlead.serve.sessions.notes import REMEMBERED_RESULTS, noted_approval, noted_results
-from fairlead.serve.sessions.served import ForkedConversation
-from fairlead.serve.sessions.trees import tree_of
+from fairlead.serve.sessions.served import ForkedConversation, tree_of
+from fairlead.serve.sessions.submissions import REMEMBERED_RESULTS, noted_approval, noted_results
 from fairlead.session.context.budget import totals
-from fairlead.session.history.call_log import find_interruption
 from fairlead.session.history.entries import NotAnEntry, decode_line, role_of
 from fairlead.session.history.log import Log
+from fairlead.session.history.run_log import find_interruption
 from fairlead.stores.headers import read_header
 from fairlead.stores.paths import iso
-from fairlead.wire.pi.encode import encode
+from fairlead.wire.pi.pi_encoding import encode
 
 if TYPE_CHECKING:
     from fairlead.models.registry import Registry
     from fairlead.protocol.http.fleet import JobEvent, JobResult
-    from fairlead.serve.sessions.fleet import Fleet
+    from fairlead.serve.sessions.spaces import Fleet
     from fairlead.session.history.entries import Entry
     from fairlead.stores import StoredLines
     from fairlead.stores.headers import Header
@@ -127,7 +126,7 @@ class WatchedSession:
             self._seen_early = {job.id for job in jobs if not job.has_ended} & (self._seen_early | early)
             if self._view is None or has_news or jobs != self._jobs or had_owner != (owner is not None):
                 self._jobs = jobs
-                self._show(self._viewed(self._records))
+                self._show(self._make_view(self._records))
 
     def _add(self, page: StoredLines) -> bool:
         """Add entries. Returns whether there were any."""
@@ -138,7 +137,7 @@ class WatchedSession:
         if self._known is not None and self._view is None and page.lines:
             self._add_lines(page, self._known)
             if self._last >= self._known:
-                self._view = self._viewed(self._records)
+                self._view = self._make_view(self._records)
         self._add_lines(page, page.last)
         return bool(page.lines)
 
@@ -159,7 +158,7 @@ class WatchedSession:
                 self._ids.add(entry.id)
                 self._records.append((entry, line))
 
-    def _viewed(self, records: list[tuple[Entry, bytes]]) -> _View:
+    def _make_view(self, records: list[tuple[Entry, bytes]]) -> _View:
         assert self._header is not None
         log = Log(self._header, records, gaps=self._gaps)
         found = find_interruption(log) if self._owner is not None else None
@@ -245,7 +244,7 @@ class WatchedSession:
         if offset == len(text):
             if self._arriving is not None:  # its worker died, and another one asks the model again
                 self._arriving = None
-                self._send(shown.BranchChanged(leaf_id=self._shown.log.leaf))
+                self._send(shown.BranchChanged(leaf_id=self._current_view.log.leaf))
             self._arriving = self._begin(self._shell(), entry)
         if self._arriving is not None and self._arriving.entry == entry:
             for update in self._arriving.add(event.type, event.data["block"], text, offset):
@@ -253,7 +252,7 @@ class WatchedSession:
 
     def _shell(self) -> AssistantMessage:
         """Return an answer without content."""
-        choice = self._shown.log.model()
+        choice = self._current_view.log.model()
         provider, id = ("", "") if choice is None else (choice.provider, choice.id)
         model = self._registry.find(provider, id)
         return AssistantMessage([], "" if model is None else model.api, provider, id, Usage(), "stop", int(time.time() * 1000))
@@ -276,7 +275,7 @@ class WatchedSession:
         return any(not job.has_ended for job in self._jobs)
 
     @property
-    def _shown(self) -> _View:
+    def _current_view(self) -> _View:
         assert self._view is not None
         return self._view
 
@@ -285,10 +284,10 @@ class WatchedSession:
         """Whether `resume` can continue the last run. If its owner is still there, it will hand the session back soon."""
         if self._jobs:
             return self._jobs[-1].status in ("failed", "parked")
-        return not self._shown.is_running and find_interruption(self._shown.log) is not None
+        return not self._current_view.is_running and find_interruption(self._current_view.log) is not None
 
     def state(self) -> o.SessionState:
-        view = self._shown
+        view = self._current_view
         log, choice = view.log, view.log.model()
         return o.SessionState(
             id=self.id,
@@ -307,7 +306,7 @@ class WatchedSession:
 
     def snapshot(self, most_messages: int | None = None) -> bytes:
         """Return a `Snapshot` as JSON, with the newest messages only if there is a limit."""
-        view = self._shown
+        view = self._current_view
         skipped = 0 if most_messages is None else max(0, len(view.messages) - most_messages)
         return b'{"session":%b,"messages":[%b],"skippedMessages":%d,%b,"promptResults":%b,"lastEvent":%d}' % (
             msgspec.json.encode(self.state()),
@@ -319,9 +318,12 @@ class WatchedSession:
             self.feed.last,
         )
 
+    async def complete(self, before: str) -> o.Completions:
+        return o.Completions()  # the process that owns the session knows its commands and files
+
     def tree(self) -> o.Tree:
         """Return all branches of the session."""
-        return tree_of(self._shown.log)
+        return tree_of(self._current_view.log)
 
     # Acting
 

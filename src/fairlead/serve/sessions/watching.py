@@ -45,7 +45,7 @@ class WatchedSessions:
         session = self._sessions[key] = WatchedSession(space.fleet, key[1], feed, space.common.shared.registry, known)
         return session
 
-    def taken(self, key: Key) -> None:
+    def stop_watching(self, key: Key) -> None:
         """Stop watching a session that this server holds. Its feed continues."""
         self._sessions.pop(key, None)
         self._stop_following(key)

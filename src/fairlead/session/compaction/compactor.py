@@ -3,34 +3,37 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TypeAlias
 
+import msgspec
 from msgspec import Struct, structs
 
 from fairlead.config.settings import CompactionSettings
 from fairlead.core.events import CompactionEnd, CompactionReason, CompactionResult, CompactionStart, FileLists
+from fairlead.core.messages import CompactionSummaryMessage
 from fairlead.core.runtime import CancelToken, Interrupted
 from fairlead.errors import CompactingError, CompactionCancelled, ConfigError, EntryNotFound, FairleadError, NothingToCompact
+from fairlead.session import hooks
 from fairlead.session.additions import Extensions
+from fairlead.session.compaction import cut, summary
+from fairlead.session.context import overflow
 from fairlead.session.context.budget import ContextBudget
 from fairlead.session.context.tokens import estimate, estimate_all, should_compact
 from fairlead.session.events import Notify
 from fairlead.session.history.current import CurrentConversation
+from fairlead.session.history.entries import CompactionEntry, ContextEditEntry, entries_in_context
 from fairlead.session.run.state import Attempts, RunState
 from fairlead.session.selection import Selection
 
 if TYPE_CHECKING:
-    from fairlead.core.model import Model, ModelStream, StreamEnd, ThinkingLevel
-    from fairlead.session.compaction.cut import BranchSummary, Item, Plan
-    from fairlead.session.compaction.summary import SummaryRetries
+    from fairlead.core.model import Model, StreamEnd, ThinkingLevel
+    from fairlead.session.compaction.cut import BranchSummary, Plan
     from fairlead.session.history.entries import Entry
     from fairlead.session.history.log import Log
-    from fairlead.session.hooks import Cancelled, CompactionPlan, Summary
+    from fairlead.session.hooks import Cancelled
 
-#: Finds out how to ask a model.
-AskModel: TypeAlias = "Callable[[Model, CancelToken], Awaitable[ModelStream]]"
 #: The least that a summary is written from, in tokens.
 _SHORTEST_SUMMARY = 128
 #: What extensions say about a compaction: their own summary, that it must not happen, or nothing.
@@ -60,11 +63,10 @@ class Compactor:
         extensions: Extensions,
         attempts: Attempts,
         *,
-        ask_model: AskModel,
         notify: Notify,
         on_end: Callable[[], None],
     ) -> None:
-        """`ask_model` finds out how to ask the model for a summary; `on_end` is called after a compaction on request."""
+        """`on_end` is called after a compaction on request."""
         #: Whether it compacts without being asked.
         self.enabled = settings.enabled
         self._settings = settings
@@ -74,7 +76,6 @@ class Compactor:
         self._run = run
         self._extensions = extensions
         self._attempts = attempts
-        self._ask_model = ask_model
         self._notify = notify
         self._on_end = on_end
         #: Stop what is going on: compactions, and summaries of branches.
@@ -119,7 +120,7 @@ class Compactor:
         given = await self._from_extensions(wish, stop)
         if not isinstance(given, CompactionCancelled):
             self._run.cancel.fire()
-            await self._run.ended()
+            await self._run.wait_ended()
         return await self._compact(wish, stop, given)
 
     def _request_ended(self, task: asyncio.Task[CompactionResult], stop: CancelToken) -> None:
@@ -136,8 +137,8 @@ class Compactor:
         model = self._selection.model
         if not self.enabled or model is None:
             return False
-        tokens, window = self._current.conversation.context_tokens(), self._budget.window(model)
-        return should_compact(tokens, window, self._budget.reserve(model))
+        tokens, window = self._current.conversation.context_tokens(), self._selection.window(model)
+        return should_compact(tokens, window, self._budget.reserve(window))
 
     async def make_room(self, cancel: CancelToken) -> bool:
         """Compact because the context is nearly full. Returns False if it did not help: it failed, or everything is recent."""
@@ -152,17 +153,13 @@ class Compactor:
         message, model = end.message, self._selection.model
         if not self.enabled or message.stop_reason != "error" or end.refused or model is None or message.model != model.id:
             return False
-        from fairlead.session.context.overflow import is_overflow
-
-        return is_overflow(message.error_message or "", end.status)
+        return overflow.is_overflow(message.error_message or "", end.status)
 
     async def recover(self, end: StreamEnd, overflows: int, cancel: CancelToken) -> bool:
         """Make the conversation smaller because a request overflowed, for the `overflows`-th time in a row.
 
         The older part becomes a summary. If none can be made, what is sent is shortened. Returns whether to send it again.
         """
-        from fairlead.session.compaction.summary import NoSummary
-
         budget, model = self._budget, self._model()
         if await budget.learn(end, model, cancel) and overflows == 1:
             return True  # there is room for the request, but not for as long an answer
@@ -173,7 +170,7 @@ class Compactor:
         except NothingToCompact:
             return shrinks or self._continues_shortened(overflows)
         failure = await self._automatic(wish, cancel)
-        return failure is None or (isinstance(failure, NoSummary) and (shrinks or self._continues_shortened(overflows)))
+        return failure is None or (isinstance(failure, summary.NoSummary) and (shrinks or self._continues_shortened(overflows)))
 
     def _continues_shortened(self, overflows: int) -> bool:
         """Send less from now on, or give up if that is not possible. Returns whether it is."""
@@ -184,7 +181,7 @@ class Compactor:
 
     def give_up(self) -> None:
         """Report that nothing more can be done about requests that overflow. The last message of the run also says why."""
-        error = f"Context overflow recovery failed. {self._budget.explained(self._model())}"
+        error = f"Context overflow recovery failed. {self._budget.explain_overflow(self._model())}"
         self._notify(CompactionEnd("overflow", error=error))
         end = self._run.last_end
         if end is not None:
@@ -216,10 +213,10 @@ class Compactor:
             return None
         log = self._current.log
         try:
-            answer = await self._extensions.ask(hooks.before_compact(_shown_plan(log, planned, wish, stop)), stop)
+            answer = await self._extensions.ask(hooks.before_compact(_make_plan(log, planned, wish, stop)), stop)
         except Interrupted:
             return CompactionCancelled()
-        return _given_summary(log, planned, answer)
+        return _take_summary(log, planned, answer)
 
     async def _compact(self, wish: Wish, stop: CancelToken, given: Given) -> CompactionResult:
         """Compact, and send an event at the start and one at the end, even if it fails or is cancelled."""
@@ -245,14 +242,12 @@ class Compactor:
 
     async def _summary(self, wish: Wish, stop: CancelToken) -> CompactionResult:
         """Have the model write a summary of the older part of the conversation."""
-        from fairlead.session.compaction.cut import compact
-
         model = self._model()
         planned = self._plan(wish)
-        return await compact(
+        return await cut.compact(
             planned,
-            self._sized(model),
-            await self._ask_model(model, stop),
+            self._resize(model),
+            await self._selection.open_stream(model, stop),
             cancel=stop,
             instructions=wish.instructions,
             reserve_tokens=self._longest_summary(model),
@@ -266,24 +261,22 @@ class Compactor:
         kept, log = result.first_kept_entry_id, conversation.log
         if from_hook and all(entry.id != kept for entry in log.path()):
             raise EntryNotFound(f"An extension wants to keep what follows entry {kept}, which is not part of the conversation.")
-        conversation.compacted(result, from_hook=from_hook)
+        conversation.compact(result, from_hook=from_hook)
         hooks = self._extensions.hooks
         if hooks is not None and hooks.wants("session_compact"):
             with suppress(Interrupted):
-                await self._extensions.ask(hooks.compacted(log.plain(log.path()[-1:])[0], reason, from_hook))
+                await self._extensions.ask(hooks.on_compaction(log.plain(log.path()[-1:])[0], reason, from_hook))
 
     async def summarise_branch(
         self, left: Sequence[Entry], instructions: str | None, stop: CancelToken, *, replace_instructions: bool = False
     ) -> BranchSummary:
         """Have the model summarise the entries of a branch that is about to be left. Raises what a compaction raises."""
-        from fairlead.session.compaction.cut import summarise_branch
-
         model, log = self._model(), self._current.log
         messages = [message for entry in left for message in log.read(entry)]
-        return await summarise_branch(
+        return await cut.summarise_branch(
             messages,
-            self._sized(model),
-            await self._ask_model(model, stop),
+            self._resize(model),
+            await self._selection.open_stream(model, stop),
             cancel=stop,
             instructions=instructions,
             replace_instructions=replace_instructions,
@@ -312,80 +305,68 @@ class Compactor:
             raise ConfigError("No model is chosen that could write the summary.")
         return self._selection.model
 
-    def _retries(self, reason: CompactionReason | None) -> SummaryRetries:
-        from fairlead.session.compaction.summary import SummaryRetries
-
-        return SummaryRetries(self._attempts, self._notify, reason)
+    def _retries(self, reason: CompactionReason | None) -> summary.SummaryRetries:
+        return summary.SummaryRetries(self._attempts, self._notify, reason)
 
     def _thinking(self) -> ThinkingLevel:
         """A summary needs little thought, and what is thought is taken from its length."""
         level = self._selection.thinking
         return level if level in ("off", "minimal") else "low"
 
-    def _sized(self, model: Model) -> Model:
+    def _resize(self, model: Model) -> Model:
         """The model with the window that it has, in tokens as they are estimated here."""
         budget = self._budget
-        return structs.replace(model, context_window=budget.estimated(budget.window(model)))
+        return structs.replace(model, context_window=budget.convert_tokens(self._selection.window(model)))
 
     def _longest_summary(self, model: Model) -> int:
         """The reserve that a summary is written from: it must not fill what is left for messages of a small window."""
-        budget = self._budget
-        if budget.window(model) <= 0:
+        budget, window = self._budget, self._selection.window(model)
+        if window <= 0:
             return budget.reserve_tokens
-        return max(min(budget.reserve_tokens, budget.for_messages(model) // 4), _SHORTEST_SUMMARY)
+        return max(min(budget.reserve_tokens, budget.for_messages(window) // 4), _SHORTEST_SUMMARY)
 
     def _plan(self, wish: Wish) -> Plan:
-        from fairlead.session.compaction.cut import plan
-
-        model, budget = self._model(), self._budget
+        budget, window = self._budget, self._selection.window(self._model())
         keep, most = self._settings.keep_recent_tokens, None
-        if budget.window(model) > 0:  # what stays must leave room for the summary and for work
-            most = max(budget.for_messages(model) - budget.estimated(budget.reserve(model)), 0)
+        if window > 0:  # what stays must leave room for the summary and for work
+            most = max(budget.for_messages(window) - budget.convert_tokens(budget.reserve(window)), 0)
             keep = min(keep, most // 2)
         items = _items(self._current.log)
         if wish.overflows:  # whatever the declared window: keep at most half of the messages, and less each time
             present = sum(estimate(item.message) for item in items if item.message is not None)
             keep = most = max(min(keep, present // 2) >> (wish.overflows - 1), 1)
-        return plan(items, keep, keep_messages=wish.keep_messages, most=most, again=wish.overflows > 0)
+        return cut.plan(items, keep, keep_messages=wish.keep_messages, most=most, again=wish.overflows > 0)
 
 
-def _items(log: Log) -> list[Item]:
+def _items(log: Log) -> list[cut.Item]:
     """The way to where the conversation stands, as a compaction sees it."""
-    from fairlead.session.compaction.cut import Item
-    from fairlead.session.history.entries import CompactionEntry, ContextEditEntry
-
     path = log.path()
     edits = {entry.target_id: entry for entry in path if isinstance(entry, ContextEditEntry)}
-    items: list[Item] = []
+    items: list[cut.Item] = []
     for entry in path:
         if isinstance(entry, CompactionEntry):
             lists = _file_lists(entry.details)
-            items.append(Item(entry.id, None, "compaction", entry.summary, entry.first_kept_entry_id, lists))
+            items.append(cut.Item(entry.id, None, "compaction", entry.summary, entry.first_kept_entry_id, lists))
             continue
         messages = log.read(entry, edits.get(entry.id))
-        items.append(Item(entry.id, messages[0]) if messages else Item(entry.id, None, "other"))
+        items.append(cut.Item(entry.id, messages[0]) if messages else cut.Item(entry.id, None, "other"))
     return items
 
 
 def _file_lists(details: object) -> FileLists:
     """The files of an earlier compaction; none if another program keeps something else there."""
-    import msgspec
-
     try:
         return msgspec.convert(details, FileLists)
     except msgspec.ValidationError:
         return FileLists()
 
 
-def _shown_plan(log: Log, planned: Plan, wish: Wish, cancel: CancelToken) -> CompactionPlan:
+def _make_plan(log: Log, planned: Plan, wish: Wish, cancel: CancelToken) -> hooks.CompactionPlan:
     """The plan of a compaction, as extensions see it."""
-    from fairlead.session.history.entries import entries_in_context
-    from fairlead.session.hooks import CompactionPlan
-
     path = log.path()
     kept = next(place for place, entry in enumerate(path) if entry.id == planned.first_kept_id)
     stays = {entry.id for entry in path[kept:]}
-    return CompactionPlan(
+    return hooks.CompactionPlan(
         reason=wish.reason,
         instructions=wish.instructions,
         to_summarise=log.plain(entry for entry, _ in entries_in_context(path) if entry.id not in stays),
@@ -396,12 +377,9 @@ def _shown_plan(log: Log, planned: Plan, wish: Wish, cancel: CancelToken) -> Com
     )
 
 
-def _given_summary(log: Log, planned: Plan, answer: Summary | Cancelled | None) -> Given:
+def _take_summary(log: Log, planned: Plan, answer: hooks.Summary | Cancelled | None) -> Given:
     """The compaction that an extension's answer asks for."""
-    from fairlead.core.messages import CompactionSummaryMessage
-    from fairlead.session.hooks import Summary
-
-    if not isinstance(answer, Summary):
+    if not isinstance(answer, hooks.Summary):
         return None if answer is None else CompactionCancelled(answer.reason)
     kept = answer.first_kept_entry_id or planned.first_kept_id
     path = log.path()

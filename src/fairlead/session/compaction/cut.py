@@ -24,7 +24,7 @@ from fairlead.core.messages import (
 from fairlead.core.model import Model, ModelStream, ThinkingLevel
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import AlreadyCompacted, CompactionCancelled, NothingToCompact
-from fairlead.session.compaction.summary import SummaryRetries, SummaryWriter, file_lists, joined
+from fairlead.session.compaction.summary import SummaryRetries, SummaryWriter, file_lists, join_summaries
 from fairlead.session.context.tokens import DEFAULT_RESERVE_TOKENS, estimate, estimate_all, tokens_since, usable_reserve
 
 #: The tools whose `path` argument is listed in summaries.
@@ -137,10 +137,10 @@ async def compact(
         async with asyncio.TaskGroup() as group:
             history = group.create_task(writer.history(plan.to_summarise, plan.previous_summary))
             turn_prefix = group.create_task(writer.turn_prefix(plan.turn_prefix))
-        return joined(history.result(), turn_prefix.result())
+        return join_summaries(history.result(), turn_prefix.result())
 
     reserve = usable_reserve(reserve_tokens, model.context_window)
-    written, usage = await _written(write, SummaryWriter(model, stream, thinking, instructions, reserve, retries), cancel)
+    written, usage = await _write(write, SummaryWriter(model, stream, thinking, instructions, reserve, retries), cancel)
     text = written + file_lists(plan.read_files, plan.modified_files)
     return CompactionResult(
         summary=text,
@@ -183,12 +183,12 @@ async def summarise_branch(
 
     reserve = usable_reserve(reserve_tokens, model.context_window)
     writer = SummaryWriter(model, stream, thinking, instructions, reserve, retries, replace_instructions=replace_instructions)
-    text, usage = await _written(write, writer, cancel)
+    text, usage = await _write(write, writer, cancel)
     files = _files(messages, FileLists())
     return BranchSummary(text + file_lists(files.read_files, files.modified_files), files, usage)
 
 
-async def _written(
+async def _write(
     write: Callable[[SummaryWriter], Awaitable[str]], writer: SummaryWriter, cancel: CancelToken
 ) -> tuple[str, Usage]:
     """Call `write` until `cancel` fires; return its result and the usage. Raises CompactionCancelled and ProviderError."""

@@ -23,6 +23,7 @@ from fairlead.core.messages import (
     UserBlock,
     UserMessage,
     add_usage,
+    readable_error,
 )
 from fairlead.core.model import Model, ModelRequest, ModelStream, StreamEnd, ThinkingLevel
 from fairlead.core.runtime import CancelToken
@@ -128,7 +129,7 @@ class SummaryRetries:
         self._reason: CompactionReason | None = reason
         self._has_waited = False
 
-    async def repeated(self, ask: Callable[[], Awaitable[StreamEnd]], cancel: CancelToken) -> StreamEnd:
+    async def repeat(self, ask: Callable[[], Awaitable[StreamEnd]], cancel: CancelToken) -> StreamEnd:
         """Call `ask` until it succeeds, fails in a way that cannot pass, has failed too often, or `cancel` fires.
 
         Returns the end of the last answer. Raises what `ask` raises.
@@ -255,11 +256,11 @@ class SummaryWriter:
         if self._retries is None:
             end = await self._end_of(request)
         else:
-            end = await self._retries.repeated(lambda: self._end_of(request), self._stop)
+            end = await self._retries.repeat(lambda: self._end_of(request), self._stop)
         answer = end.message
         if answer.stop_reason in ("error", "aborted"):
             reason = answer.error_message or "the provider gave no reason"
-            raise ProviderError(reason, status=end.status, retry_after=end.retry_after, transient=end.transient)
+            raise ProviderError(readable_error(reason), status=end.status, retry_after=end.retry_after, transient=end.transient)
         text = answer.text().strip()
         if not text:
             why = f", having used up its {limit} tokens" if answer.stop_reason == "length" else ""
@@ -334,7 +335,7 @@ def _without_middle_paragraphs(paragraphs: Sequence[str], limit: int) -> Sequenc
     return [*paragraphs[:first], *note, *paragraphs[last:]]
 
 
-def joined(history: str, turn_prefix: str) -> str:
+def join_summaries(history: str, turn_prefix: str) -> str:
     """Join the summaries of the history and of the beginning of the turn after it (in pi's form)."""
     return f"{history}\n\n---\n\n**Turn Context (split turn):**\n\n{turn_prefix}" if turn_prefix else history
 

@@ -13,13 +13,14 @@ from fairlead.core.messages import AssistantMessage, Message, ToolResultMessage,
 from fairlead.core.model import Model, ModelRequest, StreamEnd
 from fairlead.core.runtime import CancelToken, Interrupted
 from fairlead.models.context_windows import is_small, largest_reserve
+from fairlead.session.context import overflow
 from fairlead.session.context.tokens import (
     CHARACTERS_PER_TOKEN,
     DEFAULT_RESERVE_TOKENS,
     estimate,
-    reported_tokens,
     usable_reserve,
 )
+from fairlead.session.history.entries import BranchSummaryEntry, CompactionEntry, MessageEntry, UsageEntry
 
 if TYPE_CHECKING:
     from fairlead.session.context.overflow import Fitter
@@ -124,25 +125,21 @@ class ContextBudget:
 
     # How much there is
 
-    def window(self, model: Model) -> int:
-        """The context window to count on, in tokens; 0 if it is not known."""
-        return self._selection.window(model)
-
-    def reserve(self, model: Model) -> int:
-        """How much of the window to leave free: at most half of what the system prompt and the tools leave, and of a small
+    def reserve(self, window: int) -> int:
+        """How much of a window to leave free: at most half of what the system prompt and the tools leave, and of a small
         window a quarter unless a reserve was asked for."""
-        window, wanted = self.window(model), self.reserve_tokens
+        wanted = self.reserve_tokens
         if self._scales_reserve and is_small(window):
             wanted = min(wanted, largest_reserve(window))
         if window <= 0 or wanted <= (window - _LARGE_OVERHEAD) // 2:
             return wanted
         return usable_reserve(wanted, max(window - self._overhead(), 2))
 
-    def for_messages(self, model: Model) -> int:
-        """What the system prompt and the tools leave of the window, in tokens as they are estimated here."""
-        return max(self.estimated(self.window(model)) - self._estimated_overhead(), 0)
+    def for_messages(self, window: int) -> int:
+        """What the system prompt and the tools leave of a window, in tokens as they are estimated here."""
+        return max(self.convert_tokens(window) - self._estimate_overhead(), 0)
 
-    def estimated(self, tokens: int) -> int:
+    def convert_tokens(self, tokens: int) -> int:
         """As many tokens as the provider counts, in those that are estimated here."""
         return int(tokens / self._density)
 
@@ -152,24 +149,24 @@ class ContextBudget:
         return 1.0 if model is None else self._densities.get((model.provider, model.id), 1.0)
 
     def _overhead(self) -> int:
-        return int(self._estimated_overhead() * self._density)
+        return int(self._estimate_overhead() * self._density)
 
-    def _estimated_overhead(self) -> int:
-        specs = [tool.spec() for tool in self._toolbox.declared_tools().values()]
+    def _estimate_overhead(self) -> int:
+        specs = [tool.spec() for tool in self._toolbox.list_declared().values()]
         return _overhead(self._system_prompt(), specs)
 
     # What is sent
 
-    def prepare(self, request: ModelRequest, model: Model) -> None:
-        """Make `request` fit the model's context, if need be, and limit its answer to what is left of that."""
-        window = self.window(model)
+    def prepare(self, request: ModelRequest, model: Model, window: int) -> None:
+        """Make `request` fit the model's context window, if need be, and limit its answer to what is left of that."""
         if window <= 0 and self._ceiling is None:
             return
-        used = None if self._is_shortened else reported_tokens(self._current.log)
+        size = self._current.conversation.context_size()
+        used = size.tokens if size.is_reported and not self._is_shortened else None
         if used is None:
             used = self._size(request)
         if self._models.windows.is_reported(model) or self._ceiling is not None:
-            limit = self._limit(model)
+            limit = self._limit(window)
             if used > limit or self._is_shortened:
                 self._shorten(request, limit)
                 used = self._size(request)
@@ -181,20 +178,17 @@ class ContextBudget:
                 request.max_tokens = longest
         self._sent = request
 
-    def _limit(self, model: Model) -> int:
+    def _limit(self, window: int) -> int:
         """How many tokens may be sent."""
-        window = self.window(model)
-        limit = window - self.reserve(model) if window > 0 else None
+        limit = window - self.reserve(window) if window > 0 else None
         if limit is None or self._ceiling is None:
             return limit or self._ceiling or 0
         return min(limit, self._ceiling)
 
     def _shorten(self, request: ModelRequest, limit: int) -> None:
-        from fairlead.session.context.overflow import Fitter
-
         if self._fitter is None:
-            self._fitter = Fitter()
-        room = self.estimated(limit) - _overhead(request.system_prompt, request.tools)
+            self._fitter = overflow.Fitter()
+        room = self.convert_tokens(limit) - _overhead(request.system_prompt, request.tools)
         fitted = self._fitter.fit(request.messages, max(room, 0) * CHARACTERS_PER_TOKEN)
         self._is_shortened = fitted != request.messages
         request.messages = fitted
@@ -204,7 +198,7 @@ class ContextBudget:
 
     # Overflows
 
-    def succeeded(self, message: AssistantMessage) -> None:
+    def on_answer(self, message: AssistantMessage) -> None:
         """Learn from an answer how large the window is at least."""
         model = self._selection.model
         if model is not None and (model.provider, model.id) == (message.provider, message.model):
@@ -213,22 +207,20 @@ class ContextBudget:
 
     async def learn(self, end: StreamEnd, model: Model, cancel: CancelToken) -> bool:
         """Learn from a request that overflowed. Whether it can be sent again as it is, with a shorter answer."""
-        from fairlead.session.context.overflow import size_in_error, window_in_error
-
         text, sent = end.message.error_message or "", self._sent
         windows = self._models.windows
-        window = window_in_error(text)
+        window = overflow.window_in_error(text)
         if window is None and not windows.is_reported(model):
-            window = await self._served_window(model, cancel)
+            window = await self._ask_window(model, cancel)
         if window is not None:
             windows.learn(model, window)
         if sent is None:
             return False
-        size, estimated = size_in_error(text), max(_estimate(sent), 1)
+        size, estimated = overflow.size_in_error(text), max(_estimate(sent), 1)
         if size is not None and size <= estimated * _DENSEST:
             self._densities[model.provider, model.id] = max(self._density, size / estimated)
         longest = model.max_tokens if sent.max_tokens is None else sent.max_tokens
-        window = self.window(model)
+        window = self._selection.window(model)
         return windows.is_reported(model) and size is not None and size + _SHORTEST_ANSWER <= window < size + longest
 
     def squeeze(self, model: Model, overflows: int) -> bool:
@@ -238,23 +230,23 @@ class ContextBudget:
         sent = self._sent
         if sent is None:
             return False
-        size, limit = self._size(sent), self._limit(model)
+        size, limit = self._size(sent), self._limit(self._selection.window(model))
         overhead = int(_overhead(sent.system_prompt, sent.tools) * self._density)
         if limit <= 0 or size <= limit:  # nothing that is known explains the overflow
             limit = overhead + int((size - overhead) * _LESS**overflows)
         self._ceiling = limit
         return limit - overhead >= _SHORTEST_REQUEST
 
-    async def _served_window(self, model: Model, cancel: CancelToken) -> int | None:
+    async def _ask_window(self, model: Model, cancel: CancelToken) -> int | None:
         try:
-            asking = self._models.served_window(model)
-            return await self._runtime.bounded(asking, cancel, timeout=None, grace=0)
+            asking = self._models.ask_window(model)
+            return await self._runtime.run_bounded(asking, cancel, timeout=None, grace=0)
         except Interrupted:
             return None
 
-    def explained(self, model: Model) -> str:
+    def explain_overflow(self, model: Model) -> str:
         """Why nothing more can be done about an overflow, and what the user can do."""
-        window, overhead = self.window(model), self._overhead()
+        window, overhead = self._selection.window(model), self._overhead()
         known = f" of {window} tokens" if window > 0 else ""
         return (
             f"The request still does not fit the context window{known} of {model.provider}/{model.id}, although as little as "
@@ -314,8 +306,6 @@ class RunningTotals:
 
     def up_to_now(self) -> Totals:
         """Return the totals of all entries so far."""
-        from fairlead.session.history.entries import BranchSummaryEntry, CompactionEntry, MessageEntry, UsageEntry
-
         sums = self._totals
         while self._counted < len(self.log):
             entry, _ = self.log.at(self._counted)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -61,7 +62,7 @@ class _AttachedFile(Struct, rename="camel"):
 def with_attachments(content: str | list[UserBlock], attachments: Sequence[Mapping[str, Any]]) -> list[UserBlock]:
     """Return what the user said, then each document's text under its file name, then the images."""
     blocks: list[UserBlock] = [TextContent(content)] if isinstance(content, str) else list(content)
-    files = [file for attached in attachments if (file := _attached_file(attached)) is not None]
+    files = [file for attached in attachments if (file := _read_attached_file(attached)) is not None]
     for file in files:
         if file.type == "document":
             blocks.append(TextContent(f"\n\n[Document: {file.file_name}]\n{_document_text(file)}"))
@@ -73,10 +74,8 @@ def _document_text(file: _AttachedFile) -> str:
     """Return what the model reads of a document: the extracted text, or the content if that is text, or what is known of it."""
     if file.extracted_text is not None:
         return file.extracted_text
-    from binascii import a2b_base64
-
     try:
-        content = a2b_base64(file.content)
+        content = base64.b64decode(file.content)
     except ValueError:
         content = None
     try:
@@ -91,7 +90,7 @@ def _document_text(file: _AttachedFile) -> str:
     return f"({known}; its content is not text, and the host did not extract any)"
 
 
-def _attached_file(attached: Mapping[str, Any]) -> _AttachedFile | None:
+def _read_attached_file(attached: Mapping[str, Any]) -> _AttachedFile | None:
     """The file; None if a session file holds something else in its place."""
     try:
         return msgspec.convert(attached, _AttachedFile)

@@ -62,30 +62,30 @@ class Fitter:
         limit = _limit(sizes[first:], budget - sum(map(characters, note)))
         before, self._short = self._short, {}
         kept = [
-            message if size <= limit else self._shortened(message, limit, before.get(id(message)))
+            message if size <= limit else self._shorten(message, limit, before.get(id(message)))
             for message, size in zip(messages[first:], sizes[first:], strict=True)
         ]
         return [*note, *kept]
 
-    def _shortened(self, message: ModelMessage, limit: int, known: tuple[ModelMessage, int, ModelMessage] | None) -> ModelMessage:
+    def _shorten(self, message: ModelMessage, limit: int, known: tuple[ModelMessage, int, ModelMessage] | None) -> ModelMessage:
         if known is None or known[0] is not message or known[1] != limit:
-            known = (message, limit, shortened(message, limit))
+            known = (message, limit, shorten_message(message, limit))
         self._short[id(message)] = known
         return known[2]
 
 
-def shortened(message: ModelMessage, limit: int) -> ModelMessage:
+def shorten_message(message: ModelMessage, limit: int) -> ModelMessage:
     """Return a copy of `message` with about `limit` characters."""
     if isinstance(message, AssistantMessage):
-        return structs.replace(message, content=_shortened_answer(message.content, limit))
+        return structs.replace(message, content=_shorten_answer(message.content, limit))
     if isinstance(message, ToolResultMessage):
-        return structs.replace(message, content=_shortened_blocks(message.content, limit))
+        return structs.replace(message, content=_shorten_blocks(message.content, limit))
     if isinstance(message.content, str):
-        return structs.replace(message, content=shortened_text(message.content, limit))
-    return structs.replace(message, content=_shortened_blocks(message.content, limit))
+        return structs.replace(message, content=shorten_text(message.content, limit))
+    return structs.replace(message, content=_shorten_blocks(message.content, limit))
 
 
-def shortened_text(text: str, limit: int) -> str:
+def shorten_text(text: str, limit: int) -> str:
     """Return `text` with at most about `limit` characters, including the note that replaces its middle."""
     if len(text) <= limit:
         return text
@@ -123,7 +123,7 @@ def _note_about(messages: Sequence[ModelMessage], kept: Sequence[ModelMessage]) 
     asked = next((message for message in reversed(messages) if isinstance(message, UserMessage)), None)
     if asked is not None and not any(isinstance(message, UserMessage) for message in kept):
         content = asked.content if isinstance(asked.content, str) else "\n".join(_texts(asked.content))
-        text += f"\nThe last of them that came from the user:\n{shortened_text(content, _REQUEST_CHARACTERS)}"
+        text += f"\nThe last of them that came from the user:\n{shorten_text(content, _REQUEST_CHARACTERS)}"
     return UserMessage(text, messages[-1].timestamp)
 
 
@@ -140,7 +140,7 @@ def _limit(sizes: Sequence[int], budget: int) -> int:
     return max(int(_STEP ** math.floor(math.log(limit, _STEP))), _SHORTEST)
 
 
-def _shortened_blocks(blocks: Sequence[UserBlock], limit: int) -> list[UserBlock]:
+def _shorten_blocks(blocks: Sequence[UserBlock], limit: int) -> list[UserBlock]:
     """Shorten the blocks of a user's message or a tool result. Images stay if they fit; the texts share the rest."""
     images = sum(isinstance(block, ImageContent) for block in blocks)
     with_images = images * IMAGE_CHARACTERS <= limit // 2 if images else True
@@ -150,34 +150,34 @@ def _shortened_blocks(blocks: Sequence[UserBlock], limit: int) -> list[UserBlock
     short: list[UserBlock] = []
     for block in blocks:
         if isinstance(block, TextContent):
-            short.append(TextContent(shortened_text(block.text, longest)) if len(block.text) > longest else block)
+            short.append(TextContent(shorten_text(block.text, longest)) if len(block.text) > longest else block)
         else:
             short.append(block if with_images else TextContent(NO_ROOM_FOR_IMAGE))
     return short
 
 
-def _shortened_answer(blocks: Sequence[AssistantBlock], limit: int) -> list[AssistantBlock]:
+def _shorten_answer(blocks: Sequence[AssistantBlock], limit: int) -> list[AssistantBlock]:
     """Shorten the blocks of an answer and drop its thinking. A text loses its signature, which refers to the thinking."""
     kept = [block for block in blocks if not isinstance(block, ThinkingContent)]
     each = max(limit // max(len(kept), 1), _SHORTEST)
     short: list[AssistantBlock] = []
     for block in kept:
         if isinstance(block, ToolCall):
-            arguments = cast("dict[str, Any]", _shortened_value(block.arguments, each))
+            arguments = cast("dict[str, Any]", _shorten_value(block.arguments, each))
             short.append(ToolCall(block.id, block.name, arguments, block.thought_signature))
         else:
-            short.append(TextContent(shortened_text(block.text, each)))
+            short.append(TextContent(shorten_text(block.text, each)))
     return short or [TextContent("(thinking left out)")]
 
 
-def _shortened_value(value: Any, limit: int) -> Any:
+def _shorten_value(value: Any, limit: int) -> Any:
     """Shorten the long strings in an argument of a call."""
     if isinstance(value, str):
-        return shortened_text(value, limit)
+        return shorten_text(value, limit)
     if isinstance(value, dict):
-        return {key: _shortened_value(item, limit) for key, item in cast("dict[str, Any]", value).items()}
+        return {key: _shorten_value(item, limit) for key, item in cast("dict[str, Any]", value).items()}
     if isinstance(value, list):
-        return [_shortened_value(item, limit) for item in cast("list[Any]", value)]
+        return [_shorten_value(item, limit) for item in cast("list[Any]", value)]
     return value
 
 
@@ -309,7 +309,7 @@ def _patterns() -> tuple[re.Pattern[str], ...]:
 
 @functools.cache
 def _readers() -> tuple[tuple[re.Pattern[str], ...], tuple[re.Pattern[str], ...]]:
-    def compiled(texts: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
+    def compile_all(texts: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
         return tuple(re.compile(text, re.IGNORECASE) for text in texts)
 
-    return compiled(_WINDOW), compiled(_SIZE)
+    return compile_all(_WINDOW), compile_all(_SIZE)

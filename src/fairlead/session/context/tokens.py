@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, TypeGuard
 
 import msgspec
+from msgspec import Struct
 
 from fairlead.core.messages import (
     AssistantMessage,
@@ -19,9 +20,10 @@ from fairlead.core.messages import (
     ToolCall,
     Usage,
     UserMessage,
-    reported_count,
+    read_count,
 )
 from fairlead.session.context.model_view import with_attachments
+from fairlead.session.history.entries import CompactionEntry, ContextEditEntry
 
 if TYPE_CHECKING:
     from fairlead.session.history.log import Log
@@ -44,31 +46,30 @@ def estimate_all(messages: Iterable[Message]) -> int:
     return sum(estimate(message) for message in messages)
 
 
-def context_tokens(log: Log) -> int | None:
-    """Return how many tokens of the context a conversation takes: the usage of the last good answer, and estimates after it.
+class ContextSize(Struct, frozen=True):
+    """How many tokens of the context a conversation takes."""
 
-    The usage in an answer from before a compaction no longer applies, so the size is unknown (None) from a compaction to the
-    next answer. Before the first answer, and if the provider reports no usage, everything is estimated. Only the necessary
-    part of the conversation is decoded.
+    #: None where that is not known: from a compaction to the next answer.
+    tokens: int | None
+    #: Whether the provider has reported usage, which includes the system prompt and the tools. Otherwise all is estimated.
+    is_reported: bool
+
+
+def measure_context(log: Log) -> ContextSize:
+    """Return the size of a conversation: the usage of the last good answer, and estimates after it.
+
+    The usage in an answer from before a compaction no longer applies. Before the first answer, and if the provider reports no
+    usage, everything is estimated. Only the necessary part of the conversation is decoded.
     """
     answer, following, is_compacted = _since_last_answer(log)
     if answer is None:
-        return None if is_compacted else following
+        return ContextSize(None if is_compacted else following, False)
     used = _total(answer.usage)
-    return used + following if used else estimate_all(log.messages())
-
-
-def reported_tokens(log: Log) -> int | None:
-    """Return the same if the provider has reported usage, which includes the system prompt and the tools; None if not."""
-    answer, following, _ = _since_last_answer(log)
-    used = _total(answer.usage) if answer is not None else 0
-    return used + following if used else None
+    return ContextSize(used + following, True) if used else ContextSize(estimate_all(log.messages()), False)
 
 
 def _since_last_answer(log: Log) -> tuple[AssistantMessage | None, int, bool]:
     """Return the last good answer after the last compaction, an estimate of what follows, and whether a compaction came first."""
-    from fairlead.session.history.entries import CompactionEntry, ContextEditEntry
-
     following = 0
     edits: dict[str, ContextEditEntry] = {}
     for entry in log.back():
@@ -96,7 +97,7 @@ def tokens_since(messages: Sequence[Message], first: int) -> int | None:
 def should_compact(tokens: int | None, context_window: int, reserve_tokens: int) -> bool:
     """Whether so little of the context window is free that the session should be compacted.
 
-    `tokens` is the result of `context_tokens`; if it is unknown, the answer is no.
+    If `tokens` is unknown (None), the answer is no.
     """
     if tokens is None or context_window <= 0:
         return False
@@ -115,7 +116,7 @@ def is_good_answer(message: Message) -> TypeGuard[AssistantMessage]:
 
 def _total(usage: Usage) -> int:
     total = usage.total_tokens or usage.input + usage.output + usage.cache_read + usage.cache_write
-    return reported_count(total)  # a session file may have any number there
+    return read_count(total)  # a session file may have any number there
 
 
 def characters(message: Message) -> int:

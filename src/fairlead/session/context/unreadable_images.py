@@ -1,15 +1,18 @@
-"""Remembers the images that a model's server could not read, so that they are not sent to it again."""
+"""Remembers the images that a model's server could not read, so that they are not sent to it again, and says which a model that
+reads only text does not get."""
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
+from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, ValidationError, convert, structs, to_builtins
 
+from fairlead.core.events import ExtensionError
 from fairlead.core.messages import (
     AssistantMessage,
     ImageContent,
@@ -19,14 +22,14 @@ from fairlead.core.messages import (
 )
 from fairlead.core.model import Model, ModelRequest, ModelStream, StreamEnd, StreamEvent
 from fairlead.core.runtime import CancelToken
+from fairlead.session.context import overflow
 from fairlead.session.context.tokens import is_good_answer
+from fairlead.session.history.entries import IMAGES, CustomEntry
 
 if TYPE_CHECKING:
     from fairlead.session.history.conversation import Conversation
 
 UNREADABLE = "(an image was here; the model's server could not read it)"
-#: The type of the custom entries that store them in the session file.
-ENTRY = "fairlead.unreadable_images"
 
 #: The HTTP statuses with which servers refuse an image; llama.cpp uses 500. An error within a stream has none.
 _STATUSES = frozenset({None, 400, 404, 415, 422, 500, 501})
@@ -45,9 +48,7 @@ def is_refusal(end: StreamEnd) -> bool:
     text = end.message.error_message or ""
     if end.message.stop_reason != "error" or end.status not in _STATUSES:
         return False
-    from fairlead.session.context.overflow import is_overflow
-
-    if is_overflow(text, end.status):
+    if overflow.is_overflow(text, end.status):
         return False
     about_images, temporary = _patterns()
     return about_images.search(text) is not None and temporary.search(text) is None
@@ -70,8 +71,11 @@ class _EntryData(Struct):
 class UnreadableImages:
     """The images of one conversation that servers could not read. They are stored in the session file."""
 
-    def __init__(self, conversation: Conversation) -> None:
+    def __init__(self, conversation: Conversation, notify: Callable[[ExtensionError], object]) -> None:
         self.conversation = conversation
+        self._notify = notify
+        #: Digests of the images that the user knows a model to get no image of, by provider and model id.
+        self._announced: dict[tuple[str, str], set[str]] = {}
         #: Digests of images, by provider and model id.
         self._unreadable: dict[tuple[str, str], set[str]] = {}
         #: The messages of the last request whose images were replaced, by `id()`, and the model of that request. The original is
@@ -97,7 +101,22 @@ class UnreadableImages:
             self._replaced, self._replaced_for = {}, key
             self._earlier_digests, self._digests = self._digests, {}
             request.messages = [self._without(message, unreadable, before) for message in request.messages]
-        return self._noticing(stream, model) if self._has_images(request.messages) else stream
+        if not self._has_images(request.messages):
+            return stream
+        if "image" not in model.input:
+            self._announce(request.messages, model)
+            return stream
+        return self._noticing(stream, model)
+
+    def _announce(self, messages: Sequence[ModelMessage], model: Model) -> None:
+        """Say that a model does not get images, once for each of them."""
+        known = self._announced.setdefault((model.provider, model.id), set())
+        new = {self._digest(image) for message in messages for image in _images(message)} - known
+        if new:
+            known |= new
+            what = "The image is" if len(new) == 1 else f"{len(new)} images are"
+            text = f"{what} not sent: {model.id} reads only text, and gets a note instead. Choose a model that reads images."
+            self._notify(ExtensionError("session", "images", text))
 
     def _has_images(self, messages: list[ModelMessage]) -> bool:
         known = len(self._without_images)
@@ -113,7 +132,7 @@ class UnreadableImages:
                 end = batch[-1] if batch else None
                 if isinstance(end, StreamEnd) and is_refusal(end):
                     count = self._remember(_suspects(request.messages, model), model)
-                    end.message.error_message = f"{end.message.error_message}\n{_explained(count)}"
+                    end.message.error_message = f"{end.message.error_message}\n{_explain(count)}"
                     end.refused = True
                 yield batch
 
@@ -125,16 +144,15 @@ class UnreadableImages:
         self._unreadable.setdefault((model.provider, model.id), set()).update(digests)
         log = self.conversation.log
         data = to_builtins(_EntryData(model.provider, model.id, digests))
-        self.conversation.keep(lambda: log.custom(ENTRY, data, keep=True))
+        self.conversation.keep(lambda: log.note(IMAGES, data))
         return len(digests)
 
     def _read_entries(self) -> None:
         if not self.conversation.has_begun:
             return
-        from fairlead.session.history.entries import CustomEntry
 
-        for entry in self.conversation.log.entries():
-            if isinstance(entry, CustomEntry) and entry.custom_type == ENTRY:
+        for entry in self.conversation.log.entries_with_notes():
+            if isinstance(entry, CustomEntry) and entry.custom_type == IMAGES:
                 with suppress(ValidationError):  # another program may have written other data
                     data = convert(entry.data, _EntryData)
                     self._unreadable.setdefault((data.provider, data.model), set()).update(data.images)
@@ -159,8 +177,6 @@ class UnreadableImages:
     def _digest(self, image: ImageContent) -> str:
         known = self._digests.get(id(image)) or self._earlier_digests.get(id(image))
         if known is None or known[0] is not image:
-            from hashlib import blake2b
-
             known = (image, blake2b(image.data.encode("utf-8", "replace"), digest_size=16).hexdigest())
         self._digests[id(image)] = known
         return known[1]
@@ -182,7 +198,7 @@ def _suspects(messages: Sequence[ModelMessage], model: Model) -> list[ImageConte
     return new or [image for message in messages for image in _images(message)]
 
 
-def _explained(count: int) -> str:
+def _explain(count: int) -> str:
     what = "The image is" if count == 1 else f"The {count} images are"
     return (
         f"{what} not sent to this model again: from the next prompt on, a note stands in the place. "

@@ -84,7 +84,7 @@ class Archive(Protocol):
 
     # Opening. What is returned may have to be opened: see `Conversation.open`.
 
-    def chosen(self, sessions: ConversationStore, name: str) -> Conversation:
+    def open_chosen(self, sessions: ConversationStore, name: str) -> Conversation:
         """Open the session that a user names when an agent begins. Raises SessionError."""
         ...
 
@@ -92,7 +92,7 @@ class Archive(Protocol):
         """Open the session that changed last; None if there is none. Raises SessionError."""
         ...
 
-    def with_id(self, sessions: ConversationStore, session_id: str) -> Conversation:
+    def open_with_id(self, sessions: ConversationStore, session_id: str) -> Conversation:
         """Open the session with an id, or begin it. Raises SessionError."""
         ...
 

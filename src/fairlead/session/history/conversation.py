@@ -13,13 +13,16 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairlead.core.messages import AssistantMessage, Message, ModelMessage
+from msgspec import Raw, to_builtins
+
+from fairlead.core.messages import AssistantBlock, AssistantMessage, Message, ModelMessage
 from fairlead.errors import SessionError, SessionLost
 from fairlead.session.context.model_view import for_model
+from fairlead.session.context.tokens import ContextSize, measure_context
+from fairlead.session.history import stored
+from fairlead.session.history.entries import Replacement, role_of
 
 if TYPE_CHECKING:
-    from msgspec import Raw
-
     from fairlead.core.events import CompactionResult
     from fairlead.core.model import Model
     from fairlead.session.history.log import Log
@@ -59,16 +62,17 @@ class Conversation:
         self._messages: list[Message] | None = None
         self._for_model: list[ModelMessage] | None = None
         self._count: int | None = None
+        self._context_size: ContextSize | None = None
 
     @classmethod
     def of(cls, log: Log, file: SessionFile | StoredLog | None = None) -> Conversation:
         """A conversation that has begun."""
         conversation = cls(log.header.id, file.path if file else None, lambda: (log, file))
-        conversation._begun(log, file)
+        conversation._use_log(log, file)
         return conversation
 
     @classmethod
-    def opened_later(cls, id: str, opener: Callable[[], Awaitable[tuple[StoredLog, list[str]]]]) -> Conversation:
+    def open_later(cls, id: str, opener: Callable[[], Awaitable[tuple[StoredLog, list[str]]]]) -> Conversation:
         """A conversation in a store, which `open` opens."""
 
         def begin() -> tuple[Log, None]:
@@ -81,7 +85,7 @@ class Conversation:
     @property
     def log(self) -> Log:
         if self._log is None:
-            log = self._begun(*self._begin())
+            log = self._use_log(*self._begin())
             self.on_begin(log)
             return log
         return self._log
@@ -93,7 +97,7 @@ class Conversation:
         stored, self.problems = await self.opener()
         self.opener = None
         self.id = stored.log.header.id
-        self._begun(stored.log, stored)
+        self._use_log(stored.log, stored)
         if not len(stored.log):
             self.on_begin(stored.log)
 
@@ -144,16 +148,33 @@ class Conversation:
     def ask(self, message: Message) -> None:
         """Add a message that was requested. Raises SessionError if it cannot be written."""
         self.log.message(message)
-        self._added(message)
+        self._on_add(message)
 
     def add(self, message: Message) -> None:
         """Add a message about something that has happened."""
         log = self.log
         self.keep(lambda: log.message(message, keep=True))
-        self._added(message)
+        self._on_add(message)
+
+    def keep_block(self, message: AssistantMessage, index: int, block: AssistantBlock) -> str | None:
+        """Keep a block of an answer that is still arriving, if the file keeps single blocks. Returns the id of the block."""
+        keeper: Any = getattr(self._file, "keep_block", None)
+        if keeper is None:
+            return None
+        found: list[str] = []
+        self.keep(lambda: found.append(keeper(message, index, block)))
+        return found[0] if found else None
 
     def note(self, custom_type: str, data: Any) -> None:
         """Add data that the model does not see. Raises SessionError if it cannot be written."""
+        try:
+            self.lasting_log.note(custom_type, data, keep=False)
+        except SessionLost as error:
+            self.on_lost(error)
+            raise
+
+    def add_data(self, custom_type: str, data: Any) -> None:
+        """Add an entry of an extension that the model does not see. Raises SessionError if it cannot be written."""
         try:
             self.lasting_log.custom(custom_type, data)
         except SessionLost as error:
@@ -178,31 +199,23 @@ class Conversation:
 
     def drop_last_answer(self) -> Raw | None:
         """Hide the last answer, which failed, from the model. Returns the entry that says so, as JSON."""
-        from msgspec import Raw
-
-        from fairlead.session.history.entries import role_of
-
         log = self.log
         failed = next((entry.id for entry in log.back() if role_of(entry) == "assistant"), None)
         if failed is None:
             return None
         self.keep(lambda: log.context_edit(failed, None, keep=True))
-        self._changed()
+        self._on_change()
         return Raw(log.last_line)
 
     def revise(self, message: Message, revised: Message) -> None:
         """Show the model another content instead of that of a message. The message stays in the file."""
-        from msgspec import to_builtins
-
-        from fairlead.session.history.entries import Replacement
-
         log, content = self.log, getattr(revised, "content", None)
         entry = next((entry for entry in log.back() if any(each is message for each in log.read(entry))), None)
         if entry is not None and content is not None:
             self.keep(lambda: log.context_edit(entry.id, Replacement(to_builtins(content)), keep=True))
-            self._changed()
+            self._on_change()
 
-    def compacted(self, result: CompactionResult, *, from_hook: bool = False) -> None:
+    def compact(self, result: CompactionResult, *, from_hook: bool = False) -> None:
         """Replace what came before the entries that stay by a summary. Raises SessionError."""
         self.log.compaction(
             result.summary,
@@ -212,16 +225,16 @@ class Conversation:
             usage=result.usage,
             from_hook=from_hook,
         )
-        self._changed()
+        self._on_change()
 
     def move(self, leaf: str | None) -> None:
         """Continue from another entry. Raises EntryNotFound."""
         self.log.move(leaf)
-        self._changed()
+        self._on_change()
 
-    def changed(self) -> None:
+    def forget_computed(self) -> None:
         """Forget what was computed: entries other than messages were added that change what the model sees."""
-        self._changed()
+        self._on_change()
 
     # Looking
 
@@ -267,23 +280,25 @@ class Conversation:
 
     def context_tokens(self) -> int | None:
         """How much of the model's context it takes; None where that is not known: from a compaction to the next answer."""
-        if self._log is None:
-            return 0
-        from fairlead.session.context.tokens import context_tokens
+        return 0 if self._log is None else self.context_size().tokens
 
-        return context_tokens(self._log)
+    def context_size(self) -> ContextSize:
+        """The same, and whether the provider has reported it. Measured once after each change."""
+        if self._context_size is None:
+            self._context_size = measure_context(self.log)
+        return self._context_size
 
     # The file, or the store
 
-    async def written(self) -> None:
+    async def wait_written(self) -> None:
         """Wait until everything so far is durable. Raises SessionLost. What is kept in a file is durable at once."""
         if self.is_shared:
-            await self._writing.written()
+            await self._writing.wait_written()
 
-    async def closed(self) -> None:
+    async def wait_closed(self) -> None:
         """Wait until a conversation that was closed can be opened by others."""
         if self.is_shared:
-            await self._writing.closed()
+            await self._writing.wait_closed()
 
     def keep(self, append: Callable[[], object]) -> None:
         """Call `append`, which keeps what it adds even if that cannot be written; `on_trouble` is called in that case."""
@@ -314,7 +329,7 @@ class Conversation:
             return False
         if self._file is not None:
             self._file.close()
-        self._changed()  # what was decoded takes more memory than the entries, and can be decoded again
+        self._on_change()  # what was decoded takes more memory than the entries, and can be decoded again
         return True
 
     # Inside
@@ -324,14 +339,12 @@ class Conversation:
         assert self.stored is not None
         return self.stored
 
-    def _begun(self, log: Log, file: SessionFile | StoredLog | None) -> Log:
+    def _use_log(self, log: Log, file: SessionFile | stored.StoredLog | None) -> Log:
         self._log, self._file = log, file
         if file is not None:
             file.on_change = lambda text: self.on_notice(text)
             if file.path is None:
-                from fairlead.session.history.stored import StoredLog
-
-                assert isinstance(file, StoredLog)
+                assert isinstance(file, stored.StoredLog)
                 self.stored = file
                 file.on_lost = lambda error: self.on_lost(error)
                 self.on_stored(file)
@@ -348,13 +361,14 @@ class Conversation:
         """Whether something has happened that is not on disk yet."""
         return self._file is not None and self._file.begun and bool(self._file.pending)
 
-    def _added(self, message: Message) -> None:
+    def _on_add(self, message: Message) -> None:
         if self._messages is not None:
             self._messages.append(message)
         if self._for_model is not None and (told := for_model(message)) is not None:
             self._for_model.append(told)
         if self._count is not None:
             self._count += 1
+        self._context_size = None
 
-    def _changed(self) -> None:
-        self._messages = self._for_model = self._count = None
+    def _on_change(self) -> None:
+        self._messages = self._for_model = self._count = self._context_size = None

@@ -18,20 +18,28 @@ from fairlead.core.messages import (
 )
 from fairlead.stores.headers import Header, milliseconds
 
-#: The type of the custom entries for queued messages: see `fairlead.session.history.queue_log`.
+#: The type of the notes about queued messages: see `fairlead.session.history.run_log`.
 QUEUE = "fairlead.queue"
-#: The types of the custom entries for the progress of tool calls and of runs: see `fairlead.session.history.call_log`.
+#: The types of the notes about the progress of tool calls and of runs: see `fairlead.session.history.run_log`.
 CALLS, RUN = "fairlead.calls", "fairlead.run"
-#: The types of the custom entries for the approval mode and for accepted requests: see `fairlead.serve.sessions.notes`.
+#: The types of the notes about the approval mode and accepted requests: see `fairlead.serve.sessions.submissions`.
 APPROVAL, REQUEST = "fairlead.approval", "fairlead.request"
-#: The types of custom entries that are notes about their parent. No entry follows one, and hosts do not see them.
-NOTES = (CALLS, RUN, APPROVAL, REQUEST)
-#: The type of the custom entries for the todo list: see `fairlead.session.todos.todos`.
+#: The type of the notes about the sandbox: see `fairlead.agent.session_sandbox`.
+SANDBOX = "fairlead.sandbox"
+#: The types of the custom entries in older files that are notes about their parent: see `NoteEntry`.
+OLD_NOTES = (CALLS, RUN, APPROVAL, REQUEST, SANDBOX)
+#: The type of the notes for the todo list: see `fairlead.session.todos.todos`.
 TODOS = "fairlead.todos"
-#: The type of the custom entries for tasks: see `fairlead.agent.tool_sets.opal.tasks`.
+#: The type of the notes for tasks: see `fairlead.agent.tool_sets.opal.tasks`.
 TASKS = "fairlead.tasks"
-#: The type of the custom entries that note a move to the entry before them: see `fairlead.session.history.moves.branch`.
+#: The type of the notes about a move to their parent: see `fairlead.session.history.moves.branch`.
 BRANCH = "fairlead.branch"
+#: The type of the notes about images that a server could not read: see `fairlead.session.context.unreadable_images`.
+IMAGES = "fairlead.unreadable_images"
+#: The types of notes that hold state, which a fork takes along.
+STATES = (TODOS, TASKS, IMAGES)
+#: How the lines of notes begin.
+NOTE_MARK = b'{"type":"note",'
 #: The type of the custom messages that tell the model about a stream rule. The name is omp's, so that both read the same files.
 STREAM_RULE = "ttsr-injection"
 
@@ -91,6 +99,16 @@ class CustomEntry(_Entry, tag="custom"):
 
     custom_type: str
     data: Any = UNSET
+
+
+class NoteEntry(CustomEntry, tag="note"):
+    """What fairlead itself notes about its parent. No entry follows a note, and hosts do not see it.
+
+    A file keeps its notes in another file beside it: see `fairlead.stores.notes_files`. Older files have custom entries instead.
+    """
+
+    #: The newest entry when the note was made; None if there was none. It says where the note belongs in the order of the log.
+    after: str | None = None
 
 
 class CustomMessageEntry(_Entry, tag="custom_message"):
@@ -160,11 +178,18 @@ KnownEntry: TypeAlias = (
     | UsageEntry
     | ContextEditEntry
 )
-Entry: TypeAlias = KnownEntry | OtherEntry
+#: What hosts see.
+ShownEntry: TypeAlias = KnownEntry | OtherEntry
+Entry: TypeAlias = ShownEntry | NoteEntry
 
 
 class NotAnEntry(ValueError):
     """A line is JSON but not an entry: it has no id, or it is a second header."""
+
+
+def is_note(entry: Entry) -> bool:
+    """Whether an entry is a note about its parent, in the form of today or of older files."""
+    return isinstance(entry, NoteEntry) or (isinstance(entry, CustomEntry) and entry.custom_type in OLD_NOTES)
 
 
 # Lines
@@ -173,12 +198,12 @@ class NotAnEntry(ValueError):
 
 
 @cache
-def _known() -> msgspec.json.Decoder[KnownEntry]:
-    return msgspec.json.Decoder(KnownEntry)
+def _make_known_decoder() -> msgspec.json.Decoder[KnownEntry | NoteEntry]:
+    return msgspec.json.Decoder(KnownEntry | NoteEntry)
 
 
 @cache
-def _other() -> msgspec.json.Decoder[OtherEntry]:
+def _make_other_decoder() -> msgspec.json.Decoder[OtherEntry]:
     return msgspec.json.Decoder(OtherEntry)
 
 
@@ -189,16 +214,16 @@ def decode_line(line: bytes) -> tuple[Entry, bytes]:
     Raises ValueError if the line is not JSON, and NotAnEntry if it is JSON but not an entry.
     """
     try:
-        return _known().decode(line), line
+        return _make_known_decoder().decode(line), line
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         pass
     try:
         return _decode_other(line), line
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         pass
-    line = lenient.repaired(line)
+    line = lenient.repair_json(line)
     try:
-        return _known().decode(line), line
+        return _make_known_decoder().decode(line), line
     except (msgspec.DecodeError, RecursionError):
         pass
     try:
@@ -209,7 +234,7 @@ def decode_line(line: bytes) -> tuple[Entry, bytes]:
 
 def _decode_other(line: bytes) -> OtherEntry:
     try:
-        entry = _other().decode(line)
+        entry = _make_other_decoder().decode(line)
     except msgspec.ValidationError:
         lenient.decode(line)  # raises if it is not JSON: msgspec reports a wrong type before it reaches the end of the line
         raise NotAnEntry from None
@@ -286,11 +311,11 @@ def messages_of(entry: Entry, edit: ContextEditEntry | None = None) -> list[Raw]
         case _:
             found = []
     if edit is not None and edit.replacement is not None:
-        found = [_edited(message, edit.replacement.content) for message in found]
+        found = [_apply_edit(message, edit.replacement.content) for message in found]
     return found
 
 
-def _edited(message: Raw, content: Any) -> Raw:
+def _apply_edit(message: Raw, content: Any) -> Raw:
     value: Any = msgspec.json.decode(message)
     fields = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
     if fields.get("role") not in ("user", "assistant", "toolResult", "custom"):

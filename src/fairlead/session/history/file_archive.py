@@ -11,14 +11,20 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from fairlead.config.private_files import make_folders
-from fairlead.errors import SessionError
-from fairlead.stores.paths import Durability, SessionFolders, id_in_name, iso, session_path
+from fairlead.errors import ConfigError, SessionError
+from fairlead.platform.open_files import make_private_folders
+from fairlead.session.history import reading
+from fairlead.session.history.conversation import Conversation
+from fairlead.session.history.store import SessionFile
+from fairlead.stores import listing
+from fairlead.stores.deleting import delete_session
+from fairlead.stores.folders import SessionFolders
+from fairlead.stores.headers import header_of, is_blank_file
+from fairlead.stores.paths import Durability, id_in_name, iso, session_path
 
 if TYPE_CHECKING:
     from fairlead.core.snapshots import SessionInfo
     from fairlead.session.history.archive import Archive, Place, Saved
-    from fairlead.session.history.conversation import Conversation
     from fairlead.session.history.log import Log
     from fairlead.session.history.sessions import ConversationStore
     from fairlead.session.history.store import SessionFile
@@ -57,12 +63,10 @@ class FileArchive(Struct, kw_only=True):
         return await asyncio.to_thread(self._list, cwd, everywhere)
 
     def _list(self, cwd: Path, everywhere: bool) -> list[SessionInfo]:
-        from fairlead.stores.listing import list_all_sessions, list_sessions
-
         folder, root = self.place(cwd), self.folders.above
         if folder is None:
             return []
-        return list_all_sessions(root) if everywhere and root is not None else list_sessions(folder)
+        return listing.list_all_sessions(root) if everywhere and root is not None else listing.list_sessions(folder)
 
     async def page(
         self, cwd: str | None, after: Place | None, size: int, wants: Callable[[SessionInfo], bool]
@@ -72,15 +76,13 @@ class FileArchive(Struct, kw_only=True):
     def _page(
         self, cwd: str | None, after: Place | None, size: int, wants: Callable[[SessionInfo], bool]
     ) -> tuple[Sequence[Saved], Place | None]:
-        from fairlead.stores.listing import describe
-
         files = self.folders.newest_first(None if cwd is None else Path(cwd))
         found: list[Saved] = []
         last = (0, "")
         for place in sorted((-changed, str(path)) for changed, path in files):
             if after is not None and place <= after:
                 continue
-            info = describe(Path(place[1]), -place[0])
+            info = listing.describe(Path(place[1]), -place[0])
             if info.problem is not None or not wants(info) or cwd not in (None, info.cwd):
                 continue
             if len(found) == size:
@@ -96,8 +98,6 @@ class FileArchive(Struct, kw_only=True):
     def _find_id(self, session_id: str, cwd: Path) -> Path | None:
         if self.file_of is None:
             return self.folders.find(session_id, cwd)
-        from fairlead.stores.headers import is_blank_file
-
         path = self.file_of(session_id)
         return path if os.path.exists(path) and not is_blank_file(path) else None
 
@@ -106,8 +106,6 @@ class FileArchive(Struct, kw_only=True):
         return str(self.file_of(session_id))
 
     async def folder_of(self, name: str) -> Path | None:
-        from fairlead.stores.headers import header_of
-
         def folder() -> Path | None:
             header = header_of(Path(name))
             with suppress(OSError, ValueError):
@@ -121,8 +119,6 @@ class FileArchive(Struct, kw_only=True):
         return await asyncio.to_thread(self._delete, Path(name))
 
     def _delete(self, path: Path) -> bool:
-        from fairlead.stores.deleting import delete_session
-
         is_named_by_id = self.file_of is not None
         if is_named_by_id and not os.path.exists(path):
             return False
@@ -145,29 +141,22 @@ class FileArchive(Struct, kw_only=True):
 
     # Opening
 
-    def chosen(self, sessions: ConversationStore, name: str) -> Conversation:
+    def open_chosen(self, sessions: ConversationStore, name: str) -> Conversation:
         return self._begin_with(sessions, self._find(sessions, name))
 
     def latest(self, sessions: ConversationStore) -> Conversation | None:
-        from fairlead.stores.finding import latest_session
-
-        folder = self._searched(sessions)
-        path = latest_session(folder) if folder is not None else None
+        folder = self._find_search_folder(sessions)
+        path = listing.latest_session(folder) if folder is not None else None
         return None if path is None else self._begin_with(sessions, path)
 
-    def with_id(self, sessions: ConversationStore, session_id: str) -> Conversation:
-        from fairlead.stores.finding import session_with_id
-
-        folder = self._searched(sessions)
-        path = session_with_id(session_id, folder) if folder is not None else None
+    def open_with_id(self, sessions: ConversationStore, session_id: str) -> Conversation:
+        folder = self._find_search_folder(sessions)
+        path = listing.session_with_id(session_id, folder) if folder is not None else None
         return sessions.new(id=usable_id(session_id)) if path is None else self._begin_with(sessions, path)
 
     def open(self, sessions: ConversationStore, name: str) -> Conversation:
         path = Path(name)
         self.check(path)
-        from fairlead.session.history.conversation import Conversation
-        from fairlead.session.history.store import SessionFile
-
         file, log, problems = SessionFile.open(path, durability=self.durability)
         conversation = Conversation.of(log, file)
         conversation.problems = problems
@@ -175,14 +164,12 @@ class FileArchive(Struct, kw_only=True):
 
     def open_or_new(self, sessions: ConversationStore, name: str, session_id: str | None = None) -> tuple[Conversation, bool]:
         """Open the session in a file, or begin one in a file that does not exist or is blank."""
-        from fairlead.stores.headers import is_blank_file
-
         path = Path(name)
         self.check(path)
         try:
             path.stat()
         except FileNotFoundError:
-            make_folder(path.parent)
+            _prove_writable(path)
             return sessions.new(id=session_id, path=path), True
         except OSError:
             pass  # opening it says what is wrong
@@ -195,11 +182,9 @@ class FileArchive(Struct, kw_only=True):
         return conversation, False
 
     def copy(self, sessions: ConversationStore, name: str, *, finds: bool = False) -> Conversation:
-        from fairlead.session.history.reading import read_session
-
         path = self._find(sessions, name) if finds else Path(name)
         self.check(path)
-        log, problems = read_session(path)
+        log, problems = reading.read_session(path)
         conversation = sessions.fork_log(log, str(path), self.place(sessions.workspace.cwd))
         conversation.problems = problems
         return conversation
@@ -208,12 +193,10 @@ class FileArchive(Struct, kw_only=True):
         return sessions.new()
 
     def latest_in(self, sessions: ConversationStore, folder: Path) -> Path | None:
-        from fairlead.stores.finding import latest_session
-
         if os.path.exists(folder) and not os.path.isdir(folder):
             raise SessionError(f"{folder} is not a folder: no session can be kept there.")
         self.check(folder)
-        return latest_session(folder)
+        return listing.latest_session(folder)
 
     def use(self, folder: Path) -> None:
         self.folders.folder = folder
@@ -222,11 +205,9 @@ class FileArchive(Struct, kw_only=True):
         return self.copy(sessions, str(path)) if self.copies else self.open_or_new(sessions, str(path))[0]
 
     def _find(self, sessions: ConversationStore, name: str) -> Path:
-        from fairlead.stores.finding import find_session
+        return listing.find_session(name, self._find_search_folder(sessions), self.root)
 
-        return find_session(name, self._searched(sessions), self.root)
-
-    def _searched(self, sessions: ConversationStore) -> Path | None:
+    def _find_search_folder(self, sessions: ConversationStore) -> Path | None:
         """Return the folder in which sessions are looked for first."""
         cwd = sessions.workspace.cwd
         folder = self.place(cwd)
@@ -243,8 +224,6 @@ class FileArchive(Struct, kw_only=True):
     def sink(self, log: Log, path: Path | None) -> SessionFile | None:
         if path is None:
             return None
-        from fairlead.session.history.store import SessionFile
-
         return SessionFile.create(path, log, durability=self.durability)
 
     def for_subagents(self, parent: Conversation) -> tuple[Archive, str | None, str | None]:
@@ -258,7 +237,17 @@ def make_folder(folder: Path) -> None:
     """
     if not os.path.isdir(folder):  # Path.is_dir may raise
         with suppress(OSError):
-            make_folders(folder)
+            make_private_folders(folder)
+
+
+def _prove_writable(path: Path) -> None:
+    """Make the folder of a session file that does not exist yet. Raises SessionError if the file could not be created in it."""
+    try:
+        make_private_folders(path.parent)
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        path.unlink()
+    except OSError as error:
+        raise SessionError(f"Cannot create session file {path}: {error.strerror or error}.") from error
 
 
 #: Characters of an id: what a file's name has room for, and more than any program of the family uses.
@@ -267,8 +256,6 @@ LONGEST_ID = 128
 
 def usable_id(session_id: str) -> str:
     """Return an id that can be part of a file name. Raises ConfigError."""
-    from fairlead.errors import ConfigError
-
     plain = session_id.replace("-", "").replace("_", "").replace(".", "")
     if len(session_id) <= LONGEST_ID and session_id[:1].isalnum() and plain.isalnum() and plain.isascii():
         return session_id

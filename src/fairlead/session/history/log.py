@@ -27,8 +27,11 @@ from fairlead.core.messages import (
     user_text,
 )
 from fairlead.errors import EntryNotFound, FairleadError
+from fairlead.session.history import tree
 from fairlead.session.history.entries import (
-    NOTES,
+    BRANCH,
+    NOTE_MARK,
+    STATES,
     BranchSummaryEntry,
     CompactionEntry,
     ContextEditEntry,
@@ -38,6 +41,7 @@ from fairlead.session.history.entries import (
     LabelEntry,
     MessageEntry,
     ModelChangeEntry,
+    NoteEntry,
     Replacement,
     SessionInfoEntry,
     ThinkingLevelChangeEntry,
@@ -45,6 +49,7 @@ from fairlead.session.history.entries import (
     decode_line,
     encode_line,
     entries_in_context,
+    is_note,
     message_in,
     messages_of,
     role_of,
@@ -79,6 +84,10 @@ _E = TypeVar("_E", bound=Entry)
 _T = TypeVar("_T")
 
 
+def _new_id() -> str:
+    return os.urandom(4).hex()
+
+
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
@@ -102,6 +111,10 @@ class Log:
         self.sink: Sink | None = None
         #: The numbers of the lines that are not entries. Every other number belongs to an entry: see `number_at`.
         self.unreadable: Sequence[int] = ()
+        #: Returns the id of a new entry.
+        self.new_id: Callable[[], str] = _new_id
+        #: Ids that were chosen for the next messages, by their role.
+        self.reserved_ids: dict[str, str] = {}
         self._now_ms = now_ms
         # Entries are identified by position: a path is then a walk over a list of numbers.
         self._entries: list[Entry] = []
@@ -113,7 +126,8 @@ class Log:
         #: The positions of notes, and those of the notes at each entry, oldest first.
         self._notes: set[int] = set()
         self._notes_at: dict[int, list[int]] = {}
-        self._leaf = -1
+        #: The positions of the leaf, and of the newest entry that is not a note.
+        self._leaf = self._last = -1
         self._decoded: dict[tuple[str, str], list[Message]] = {}
         before_gap, gaps_ahead = -1, list(reversed(gaps))
         for number, (entry, line) in enumerate(records):
@@ -138,7 +152,10 @@ class Log:
             sent_at = iso(message.timestamp)  # a message that is read again gets the time of its entry
             entry = CustomMessageEntry(id, parent, sent_at, message.custom_type, message.content, message.display, details)
         else:
-            entry = MessageEntry(*self._next(), encode_message(message))
+            id, parent, now = self._next()
+            reserved = self.reserved_ids.pop(message.role, "")
+            id = reserved if reserved and reserved not in self._positions else id
+            entry = MessageEntry(id, parent, now, encode_message(message))
         self._decoded[entry.id, ""] = [message]
         try:
             self._append(entry, keep)
@@ -181,9 +198,10 @@ class Log:
         """Add state that the model does not see. `keep` works as in `message`."""
         return self._append(CustomEntry(*self._next(), custom_type, data), keep)
 
-    def note(self, custom_type: str, data: Any) -> CustomEntry:
-        """Add a note about the current entry: see `NOTES`. The conversation continues from that entry."""
-        return self._append(CustomEntry(*self._next(), custom_type, data), keep=True)
+    def note(self, custom_type: str, data: Any, *, keep: bool = True) -> NoteEntry:
+        """Add a note about the current entry, from which the conversation continues. `keep` works as in `message`."""
+        after = self._entries[self._last].id if self._last >= 0 else None
+        return self._append(NoteEntry(*self._next(), custom_type, data, after), keep)
 
     def custom_message(
         self, custom_type: str, content: str | list[UserBlock], *, display: bool, details: Any = UNSET
@@ -213,6 +231,16 @@ class Log:
         """The id of the current entry; None before the first one."""
         return self._entries[self._leaf].id if self._leaf >= 0 else None
 
+    def find_end(self) -> str | None:
+        """Return the id of the entry that is the current one when the log is read again; None if there is none."""
+        for position in reversed(range(len(self._entries))):
+            entry = self._entries[position]
+            if position not in self._notes:
+                return entry.id
+            if isinstance(entry, NoteEntry) and entry.custom_type == BRANCH and self._parents[position] >= 0:
+                return entry.parent_id
+        return None
+
     @property
     def name(self) -> str | None:
         """The name that the user gave the session."""
@@ -225,9 +253,7 @@ class Log:
     @property
     def labels(self) -> dict[str, Label]:
         """The labels, by the id of their entry."""
-        from fairlead.session.history.tree import labels_in
-
-        return labels_in(self._entries[position] for position in self._marks)
+        return tree.labels_in(self._entries[position] for position in self._marks)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -244,12 +270,25 @@ class Log:
 
         Raises EntryNotFound.
         """
-        return self._shown(self._entries, since)
+        return self._list_shown(self._entries, since)
+
+    def entries_with_notes(self) -> Iterator[Entry]:
+        """Yield the entries of all branches and the notes about them, oldest first."""
+        return iter(self._entries)
+
+    def find_note(self, custom_type: str) -> CustomEntry | None:
+        """Return the newest note of a type, about whichever entry; None if there is none."""
+        for position in sorted(self._notes, reverse=True):
+            note = self._entries[position]
+            if isinstance(note, CustomEntry) and note.custom_type == custom_type:
+                return note
+        return None
 
     def children(self, id: str | None) -> list[Entry]:
         """Return the children of an entry; of None, the entries without a parent. Raises EntryNotFound."""
         parent = -1 if id is None else self._position(id)
-        return [self._entries[child] for child, position in enumerate(self._parents) if position == parent]
+        found = (child for child, position in enumerate(self._parents) if position == parent)
+        return [self._entries[child] for child in found if child not in self._notes]
 
     def path(self, leaf: str | None = None) -> list[Entry]:
         """Return the entries from the root to an entry, or to the current one. Raises EntryNotFound."""
@@ -270,16 +309,24 @@ class Log:
                 yield self._entries[note]
             yield self._entries[position]
             position = self._parents[position]
+        for note in reversed(self._notes_at.get(-1, ())):
+            yield self._entries[note]
 
     def tree(self) -> list[EntryNode]:
         """Return the entries without a parent, each with all of its descendants."""
-        from fairlead.session.history.tree import build_tree
-
-        return build_tree(self._entries, self._lines, self._parents, self.labels, self._notes)
+        return tree.build_tree(self._entries, self._lines, self._parents, self.labels, self._notes)
 
     def lines(self) -> list[bytes]:
-        """Return the header and the entries as lines of JSON, in the order of a file."""
+        """Return the header, the entries and the notes as lines of JSON, in the order in which they were added."""
         return [encode_line(self.header), *self._lines]
+
+    def lines_of_file(self) -> list[bytes]:
+        """Return the header and the entries as lines of JSON, in the order of a file. The notes are beside it."""
+        return [line for line in self.lines() if not line.startswith(NOTE_MARK)]
+
+    def lines_of_notes(self) -> list[bytes]:
+        """Return the notes as lines of JSON."""
+        return [line for line in self._lines if line.startswith(NOTE_MARK)]
 
     def size(self) -> int:
         """Return how many bytes the entries have as JSON."""
@@ -309,13 +356,11 @@ class Log:
 
     def entries_json(self, since: str | None = None) -> bytes:
         """Return `entries` as a JSON array, byte for byte as they were written. Raises EntryNotFound."""
-        return b"[%b]" % b",".join(self._shown(self._lines, since))
+        return b"[%b]" % b",".join(self._list_shown(self._lines, since))
 
     def tree_json(self) -> bytes:
         """Return `tree` as a JSON array in pi's form."""
-        from fairlead.session.history.tree import tree_json
-
-        return tree_json(self.tree())
+        return tree.tree_json(self.tree())
 
     def user_messages(self) -> list[tuple[str, str]]:
         """Return the user's messages with text on the path to the leaf, as pairs of entry id and text."""
@@ -372,7 +417,7 @@ class Log:
                         return ModelChoice(message.provider, message.model)
         return None
 
-    def chosen_model(self) -> ModelChoice | None:
+    def find_chosen_model(self) -> ModelChoice | None:
         """Return the model that was chosen last on the path to the leaf, even if another one answered after that."""
         chosen = next((entry for entry in self.back() if isinstance(entry, ModelChangeEntry)), None)
         return None if chosen is None else ModelChoice(chosen.provider, chosen.model_id)
@@ -393,7 +438,7 @@ class Log:
         path = {self._entries[position].id for position in self._path(None)}
         self._decoded = {key: messages for key, messages in self._decoded.items() if key[0] in path}
 
-    def forked(self, header: Header, before: str | None = None, at: str | None = None) -> Log:
+    def fork(self, header: Header, before: str | None = None, at: str | None = None) -> Log:
         """Copy the path to the leaf, to the parent of `before`, or to `at`, to a new log. Entries keep their ids.
 
         Raises EntryNotFound.
@@ -402,11 +447,13 @@ class Log:
         if before is not None:
             path.pop()
         fork = Log(header, now_ms=self._now_ms)
+        self._copy_states(-1, fork)
         for position in path:
             entry, line = self._entries[position], self._lines[position]
             if entry.parent_id != fork.leaf:  # its parent was lost
                 entry, line = decode_line(msgspec.json.encode({**lenient.decode(line), "parentId": fork.leaf}))
             fork._add(entry, line)
+            self._copy_states(position, fork)
         # Labels are often set later, on another branch than the entry they mark.
         mine, theirs = self.labels, fork.labels
         for target in {**mine, **theirs}:
@@ -418,7 +465,14 @@ class Log:
 
     # Inside
 
-    def _shown(self, items: list[_T], since: str | None) -> list[_T]:
+    def _copy_states(self, position: int, fork: Log) -> None:
+        """Note in a fork the states that are noted about the entry at a position."""
+        for note in self._notes_at.get(position, ()):
+            entry = self._entries[note]
+            if isinstance(entry, NoteEntry) and entry.custom_type in STATES:
+                fork.note(entry.custom_type, entry.data)
+
+    def _list_shown(self, items: list[_T], since: str | None) -> list[_T]:
         """Return what `items` has for the entries after `since` that are not notes."""
         start = 0 if since is None else self._position(since) + 1
         if not self._notes:
@@ -442,7 +496,7 @@ class Log:
 
     def _next(self) -> tuple[str, str | None, str]:
         """Return the id, the parent and the time of the next entry."""
-        while (id := os.urandom(4).hex()) in self._positions:
+        while (id := self.new_id()) in self._positions:
             pass
         return id, self.leaf, iso(self._now_ms())
 
@@ -468,10 +522,12 @@ class Log:
         self._lines.append(line)
         self._parents.append(parent)
         self._positions[entry.id] = position
-        if isinstance(entry, CustomEntry) and entry.custom_type in NOTES:
+        if isinstance(entry, CustomEntry) and is_note(entry):
             self._notes.add(position)
             self._notes_at.setdefault(parent, []).append(position)
+            if entry.custom_type == BRANCH and parent >= 0:
+                self._leaf = parent
             return
         if isinstance(entry, (LabelEntry, SessionInfoEntry)):
             self._marks.append(position)
-        self._leaf = position
+        self._leaf = self._last = position

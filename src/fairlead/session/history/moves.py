@@ -18,13 +18,15 @@ from fairlead.core.messages import BashExecutionMessage, CustomMessage, UserMess
 from fairlead.core.runtime import Interrupted
 from fairlead.errors import BadCommand, EntryNotFound, MoveCancelled, SessionError
 from fairlead.session.additions import Extensions
+from fairlead.session.behaviour import Behaviour
 from fairlead.session.compaction.compactor import Compactor
 from fairlead.session.context.tokens import estimate_all
 from fairlead.session.events import Notify
 from fairlead.session.history.current import CurrentConversation
 from fairlead.session.history.entries import BRANCH, CustomMessageEntry, Entry, entries_in_context, role_of
-from fairlead.session.history.queue_log import undelivered
+from fairlead.session.history.run_log import find_undelivered
 from fairlead.session.history.sessions import ConversationStore
+from fairlead.session.hooks import Cancelled, TreePlan
 from fairlead.session.run.message_queue import MessageQueue
 from fairlead.session.run.state import Activity, Stopper
 from fairlead.session.selection import Selection
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 
     from fairlead.session.history.conversation import Conversation
     from fairlead.session.history.log import Log
-    from fairlead.session.hooks import Cancelled, Summary
+    from fairlead.session.hooks import Summary
 
 
 #: How a session begins that another one was handed off to.
@@ -80,13 +82,12 @@ class Moves:
         stopper: Stopper,
         queue: MessageQueue,
         *,
-        keeps_model: bool,
+        behaviour: Behaviour,
         notify: Notify,
         on_end: Callable[[], None],
-        drops_queue: bool = False,
     ) -> None:
         self._current = current
-        self._keeps_model = keeps_model
+        self._behaviour = behaviour
         self._sessions = sessions
         self._workspace = workspace
         self._selection = selection
@@ -97,14 +98,13 @@ class Moves:
         self._queue = queue
         self._notify = notify
         self._on_end = on_end
-        self._drops_queue = drops_queue
 
     # To another conversation
 
     async def new(self, parent: str | None) -> None:
         await self._ask_to_switch("new")
         await self._stopper.stop()
-        if not self._keeps_model:
+        if not self._behaviour.keeps_model:
             self._selection.reset()
         await self._change(self._sessions.new(parent=parent), "new")
 
@@ -118,7 +118,7 @@ class Moves:
         present = current.conversation
         known = next((each for each in (present, *current.unsaved) if archive.is_at(each, name)), None)
         if known is None:
-            await current.closed()
+            await current.wait_closed()
             conversation, created = self._sessions.open_or_new(name)
             await conversation.open()
             await self._stopper.stop()
@@ -129,8 +129,7 @@ class Moves:
             known = self._sessions.open(name)
         before = after = None
         if known.has_begun:  # as if it were opened again: at its end
-            entries, before = known.log.entries(), known.log.leaf
-            after = entries[-1].id if entries else None
+            before, after = known.log.leaf, known.log.find_end()
             known.move(after)
         await self._change(known, "resume")
         if known is present and before != after:
@@ -188,7 +187,7 @@ class Moves:
 
     def adopt(self, conversation: Conversation) -> None:
         """Work with another conversation. Nothing may be running."""
-        if self._drops_queue and len(self._queue):
+        if self._behaviour.drops_queue and len(self._queue):
             self._queue.clear()
         queued = len(self._queue)
         folder = self._workspace.cwd
@@ -228,9 +227,9 @@ class Moves:
                 await self._extensions.ask(hooks.session_ends(reason, _file(conversation)))
             await self._stopper.stop()  # extensions may have started something meanwhile
         with suppress(SessionError):
-            await left.written()  # so that no event about it comes after the change
+            await left.wait_written()  # so that no event about it comes after the change
         if conversation is left:
-            self._current.moved()
+            self._current.reload()
         else:
             self.adopt(conversation)
         if hooks is not None:
@@ -259,7 +258,7 @@ class Moves:
             self._on_end()
         if self._extensions.hooks is not None:
             from_extension = leaving.written is not None and arrival.summary is not None
-            await self._extensions.hooks.moved(arrival.leaf, before, arrival.summary, from_extension)
+            await self._extensions.hooks.on_move(arrival.leaf, before, arrival.summary, from_extension)
         return arrival
 
     async def allow_branch(self, entry_id: str) -> None:
@@ -273,21 +272,20 @@ class Moves:
         await self._stopper.stop()
         before = log.leaf
         conversation.move(entry.id)
-        # A session that is opened again stands at its last entry: that has to be on the new branch.
-        conversation.keep(lambda: log.custom(BRANCH, {"entryId": entry.id}, keep=True))
-        self._moved()
+        # A session that is opened again would otherwise stand at its last entry, which is on the branch that was left.
+        conversation.keep(lambda: log.note(BRANCH, {"entryId": entry.id}))
+        self._report_move()
         if self._extensions.hooks is not None:
-            await self._extensions.hooks.moved(log.leaf, before, None, False)
+            await self._extensions.hooks.on_move(log.leaf, before, None, False)
 
     async def _ask_to_leave(self, way: list[str], target: str | None, leaving: _Leaving) -> None:
         """Have extensions change how the branch is left. Raises MoveCancelled if one of them blocks the move."""
         hooks = await self._extensions.ready(stoppable=True)
         if hooks is None or not hooks.wants("session_before_tree"):
             return
-        from fairlead.session.hooks import Cancelled, TreePlan
 
         log = self._current.log
-        left = log.plain(_left_behind(log.path(), set(way)))
+        left = log.plain(_list_left_entries(log.path(), set(way)))
         with self._compactor.stoppable() as stop:
             asked = leaving.summarise, leaving.instructions, stop, leaving.replace_instructions, leaving.label
             plan = TreePlan(target, log.leaf, left, *asked)
@@ -320,7 +318,7 @@ class Moves:
                 way.pop()
             arrival = Arrival(way[-1] if way else None, text)
             before = log.leaf
-            left = _left_behind(log.path(), set(way))
+            left = _list_left_entries(log.path(), set(way))
             summary = None
             if written is None and leaving.summarise and any(estimate_all(log.read(entry)) for entry in left):
                 summary = await self._compactor.summarise_branch(
@@ -338,19 +336,19 @@ class Moves:
             except SessionError:
                 conversation.move(before)
                 raise
-            conversation.changed()
+            conversation.forget_computed()
             arrival.leaf = arrival.summary = entry.id
         labelled = arrival.summary or target
         try:
             if leaving.label and labelled is not None:
                 arrival.leaf = conversation.lasting_log.label(labelled, leaving.label).id
         finally:
-            self._moved()
+            self._report_move()
         return arrival, before
 
-    def _moved(self) -> None:
+    def _report_move(self) -> None:
         """Have everything read again that is kept in the conversation, and report the move."""
-        self._current.moved()
+        self._current.reload()
         self._notify(BranchChanged(self._current.log.leaf))
 
 
@@ -364,7 +362,7 @@ def resume(
     log = conversation.log
     problems = [*conversation.problems, *selection.restore(log, model=model, level=level)]
     problems += _follow(workspace, log.header.cwd)
-    for queued in undelivered(log):
+    for queued in find_undelivered(log):
         if isinstance(queued.message, BashExecutionMessage):
             conversation.add(queued.message)
         else:
@@ -407,5 +405,5 @@ def _text_to_edit(log: Log, entry_id: str) -> str | None:
     return _user_text(log, entry_id)
 
 
-def _left_behind(path: list[Entry], way: set[str]) -> list[Entry]:
+def _list_left_entries(path: list[Entry], way: set[str]) -> list[Entry]:
     return [entry for entry in path if entry.id not in way]

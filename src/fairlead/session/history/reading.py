@@ -9,18 +9,20 @@ Versions before 3, which `migrate` brings to version 3:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from fairlead.core import lenient
 from fairlead.errors import SessionError
-from fairlead.session.history.entries import Entry, NotAnEntry, decode_line
+from fairlead.session.history.entries import Entry, NotAnEntry, NoteEntry, decode_line
 from fairlead.session.history.log import Log
-from fairlead.stores.headers import TITLE, VERSION, Header, decode_object, read_header
-from fairlead.stores.session_files import cannot, refuse_endless
+from fairlead.stores.headers import TITLE, VERSION, Header, decode_object, read_header, refuse_endless
+from fairlead.stores.notes_files import notes_path, read_notes
+from fairlead.stores.session_files import cannot
 
 
 class ParsedSession(Struct):
@@ -82,7 +84,40 @@ def parse(path: Path, data: bytes) -> ParsedSession:
                 gaps.append(len(records))
                 problems.append(f"Line {number + 1} of {path} cannot be read and was skipped.")
     good = len(data) if unended else len(data) - len(tail)
+    try:
+        notes = read_notes(path, header.id)
+    except OSError as error:
+        raise cannot("read", notes_path(path), error) from error
+    if notes:
+        records, gaps = _insert_notes(records, gaps, notes)
     return ParsedSession(Log(header, records, gaps=gaps), problems, good, unended, migrated)
+
+
+_Records: TypeAlias = list[tuple[Entry, bytes]]
+
+
+def _insert_notes(records: _Records, gaps: list[int], notes: list[bytes]) -> tuple[_Records, list[int]]:
+    """Return the entries of a file with the notes beside it, in the order in which they were written, and the gaps among them.
+
+    A note about an entry that the file has lost comes last.
+    """
+    known = {entry.id for entry, _ in records}
+    following: dict[str | None, _Records] = {}
+    lost: _Records = []
+    for text in notes:
+        with suppress(ValueError):
+            note, line = decode_line(text)
+            if isinstance(note, NoteEntry):
+                is_lost = note.after is not None and note.after not in known
+                (lost if is_lost else following.setdefault(note.after, [])).append((note, line))
+    merged, gaps_ahead, moved = following.pop(None, []), list(reversed(gaps)), list[int]()
+    for number, record in enumerate(records):
+        while gaps_ahead and gaps_ahead[-1] <= number:
+            gaps_ahead.pop()
+            moved.append(len(merged))
+        merged.append(record)
+        merged += following.pop(record[0].id, [])
+    return [*merged, *lost], [*moved, *(len(merged) for _ in gaps_ahead)]
 
 
 def _find_header(path: Path, lines: list[bytes]) -> tuple[int, Header]:
@@ -198,7 +233,7 @@ def read_transcript(path: Path, start: int = 0) -> Transcript:
         try:
             line = decoder.decode(text)
         except (msgspec.DecodeError, UnicodeError):
-            text = lenient.repaired(text)  # pi writes halves of surrogate pairs, which frames must not have
+            text = lenient.repair_json(text)  # pi writes halves of surrogate pairs, which frames must not have
             try:
                 line = decoder.decode(text)
             except (msgspec.DecodeError, UnicodeError, RecursionError):

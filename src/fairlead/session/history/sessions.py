@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from fairlead.errors import ConfigError
+from fairlead.session.history import run_log
 from fairlead.session.history.conversation import Conversation
+from fairlead.session.history.entries import QUEUE
 from fairlead.session.history.file_archive import FileArchive, make_folder
+from fairlead.session.history.log import Log
+from fairlead.stores.headers import new_header
 from fairlead.stores.paths import new_session_id
 from fairlead.tools.workspace import Workspace
 
@@ -44,9 +48,6 @@ class ConversationStore(Struct, kw_only=True):
         cwd = self.workspace.cwd
 
         def begin() -> tuple[Log, SessionFile | StoredLog | None]:
-            from fairlead.session.history.log import Log
-            from fairlead.stores.headers import new_header
-
             log = Log(new_header(session_id, str(cwd), now, parent), now_ms=self.now_ms)
             return log, self.archive.sink(log, path)
 
@@ -81,9 +82,9 @@ class ConversationStore(Struct, kw_only=True):
         if fork is not None:
             return self.archive.copy(self, fork, finds=True)
         if session_id is not None:
-            return self.archive.with_id(self, session_id)
+            return self.archive.open_with_id(self, session_id)
         if session is not None:
-            return self.archive.chosen(self, session)
+            return self.archive.open_chosen(self, session)
         return self.archive.latest(self) if resume else None
 
     def open(self, name: str) -> Conversation:
@@ -107,14 +108,10 @@ class ConversationStore(Struct, kw_only=True):
         self, source: Log, parent: str | None, folder: Path | None, before: str | None = None, at: str | None = None
     ) -> Conversation:
         """A new conversation with what a log holds, for the record from `parent`. A file gets into `folder`."""
-        from fairlead.session.history.entries import QUEUE
-        from fairlead.session.history.queue_log import FORKED, undelivered
-        from fairlead.stores.headers import new_header
-
         session_id, now = new_session_id(), self.now_ms()
-        log = source.forked(new_header(session_id, str(self.workspace.cwd), now, parent), before, at)
-        if undelivered(log):
-            log.custom(QUEUE, FORKED)
+        log = source.fork(new_header(session_id, str(self.workspace.cwd), now, parent), before, at)
+        if run_log.find_undelivered(log):
+            log.note(QUEUE, run_log.FORKED)
         return Conversation.of(log, self.archive.sink(log, self.archive.path_of_new(folder, session_id, now)))
 
     def name_of(self, conversation: Conversation) -> str | None:

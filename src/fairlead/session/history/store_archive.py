@@ -17,10 +17,9 @@ from fairlead.errors import SessionError, SessionNotFound
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.file_archive import usable_id
 from fairlead.session.history.stored import StoredLog, read_stored
-from fairlead.stores.headers import milliseconds, new_header, read_header
+from fairlead.stores.headers import describe_lines, milliseconds, new_header, read_header
 from fairlead.stores.paths import is_subagent_id, new_session_id, new_subagent_id
 from fairlead.stores.store import SessionStore, StoredSession, check_id
-from fairlead.stores.summaries import describe_lines
 
 if TYPE_CHECKING:
     from fairlead.session.history.archive import Archive, Place, Saved
@@ -109,7 +108,7 @@ class StoreArchive(Struct):
 
     # Opening
 
-    def chosen(self, sessions: ConversationStore, name: str) -> Conversation:
+    def open_chosen(self, sessions: ConversationStore, name: str) -> Conversation:
         return self.open(sessions, name)
 
     def latest(self, sessions: ConversationStore) -> Conversation | None:
@@ -118,17 +117,17 @@ class StoreArchive(Struct):
         async def open() -> tuple[StoredLog, list[str]]:
             return await self._open(sessions, await latest_stored(self.store) or new_session_id(), True)
 
-        return Conversation.opened_later("", open)
+        return Conversation.open_later("", open)
 
-    def with_id(self, sessions: ConversationStore, session_id: str) -> Conversation:
+    def open_with_id(self, sessions: ConversationStore, session_id: str) -> Conversation:
         return self.open_or_new(sessions, usable_id(session_id), session_id)[0]
 
     def open(self, sessions: ConversationStore, name: str) -> Conversation:
-        return Conversation.opened_later(name, partial(self._open, sessions, name, False))
+        return Conversation.open_later(name, partial(self._open, sessions, name, False))
 
     def open_or_new(self, sessions: ConversationStore, name: str, session_id: str | None = None) -> tuple[Conversation, bool]:
         """Open a session. It may be new only if an id is given."""
-        return Conversation.opened_later(name, partial(self._open, sessions, name, session_id is not None)), False
+        return Conversation.open_later(name, partial(self._open, sessions, name, session_id is not None)), False
 
     async def _open(self, sessions: ConversationStore, id: str, may_create: bool) -> tuple[StoredLog, list[str]]:
         header = new_header(id, str(sessions.workspace.cwd), sessions.now_ms()) if may_create else None
@@ -143,7 +142,7 @@ class StoreArchive(Struct):
             assert conversation.stored is not None
             return conversation.stored, problems
 
-        return Conversation.opened_later("", open)
+        return Conversation.open_later("", open)
 
     def begin(self, sessions: ConversationStore) -> Conversation:
         id = new_session_id()

@@ -104,7 +104,7 @@ class StoredLog:
         """Store a new conversation, or a fork. It is created with the same entries as the file of a session would be."""
         stored = cls(store, log, owner, lease_seconds)
         log.sink = stored
-        if any(begins(entry) for entry in log.entries()):
+        if any(begins(entry) for entry in log.entries_with_notes()):
             stored.begin()
         return stored
 
@@ -140,7 +140,7 @@ class StoredLog:
     async def _resume(
         cls, store: SessionStore, id: str, owner: str, lease_seconds: float, now_ms: Callable[[], int]
     ) -> tuple[StoredLog, list[str]]:
-        lease, began = await _acquired(store, lambda: store.open(id, owner=owner, lease_seconds=lease_seconds))
+        lease, began = await _acquire(store, lambda: store.open(id, owner=owner, lease_seconds=lease_seconds))
         try:
             log, problems = await read_stored(store, id, now_ms)
         except BaseException:
@@ -197,7 +197,7 @@ class StoredLog:
             self._lose("its lease has expired")
         return self.durable < self.queued and self.lost is None
 
-    async def written(self) -> None:
+    async def wait_written(self) -> None:
         """Wait until the entries so far are durable. Raises SessionLost."""
         if self.is_pending:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -222,14 +222,14 @@ class StoredLog:
         self._deletes_empty = False
         self.begin()
 
-    async def closed(self) -> None:
+    async def wait_closed(self) -> None:
         """Wait until the session was released."""
         if self._closing is not None:
             await asyncio.wait([self._closing])
 
     async def _finish(self) -> None:
         with suppress(SessionLost):
-            await self.written()
+            await self.wait_written()
         for task in (self._writer, self._keeper):
             if task is not None:
                 task.cancel()
@@ -239,7 +239,7 @@ class StoredLog:
         try:
             async with asyncio.timeout(max(0.0, self._deadline - clock())):
                 await self._store.release(self._lease)
-                if self._made_here and self._deletes_empty and not any(is_worth_keeping(entry) for entry in self.log.entries()):
+                if self._made_here and self._deletes_empty and not is_worth_keeping(self.log):
                     await self._store.delete(self._lease.id)
         except (SessionError, TimeoutError):
             pass  # the lease expires by itself
@@ -301,7 +301,7 @@ class StoredLog:
 
     async def _create(self, lines: list[bytes]) -> None:
         id, header = self.log.header.id, encode_line(self.log.header)
-        lease, began = await _acquired(
+        lease, began = await _acquire(
             self._store,
             lambda: self._store.create(id, header, owner=self._owner, lease_seconds=self._seconds, lines=lines),
         )
@@ -360,7 +360,7 @@ class StoredLog:
                 waiter.set_result(None)  # `written` raises
 
 
-async def _acquired(store: SessionStore, call: Callable[[], Awaitable[Lease]]) -> tuple[Lease, float]:
+async def _acquire(store: SessionStore, call: Callable[[], Awaitable[Lease]]) -> tuple[Lease, float]:
     """Take a lease. Returns it, and a time before it was given, by `clock`."""
     began = clock()
     lease = await _with_patience(call, began + _OPENING)

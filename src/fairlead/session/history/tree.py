@@ -63,7 +63,7 @@ def build_tree(
 def tree_json(roots: list[EntryNode]) -> bytes:
     """Return the nodes as a JSON array. It is nested as deeply as the conversation is long, so this function does not recurse."""
     parts: list[bytes] = [b"["]
-    stack: list[EntryNode | bytes] = _separated(roots)
+    stack: list[EntryNode | bytes] = _separate(roots)
     while stack:
         item = stack.pop()
         if isinstance(item, bytes):
@@ -75,12 +75,12 @@ def tree_json(roots: list[EntryNode]) -> bytes:
             text, timestamp = msgspec.json.encode(item.label.text), msgspec.json.encode(item.label.timestamp)
             end = b'],"label":%b,"labelTimestamp":%b}' % (text, timestamp)
         stack.append(end)
-        stack += _separated(item.children)
+        stack += _separate(item.children)
     parts.append(b"]")
     return b"".join(parts)
 
 
-def _separated(nodes: list[EntryNode]) -> list[EntryNode | bytes]:
+def _separate(nodes: list[EntryNode]) -> list[EntryNode | bytes]:
     """Return the nodes in reverse order, with commas between them."""
     items: list[EntryNode | bytes] = []
     for node in reversed(nodes):

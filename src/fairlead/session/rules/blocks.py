@@ -247,7 +247,7 @@ class ArgumentReader:
                 continue
             start, at = at, _past(_CHARACTERS, text, at)
             ended = text[at : at + 1] == '"'
-            characters = self._unescaped(text[start:at])
+            characters = self._unescape(text[start:at])
             if self._key_parts is not None:
                 self._key_parts.append(characters)
             elif self._key_path is not None and (characters or ended):
@@ -261,7 +261,7 @@ class ArgumentReader:
                 break
         return pieces
 
-    def _unescaped(self, characters: str) -> str:
+    def _unescape(self, characters: str) -> str:
         if "\\" not in characters:
             return characters
         try:

@@ -52,7 +52,7 @@ class Passage:
             self._data = data, start
         return self._data
 
-    def followed_by(self, text: str) -> Passage:
+    def extend(self, text: str) -> Passage:
         return Passage(self.text + text, self.start)
 
 
@@ -85,7 +85,7 @@ def occurs(pattern: RulePattern, passage: Passage) -> bool:
         return False
     if rest or passage.complete:
         return True
-    return all(pattern.rest_after_match(passage.followed_by(text)) is not None for text in _WHAT_MAY_FOLLOW)
+    return all(pattern.rest_after_match(passage.extend(text)) is not None for text in _WHAT_MAY_FOLLOW)
 
 
 def compile_pattern(source: str) -> RulePattern:
@@ -118,7 +118,7 @@ def either(patterns: Sequence[RulePattern]) -> RulePattern | None:
 
 
 def _compile_re2(source: str) -> Any:
-    import re2  # pyright: ignore[reportMissingTypeStubs]
+    import re2  # noqa: PLC0415  takes 5 ms  # pyright: ignore[reportMissingTypeStubs]
 
     library = cast("Any", re2)
     options = library.Options()
@@ -150,7 +150,7 @@ class _RegexPattern:
     engine: Literal["re2", "regex"] = "regex"
 
     def __init__(self, source: str) -> None:
-        import regex
+        import regex  # noqa: PLC0415  takes 5 ms
 
         self.source = source
         try:

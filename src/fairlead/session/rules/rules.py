@@ -242,18 +242,18 @@ def _texts(value: Value) -> list[str]:
 
 def _flag(value: Value) -> bool:
     if value not in ("true", "false"):
-        raise ValueError(f"expected true or false, found {json_files.found(value)}.")
+        raise ValueError(f"expected true or false, found {json_files.describe_value(value)}.")
     return value == "true"
 
 
 def _count(value: Value) -> int:
     if not isinstance(value, str) or not (value.isascii() and value.isdigit()) or len(value) > 9:
-        raise ValueError(f"expected a whole number, found {json_files.found(value)}.")
+        raise ValueError(f"expected a whole number, found {json_files.describe_value(value)}.")
     return int(value)
 
 
 def _conditions(value: Value) -> list[str]:
-    sources = _not_too_many(front_matter.as_texts(value))
+    sources = _check_count(front_matter.as_texts(value))
     for source in sources:
         try:
             compile_pattern(source)
@@ -264,20 +264,20 @@ def _conditions(value: Value) -> list[str]:
 
 
 def _scopes(value: Value) -> list[str]:
-    texts = _not_too_many(_texts(value))
+    texts = _check_count(_texts(value))
     for text in texts:
         parse_scope(text)
     return texts
 
 
-def _not_too_many(texts: list[str]) -> list[str]:
+def _check_count(texts: list[str]) -> list[str]:
     if len(texts) > MOST_TEXTS:
         raise ValueError(f"expected at most {MOST_TEXTS}, found {len(texts)}.")
     return texts
 
 
 def _globs(value: Value) -> list[str]:
-    return [_glob(text) for text in _not_too_many(_texts(value))]
+    return [_glob(text) for text in _check_count(_texts(value))]
 
 
 def _glob(text: str) -> str:
@@ -302,5 +302,5 @@ def _repeat_mode(value: Value) -> RepeatMode:
 
 def _one_of(choices: Sequence[str], value: Value) -> str:
     if value not in choices:
-        raise ValueError(f"expected {', '.join(choices[:-1])} or {choices[-1]}, found {json_files.found(value)}.")
+        raise ValueError(f"expected {', '.join(choices[:-1])} or {choices[-1]}, found {json_files.describe_value(value)}.")
     return cast("str", value)

@@ -6,14 +6,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Literal, TypeAlias
 
-import msgspec
 from msgspec import Struct
 
 from fairlead.core import lenient
 from fairlead.core.events import ExtensionError, MessageEnd, MessageStart
 from fairlead.core.messages import CustomMessage, Message, UserBlock
 from fairlead.core.runtime import CancelToken
-from fairlead.errors import BadCommand, SessionError
+from fairlead.errors import SessionError
 from fairlead.session.events import Notify
 from fairlead.session.history.current import CurrentConversation
 from fairlead.session.run.message_queue import MessageQueue
@@ -71,13 +70,13 @@ class ExtensionMessages:
         trigger_turn: bool,
     ) -> CustomMessage:
         """See `MessageQueue.send_message`."""
-        message = CustomMessage(custom_type, content, display, self._now_ms(), as_json(details))
+        message = CustomMessage(custom_type, content, display, self._now_ms(), lenient.to_json_data(details))
         if deliver == "next_turn":
             self._queue.enqueue("nextTurn", message)
         elif self._run.is_preparing:
             self._meanwhile.append(_Sent(message, deliver, trigger_turn))
         elif trigger_turn and not self._run.is_active:
-            await self._run.announced()
+            await self._run.wait_announced()
             with self._preparing() as cancel:
                 await self._begin(message, (), cancel)
         else:
@@ -111,11 +110,3 @@ class ExtensionMessages:
             self._current.conversation.ask(message)
             self._notify(MessageStart(message))
             self._notify(MessageEnd(message))
-
-
-def as_json(value: Any) -> Any:
-    """Data as it is when read back from a session file. Raises BadCommand if JSON cannot hold it."""
-    try:
-        return msgspec.json.decode(msgspec.json.encode(lenient.scrub(msgspec.to_builtins(value))))
-    except (TypeError, ValueError, RecursionError) as error:
-        raise BadCommand(f"An extension can keep only JSON data in a session: {error}") from None

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from fairlead.core.messages import (
     AssistantMessage,
@@ -23,40 +23,21 @@ from fairlead.core.messages import (
 from fairlead.core.queues import Behavior, Queued
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import BadCommand, BusyError, CompactingError, ConfigError, NothingToResume, RunAborted, SessionError
+from fairlead.session import hook_calls
 from fairlead.session.additions import SessionAdditions
-from fairlead.session.compaction.compactor import AskModel, Compactor
-from fairlead.session.events import Notify
-from fairlead.session.history.call_log import Interruption, find_interruption, finish_calls
 from fairlead.session.history.conversation import Conversation
-from fairlead.session.history.current import CurrentConversation
-from fairlead.session.run.message_queue import MessageQueue
-from fairlead.session.run.state import RunState
-from fairlead.session.selection import Selection
-from fairlead.session.todos.lazy import LazyTodos
+from fairlead.session.history.run_log import Interruption, find_interruption, finish_calls
+from fairlead.session.run import extension_messages, rewriting
+from fairlead.session.run.run import Run
 
 if TYPE_CHECKING:
     from fairlead.core.limits import RunLimits
-    from fairlead.session.history.queue_log import QueueName
+    from fairlead.session.history.run_log import QueueName
     from fairlead.session.hooks import Hooks, InputSource
+    from fairlead.session.options import SessionOptions
     from fairlead.session.run.extension_messages import ExtensionMessages
-    from fairlead.session.run.rewriting import Rewriting
-
-
-class StartRun(Protocol):
-    """Starts a run with messages that are part of the conversation.
-
-    `system_prompt` and `limits` replace the usual ones. With `interruption`, the run continues one that was interrupted there.
-    """
-
-    def __call__(
-        self,
-        prompts: Sequence[Message],
-        cancel: CancelToken,
-        system_prompt: str | None,
-        limits: RunLimits | None,
-        interruption: Interruption | None = None,
-        /,
-    ) -> None: ...
+    from fairlead.session.run.message_queue import HeldPrompt
+    from fairlead.session.run.run import RunParts
 
 
 NO_MODEL = (
@@ -68,59 +49,37 @@ COMPACTING = "Cannot submit a prompt while compaction is in progress. Wait for c
 
 
 class Intake:
-    """Accepts the messages for one session.
+    """Accepts the messages for one session, and starts its runs.
 
-    With `waits_for_key`, a prompt is refused if its model has no key, and waits until the key is found. Without it, the run
-    fails instead.
+    In some dialects a prompt is refused if its model has no key, and waits until the key is found. In the others the run fails.
     """
 
-    def __init__(
-        self,
-        current: CurrentConversation,
-        queue: MessageQueue,
-        run: RunState,
-        selection: Selection,
-        additions: SessionAdditions,
-        compactor: Compactor,
-        todos: LazyTodos,
-        *,
-        ask_model: AskModel,
-        start_run: StartRun,
-        set_system_prompt: Callable[[str | None], None],
-        notify: Notify,
-        now_ms: Callable[[], int],
-        waits_for_key: bool,
-    ) -> None:
-        self._current = current
-        self._queue = queue
-        self._run = run
-        self._selection = selection
+    def __init__(self, parts: RunParts, additions: SessionAdditions, options: SessionOptions) -> None:
+        self._parts = parts
+        self._current = parts.current
+        self._queue = parts.queues
+        self._run = parts.state
+        self._selection = parts.selection
         self._additions = additions
-        self._extensions = additions.extensions
-        self._compactor = compactor
-        self._todos = todos
-        self._ask_model = ask_model
-        self._start_run = start_run
-        self._set_system_prompt = set_system_prompt
-        self._notify = notify
-        self._now_ms = now_ms
-        self._waits_for_key = waits_for_key
+        self._extensions = parts.extensions
+        self._compactor = parts.compactor
+        self._todos = parts.todos
+        self._notify = parts.events.notify
+        self._now_ms = parts.runtime.now_ms
+        self._watch_run = options.watch_run
+        self._waits_for_key = options.behaviour.waits_for_key
         #: Made when an extension sends the first message.
         self._extension_messages: ExtensionMessages | None = None
 
     @cached_property
-    def _rewriting(self) -> Rewriting:
+    def _rewriting(self) -> rewriting.Rewriting:
         # Only extensions and slash commands need it.
-        from fairlead.session.run.rewriting import Rewriting
-
-        return Rewriting(self._additions)
+        return rewriting.Rewriting(self._additions)
 
     @property
-    def extension_messages(self) -> ExtensionMessages:
+    def extension_messages(self) -> extension_messages.ExtensionMessages:
         if self._extension_messages is None:
-            from fairlead.session.run.extension_messages import ExtensionMessages
-
-            self._extension_messages = ExtensionMessages(
+            self._extension_messages = extension_messages.ExtensionMessages(
                 self._current,
                 self._queue,
                 self._run,
@@ -144,39 +103,68 @@ class Intake:
         source: InputSource,
         behavior: Behavior | None,
         limits: RunLimits | None,
+        held: HeldPrompt | None,
     ) -> UserMessage | None:
         """See `Session.prompt`."""
+        began = None
+        try:
+            message = await self._accept(
+                text, images, attribution, attachments, expand=expand, source=source, behavior=behavior, limits=limits, held=held
+            )
+            began = None if message is None or self._queue.holds(message) else message
+            return message
+        finally:
+            if held is not None:
+                held.finish(began)
+
+    async def _accept(
+        self,
+        text: str,
+        images: list[ImageContent] | None,
+        attribution: Attribution,
+        attachments: list[dict[str, Any]] | None,
+        *,
+        expand: bool,
+        source: InputSource,
+        behavior: Behavior | None,
+        limits: RunLimits | None,
+        held: HeldPrompt | None,
+    ) -> UserMessage | None:
         hooks = await self._extensions.ready(stoppable=True)
         if hooks is not None and expand and hooks.has_command(text):
             await hooks.run_command(text)
             return None
-        await self._run.announced()
+        await self._run.wait_announced()
         is_heard = False
         is_next = behavior is None and self.accepts_next_prompt
         if behavior is not None or is_next:
             await self._wait_for_other_prompt()
             if self._run.is_active:
-                rewritten = await self._rewritten(hooks, text, images, source, behavior, expand=expand)
+                rewritten = await self._rewrite(hooks, text, images, source, behavior, expand=expand)
                 if rewritten is None:
                     return None
                 text, images = rewritten
                 expand = False
                 if self._run.is_active:
-                    message = user_message(text, images, self._now_ms(), attribution if is_next else "user")
+                    message = user_message(text, images, self._time_of(held), attribution if is_next else "user")
                     message.attachments = attachments or None
+                    if held is not None:
+                        held.take()
                     if is_next:
                         self._queue.enqueue_prompt(message)
                     else:
                         self._queue.enqueue("steering" if behavior == "steer" else "followUp", message)
-                    await self._current.conversation.written()
+                    await self._current.conversation.wait_written()
                     return message
                 is_heard = True  # the run has ended meanwhile: this begins the next one
         elif self._run.is_running:
-            if await self._rewritten(hooks, text, images, source, None, expand=False) is None:
+            if await self._rewrite(hooks, text, images, source, None, expand=False) is None:
                 return None
             raise BusyError("Agent is already processing. Choose 'steer' or 'followUp' to queue the message.")
         with self._preparing() as cancel:
-            heard = None if hooks is None or is_heard else await self._rewriting.prompted(hooks, text, images, source, cancel)
+            heard = (
+                None if hooks is None or is_heard else await self._rewriting.rewrite_prompt(hooks, text, images, source, cancel)
+            )
             if heard is not None:
                 if heard.handled:
                     if self._extension_messages is not None:
@@ -184,11 +172,14 @@ class Intake:
                     return None
                 text, images = heard.text, heard.images
             if expand and text.startswith("/"):
-                text, images = await self._rewriting.expanded(text, images, cancel)
-            message = user_message(text, images, self._now_ms(), attribution)
+                text, images = await self._rewriting.expand(text, images, cancel)
+            message = user_message(text, images, self._time_of(held), attribution)
             message.attachments = attachments or None
-            await self._begin(message, hooks, images, cancel, limits=limits)
+            await self._begin(message, hooks, images, cancel, limits=limits, held=held)
             return message
+
+    def _time_of(self, held: HeldPrompt | None) -> int:
+        return self._now_ms() if held is None else held.message.timestamp
 
     @property
     def accepts_next_prompt(self) -> bool:
@@ -203,13 +194,13 @@ class Intake:
         self._todos.prelude(message)
         if (note := self._todos.note()) is not None:
             self._current.conversation.add(note)
-            self._todos.told()
+            self._todos.mark_announced()
         try:
             hooks = self._extensions.hooks
             opening = None if hooks is None else await self._rewriting.opening(message, hooks, images_in(message), cancel)
         except RunAborted:
             opening = None
-        self._set_system_prompt(opening.system_prompt if opening else None)
+        self._run.system_prompt = opening.system_prompt if opening else None
         following = [*self._queue.next_turn, *(opening.messages if opening else ())]
         self._queue.next_turn.clear()
         return following
@@ -222,13 +213,14 @@ class Intake:
         cancel: CancelToken,
         before: Sequence[Message] = (),
         limits: RunLimits | None = None,
+        held: HeldPrompt | None = None,
     ) -> None:
         """Start a run with a message, and with those `before` it. Raises if it cannot start by now."""
         conversation, model = self._current.conversation, self._selection.model
         if model is None:
             raise ConfigError(NO_MODEL)
         if self._waits_for_key:
-            await self._ask_model(model, cancel)
+            await self._selection.open_stream(model, cancel)
         opening = None if hooks is None else await self._rewriting.opening(message, hooks, images, cancel)
         if self._current.conversation is not conversation:
             raise SessionError("The session was changed while the prompt was being prepared.")
@@ -241,10 +233,12 @@ class Intake:
             note, prelude = self._todos.note(), self._todos.prelude(message)
             prompts = [*prelude, message, *self._queue.next_turn, *after]
         finish_calls(self._current.conversation, self._now_ms())
+        if held is not None:
+            held.take()
         self._write(prompts if note is None else [note, *prompts])  # the host gets no event for the note: the list is its own
-        await conversation.written()
+        await conversation.wait_written()
         if isinstance(message, UserMessage):
-            self._todos.told()
+            self._todos.mark_announced()
             self._queue.next_turn.clear()
         self._start_run(prompts, cancel, opening.system_prompt if opening else None, limits)
 
@@ -266,14 +260,14 @@ class Intake:
     async def resume(self, limits: RunLimits | None) -> None:
         """See `Activity.resume`."""
         hooks = await self._extensions.ready(stoppable=True)
-        await self._run.announced()
+        await self._run.wait_announced()
         with self._preparing() as cancel:
             conversation, model = self._current.conversation, self._selection.model
             self._interruption()
             if model is None:
                 raise ConfigError(NO_MODEL)
             if self._waits_for_key:
-                await self._ask_model(model, cancel)
+                await self._selection.open_stream(model, cancel)
             # The messages that extensions add to a prompt are part of the conversation already.
             asked = next((each for each in reversed(conversation.messages) if isinstance(each, UserMessage)), None)
             opening = None
@@ -291,6 +285,23 @@ class Intake:
                     conversation.add(message)
                 self._notify(self._queue.update())
             self._start_run(prompts, cancel, opening.system_prompt if opening else None, limits, interruption)
+
+    def _start_run(
+        self,
+        prompts: Sequence[Message],
+        cancel: CancelToken,
+        system_prompt: str | None,
+        limits: RunLimits | None,
+        interruption: Interruption | None = None,
+    ) -> None:
+        """Start a run with messages that are part of the conversation. `system_prompt` and `limits` replace the usual ones.
+
+        With `interruption`, the run continues the one that was interrupted there.
+        """
+        self._run.system_prompt = system_prompt
+        if limits is None and self._watch_run is not None:
+            limits = self._watch_run()
+        self._run.start(Run(self._parts, prompts, cancel, limits, interruption, self.open_prompt).go())
 
     @property
     def is_interrupted(self) -> bool:
@@ -336,11 +347,8 @@ class Intake:
 
     async def _wait_for_other_prompt(self) -> None:
         """Wait for a prompt that is being prepared, unless it waits for the caller itself."""
-        if self._run.is_preparing:
-            from fairlead.session.hook_calls import is_inside
-
-            if not is_inside():
-                await self._run.decided()
+        if self._run.is_preparing and not hook_calls.is_inside():
+            await self._run.wait_decided()
 
     # Queues
 
@@ -362,16 +370,16 @@ class Intake:
                 f'Extension command "{name}" cannot be queued. Use prompt() or execute the command when not streaming.'
             )
         behavior: Behavior = "steer" if line == "steering" else "followUp"
-        rewritten = await self._rewritten(hooks, text, images, source, behavior, expand=expand)
+        rewritten = await self._rewrite(hooks, text, images, source, behavior, expand=expand)
         if rewritten is None:
             return None
         message = user_message(*rewritten, self._now_ms())
         message.attachments = attachments or None
         self._queue.enqueue(line, message)
-        await self._current.conversation.written()
+        await self._current.conversation.wait_written()
         return message
 
-    async def _rewritten(
+    async def _rewrite(
         self,
         hooks: Hooks | None,
         text: str,
@@ -382,13 +390,13 @@ class Intake:
         expand: bool,
     ) -> tuple[str, list[ImageContent] | None] | None:
         """Return what a message for the active run becomes before it is queued. None: an extension has handled it."""
-        heard = None if hooks is None else await self._rewriting.queued(hooks, text, images, source, behavior)
+        heard = None if hooks is None else await self._rewriting.rewrite_queued(hooks, text, images, source, behavior)
         if heard is not None:
             if heard.handled:
                 return None
             text, images = heard.text, heard.images
         if expand and text.startswith("/"):
-            text, images = await self._rewriting.expanded(text, images, None)
+            text, images = await self._rewriting.expand(text, images, None)
         return text, images
 
 

@@ -5,21 +5,62 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from fairlead.core.messages import CustomMessage, UserBlock, UserMessage
+from fairlead.core.messages import CustomMessage, ImageContent, UserBlock, UserMessage, user_message
 from fairlead.core.queues import Queued, Queues
 from fairlead.session.events import Notify
+from fairlead.session.history import run_log
 from fairlead.session.history.current import CurrentConversation
+from fairlead.session.history.entries import QUEUE
 
 if TYPE_CHECKING:
-    from fairlead.session.history.queue_log import QueueName
+    from fairlead.session.history.conversation import Conversation
+    from fairlead.session.history.run_log import QueueName
     from fairlead.session.run.extension_messages import Deliver
     from fairlead.session.run.intake import Intake
+
+
+class HeldPrompt:
+    """A prompt that is not in the conversation or in a queue yet, while extensions are at work on it.
+
+    Once it is saved it is like a queued message: the host may be told that it was accepted, and a killed process does not lose
+    it.
+    """
+
+    def __init__(self, message: UserMessage, current: CurrentConversation) -> None:
+        self.message = message
+        self._current = current
+        self._saved_in: Conversation | None = None
+        self._is_taken = False
+
+    def take(self) -> None:
+        """Let the conversation or a queue keep it from now on: it is about to be written there."""
+        self._is_taken = True
+
+    async def save(self) -> None:
+        """Save the prompt, if it is not saved yet. Raises SessionError if it cannot be written."""
+        conversation = self._current.conversation
+        if self._saved_in is None and not self._is_taken:
+            conversation.note(QUEUE, run_log.addition("followUp", self.message))
+            self._saved_in = conversation
+        await conversation.wait_written()
+
+    def finish(self, began: UserMessage | None) -> None:
+        """Save that the prompt is not held any more: a run `began` with its message; None: none did.
+
+        The conversation has that message then, so that nothing more has to be saved if it is the same.
+        """
+        conversation = self._saved_in
+        if conversation is None or conversation is not self._current.conversation or began == self.message:
+            return
+        conversation.keep(lambda: conversation.log.note(QUEUE, run_log.removal(self.message)))
 
 
 class MessageQueue(Queues):
     """The queues of a session. `steering.mode`, `follow_up.mode` and `interrupt` say when its messages reach the model."""
 
-    def __init__(self, current: CurrentConversation, notify: Notify, intake: Callable[[], Intake]) -> None:
+    def __init__(
+        self, current: CurrentConversation, notify: Notify, intake: Callable[[], Intake], now_ms: Callable[[], int]
+    ) -> None:
         super().__init__()
         #: Messages of extensions that go with the next prompt.
         self.next_turn: list[CustomMessage] = []
@@ -28,6 +69,7 @@ class MessageQueue(Queues):
         self._current = current
         self._notify = notify
         self._intake = intake
+        self._now_ms = now_ms
 
     def start_run(self) -> None:
         """Begin a run with the messages that wait as steering, if there are any. Raises what `Session.prompt` raises."""
@@ -61,6 +103,12 @@ class MessageQueue(Queues):
             custom_type, content, display=display, details=details, deliver=deliver, trigger_turn=trigger_turn
         )
 
+    def hold_prompt(self, text: str, images: list[ImageContent] | None, attachments: list[dict[str, Any]] | None) -> HeldPrompt:
+        """Return what saves a prompt of the user while it waits for extensions, for `Session.prompt`."""
+        message = user_message(text, images, self._now_ms())
+        message.attachments = attachments or None
+        return HeldPrompt(message, self._current)
+
     def enqueue_prompt(self, message: UserMessage) -> None:
         """Let a prompt wait for the end of automatic work. Raises SessionError if it cannot be written."""
         self.enqueue("followUp", message)
@@ -81,10 +129,7 @@ class MessageQueue(Queues):
 
     def enqueue(self, line: QueueName, message: Queued) -> None:
         """Let a message wait. Raises SessionError if it cannot be written."""
-        from fairlead.session.history.entries import QUEUE
-        from fairlead.session.history.queue_log import addition
-
-        self._current.conversation.note(QUEUE, addition(line, message))
+        self._current.conversation.note(QUEUE, run_log.addition(line, message))
         self.restore(line, message)
         if line != "nextTurn":
             self._notify(self.update())
@@ -100,11 +145,8 @@ class MessageQueue(Queues):
         """Remove all messages that wait for a run. Returns the texts of the user, as steering and as follow-ups."""
         queued = [*self.steering, *self.follow_up]
         if queued:
-            from fairlead.session.history.entries import QUEUE
-            from fairlead.session.history.queue_log import cleared
-
             log = self._current.log
-            self._current.conversation.keep(lambda: log.custom(QUEUE, cleared(log, queued), keep=True))
+            self._current.conversation.keep(lambda: log.note(QUEUE, run_log.make_clearing(log, queued)))
         texts = self.steering.clear(), self.follow_up.clear()
         self._notify(self.update())
         return texts

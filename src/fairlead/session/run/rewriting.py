@@ -11,6 +11,7 @@ from fairlead.core.queues import Behavior
 from fairlead.core.runtime import CancelToken, Interrupted
 from fairlead.errors import RunAborted
 from fairlead.session.additions import SessionAdditions
+from fairlead.session.hook_calls import is_inside
 
 if TYPE_CHECKING:
     from fairlead.session.hooks import Heard, Hooks, InputSource, Opening
@@ -24,7 +25,7 @@ class Rewriting:
         #: Messages are queued in the order in which they were given, however long extensions handle each.
         self._in_order = asyncio.Lock()
 
-    async def queued(
+    async def rewrite_queued(
         self, hooks: Hooks, text: str, images: list[ImageContent] | None, source: InputSource, behavior: Behavior | None
     ) -> Heard | None:
         """Return what extensions make of a message before it is queued; None if none wants to see it.
@@ -33,18 +34,17 @@ class Rewriting:
         """
         if not hooks.wants("input"):
             return None
-        from fairlead.session.hook_calls import is_inside
 
         async with nullcontext() if is_inside() else self._in_order:
             return await self._additions.extensions.ask(hooks.input(text, images, source, behavior), CancelToken())
 
-    async def prompted(
+    async def rewrite_prompt(
         self, hooks: Hooks, text: str, images: list[ImageContent] | None, source: InputSource, cancel: CancelToken
     ) -> Heard | None:
         """Return what extensions make of a prompt; None if none wants to see it. Raises RunAborted."""
-        return await self._asked(hooks.input(text, images, source, None), cancel) if hooks.wants("input") else None
+        return await self._ask(hooks.input(text, images, source, None), cancel) if hooks.wants("input") else None
 
-    async def expanded(
+    async def expand(
         self, text: str, images: list[ImageContent] | None, cancel: CancelToken | None
     ) -> tuple[str, list[ImageContent] | None]:
         """Return the text and the images that a slash command stands for. Raises ConfigError, and RunAborted."""
@@ -66,11 +66,11 @@ class Rewriting:
             return None
         await self._additions.prepare(cancel)
         try:
-            return await self._asked(hooks.opening(message, images, self._additions.system_prompt()), cancel)
+            return await self._ask(hooks.opening(message, images, self._additions.system_prompt()), cancel)
         except RunAborted:
             return None  # the run begins, so that the message is kept, and ends at once
 
-    async def _asked(self, work: Any, cancel: CancelToken) -> Any:
+    async def _ask(self, work: Any, cancel: CancelToken) -> Any:
         try:
             return await self._additions.extensions.ask(work, cancel)
         except Interrupted:

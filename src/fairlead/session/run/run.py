@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 
-from fairlead.core.events import AgentEnd, AgentStart, EntryAppended, Event, ExtensionError, MessageEnd
+from fairlead.core.events import AgentEnd, AgentSettled, AgentStart, EntryAppended, Event, ExtensionError, MessageEnd
 from fairlead.core.limits import RunLimits
 from fairlead.core.loop import LoopCallbacks, run_agent
 from fairlead.core.message_updates import MessageUpdate, UpdateMaker
@@ -22,13 +22,14 @@ from fairlead.core.model import StreamEnd
 from fairlead.core.partial_message import PartialMessage
 from fairlead.core.runtime import CancelToken, Interrupted
 from fairlead.core.secrets import redacted
+from fairlead.session import hook_calls
 from fairlead.session.additions import Extensions
 from fairlead.session.compaction.compactor import Compactor
 from fairlead.session.context.budget import ContextBudget
 from fairlead.session.context.tokens import is_good_answer
 from fairlead.session.events import Events, report
-from fairlead.session.history.call_log import CallLog, Interruption, find_interruption, note_run
 from fairlead.session.history.current import CurrentConversation
+from fairlead.session.history.run_log import CallLog, Interruption, find_interruption, note_run
 from fairlead.session.run.message_queue import MessageQueue
 from fairlead.session.run.state import Attempts, RunState
 from fairlead.session.run.turns import Turns
@@ -38,6 +39,7 @@ from fairlead.session.todos.lazy import LazyTodos
 
 if TYPE_CHECKING:
     from fairlead.core.tool import Approver
+    from fairlead.session.host import Host
     from fairlead.session.rules.keeper import RuleKeeper
 
 
@@ -64,10 +66,11 @@ class RunParts(Struct, frozen=True, kw_only=True):
     selection: Selection
     runtime: AsyncioRuntime
     approver: Approver | None
-    #: Prepares a prompt that was accepted while the run was ending. Returns the messages that follow it.
-    open_prompt: Callable[[UserMessage, CancelToken], Awaitable[Sequence[Message]]]
-    #: Called when the run is over.
-    settle: Callable[[], None]
+    host: Host
+
+
+#: Prepares a prompt that was accepted while the run was ending. Returns the messages that follow it.
+OpenPrompt: TypeAlias = Callable[[UserMessage, CancelToken], Awaitable[Sequence[Message]]]
 
 
 class Run:
@@ -78,11 +81,13 @@ class Run:
         parts: RunParts,
         prompts: Sequence[Message],
         cancel: CancelToken,
-        limits: RunLimits | None = None,
-        interruption: Interruption | None = None,
+        limits: RunLimits | None,
+        interruption: Interruption | None,
+        open_prompt: OpenPrompt,
     ) -> None:
         """Make a run. With `interruption` it continues the run that was interrupted there."""
         self._parts = parts
+        self._open_prompt = open_prompt
         self._cancel = cancel
         #: What the next pass begins with, and what it has added so far.
         self._prompts: list[Message] = list(prompts)
@@ -136,12 +141,22 @@ class Run:
             if not self._ended:
                 self._end()
             if state.last_end is not None:
-                parts.attempts.ended(state.last_end)
+                parts.attempts.on_end(state.last_end)
                 last = state.last_end.message
                 _log.info("run ended: %s/%s, stop reason %s", last.provider, last.model, last.stop_reason)
                 if last.stop_reason not in ("error", "aborted") and last.tool_calls():
                     note_run(parts.current.conversation, "ended")
-            parts.settle()
+            self._settle()
+
+    def _settle(self) -> None:
+        parts, state = self._parts, self._parts.state
+        state.settle()
+        if state.is_resumable and state.cancel.fired:
+            note_run(parts.current.conversation, "stopped")
+        parts.turns.on_settle()
+        parts.host.add_finished_commands()
+        parts.current.flush()
+        parts.events.notify_last(AgentSettled(aborted=state.cancel.fired), state.announce_later)
 
     def _note_start(self) -> None:
         """Note that the run continues, where the messages so far look like those of a run that has ended."""
@@ -161,9 +176,7 @@ class Run:
         parts, hooks = self._parts, self._parts.extensions.call_hooks
         before = after = None
         if hooks is not None:
-            from fairlead.session.hook_calls import after_call, before_call
-
-            before, after = before_call(hooks), after_call(hooks)
+            before, after = hook_calls.before_call(hooks), hook_calls.after_call(hooks)
         return LoopCallbacks(
             next_turn=lambda: parts.turns.next(self._cancel),
             between=self._between,
@@ -176,7 +189,7 @@ class Run:
             queues=parts.queues,
             runtime=parts.runtime,
             cancel=self._cancel,
-            written=parts.events.written,
+            written=parts.events.wait_written,
             before_call=before,
             approver=parts.approver,
             after_call=after,
@@ -200,7 +213,7 @@ class Run:
             await events.room()
             events.send(event)
             if is_good_answer(event.message):
-                self._parts.attempts.answered()
+                self._parts.attempts.on_answer()
         if events.paused:
             await events.wait(self._cancel)
 
@@ -230,7 +243,7 @@ class Run:
         if any(is_good_answer(message) for message in self._added):
             self._overflows = 0  # what overflows after it is another context than the one that was made smaller
         if is_good_answer(end.message):
-            parts.budget.succeeded(end.message)
+            parts.budget.on_answer(end.message)
         if end.is_final:
             return False
         if self._was_cut_off():
@@ -317,13 +330,13 @@ class Run:
     async def _emit_end(self, *, will_retry: bool = False) -> None:
         """Send the event for the end of the pass, after extensions have handled it."""
         await self._parts.events.emit(AgentEnd(self._added, will_retry), self._cancel)
-        self._ended_pass(will_retry=will_retry)
+        self._end_pass(will_retry=will_retry)
 
     def _end(self, *, will_retry: bool = False) -> None:
         self._parts.events.notify(AgentEnd(self._added, will_retry))
-        self._ended_pass(will_retry=will_retry)
+        self._end_pass(will_retry=will_retry)
 
-    def _ended_pass(self, *, will_retry: bool) -> None:
+    def _end_pass(self, *, will_retry: bool) -> None:
         self._ended = True
         self._parts.state.is_ending = not will_retry
         self._added, self._prompts = [], []
@@ -367,10 +380,10 @@ class Run:
         """Prepare what `_takes_prompts` has taken, as if each were the first prompt of a run."""
         parts = self._parts
         if parts.state.last_end is not None:
-            parts.attempts.ended(parts.state.last_end)
+            parts.attempts.on_end(parts.state.last_end)
         self._begin_prompt()
         for prompt in list(self._prompts):
-            for message in await parts.open_prompt(prompt, self._cancel) if isinstance(prompt, UserMessage) else ():
+            for message in await self._open_prompt(prompt, self._cancel) if isinstance(prompt, UserMessage) else ():
                 parts.current.conversation.add(message)
                 self._prompts.append(message)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import random
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,9 @@ from fairlead.core.message_updates import UpdateMaker
 from fairlead.core.model import StreamEnd
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import SessionLost
+from fairlead.session import hook_calls
 from fairlead.session.events import Notify
+from fairlead.session.run import retry
 from fairlead.session.runtime import AsyncioRuntime
 
 if TYPE_CHECKING:
@@ -33,7 +36,8 @@ class RunState:
     this one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, notify: Notify) -> None:
+        self._notify = notify
         #: How the last model call of the last run ended.
         self.last_end: StreamEnd | None = None
         #: Whether the run has announced its end, though automatic work still follows.
@@ -44,6 +48,8 @@ class RunState:
         self.lost: SessionLost | None = None
         #: Whether the present run was stopped because the session ends, not because the user aborted it.
         self.is_resumable = False
+        #: The system prompt of the present run, if an extension has replaced the usual one.
+        self.system_prompt: str | None = None
         #: Makes the updates of the answer that is arriving.
         self.answer: UpdateMaker | None = None
         self._task: asyncio.Task[None] | None = None
@@ -86,11 +92,12 @@ class RunState:
         if self.is_active and not self.cancel.fired:
             self.is_resumable = True
 
-    def lose(self, error: SessionLost) -> bool:
-        """Abort the run, because the session was lost. Returns whether this is news."""
+    def lose(self, error: SessionLost) -> None:
+        """Abort the run, because the session was lost."""
         is_news, self.lost = self.lost is None, error
         self.cancel.fire()
-        return is_news
+        if is_news:
+            self._notify(ExtensionError("session", "write", f"{error} The run was aborted."))
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         self._task = asyncio.create_task(work, name="fairlead-run")
@@ -99,6 +106,7 @@ class RunState:
         """The run is over."""
         self._task = None
         self.is_ending = False
+        self.system_prompt = None
 
     def announce_later(self, announce: Callable[[], None]) -> Callable[[], None]:
         """Have `announce` called when extensions have handled the end of the run, or before anything else happens.
@@ -117,14 +125,12 @@ class RunState:
         if announce is not None:
             announce()
 
-    async def announced(self) -> None:
+    async def wait_announced(self) -> None:
         """Wait until the end of the last run has been announced. An extension that handles it must not wait for itself:
         then it is announced immediately."""
         if self._unannounced is None or self._announced is None:
             return
-        from fairlead.session.hook_calls import is_inside
-
-        if is_inside():
+        if hook_calls.is_inside():
             self.announce()
         else:
             await self._announced.wait()
@@ -132,17 +138,17 @@ class RunState:
     def forget_end(self) -> None:
         self.last_end = None
 
-    async def decided(self) -> None:
+    async def wait_decided(self) -> None:
         """Wait until no prompt is being prepared."""
         if self._decided is not None:
             await self._decided.wait()
 
-    async def ended(self) -> None:
+    async def wait_ended(self) -> None:
         """Wait until the run has settled, also the one of a prompt that is being prepared."""
-        await self.decided()
+        await self.wait_decided()
         if self._task is not None:
             await asyncio.wait([self._task])
-        await self.announced()
+        await self.wait_announced()
 
 
 class Activity:
@@ -270,9 +276,9 @@ class Activity:
 
     async def idle(self) -> None:
         """Wait until no run and no compaction is going on."""
-        await self._run.announced()
+        await self._run.wait_announced()
         while self._run.is_active:
-            await self._run.ended()
+            await self._run.wait_ended()
         await self._compactor.idle()
 
 
@@ -299,9 +305,9 @@ class Stopper:
         """Stop the run, or a compaction, and wait until it has settled."""
         self._activity.cancel()
         self._additions.cancel()
-        await self._run.ended()
+        await self._run.wait_ended()
         if self._subagents is not None:
-            await self._subagents.ended()
+            await self._subagents.wait_ended()
         await self._compactor.idle()
 
     async def stop(self) -> None:
@@ -339,7 +345,7 @@ class Attempts:
         """A new run: it has all its attempts."""
         self._forget()
 
-    def answered(self) -> None:
+    def on_answer(self) -> None:
         """The model gave a good answer: if there were retries, they succeeded."""
         if self._attempt or self._has_waited:
             self._notify(RetryEnd(True, max(self._attempt, 1)))
@@ -365,16 +371,12 @@ class Attempts:
         """Milliseconds until a request is sent again that failed after this many further attempts; None if it is not."""
         if end.message.stop_reason != "error" or not self.enabled or attempts >= self._settings.max_retries:
             return None
-        import random
-
-        from fairlead.session.run.retry import RetryPolicy, WaitTooLong, is_retryable, wait_asked_for
-
-        if not is_retryable(end):
+        if not retry.is_retryable(end):
             return None
         try:
-            policy = RetryPolicy.from_settings(self._settings)
-            return policy.delay_ms(attempts + 1, wait_asked_for(end), random.random)
-        except WaitTooLong as error:
+            policy = retry.RetryPolicy.from_settings(self._settings)
+            return policy.delay_ms(attempts + 1, retry.wait_asked_for(end), random.random)
+        except retry.WaitTooLong as error:
             self._notify(ExtensionError("session", "retry", str(error)))
             return None
 
@@ -409,7 +411,7 @@ class Attempts:
         for stop in list(self._waits):
             stop.fire()
 
-    def ended(self, end: StreamEnd) -> None:
+    def on_end(self, end: StreamEnd) -> None:
         """The run is over: if its last attempt failed too, say so."""
         if self._attempt or self._has_waited:
             error = CANCELLED if end.message.stop_reason == "aborted" else end.message.error_message

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from fairlead.core.limits import Limits, RunLimits
 from fairlead.core.loop import TurnSetup
 from fairlead.core.messages import TextContent
-from fairlead.core.model import Model, ModelRequest, ModelStream
-from fairlead.core.runtime import CancelToken, Interrupted
+from fairlead.core.model import ModelRequest
+from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import FairleadError, RunAborted
 from fairlead.models.context_windows import longest_tool_output
@@ -20,13 +20,15 @@ from fairlead.session.context.budget import ContextBudget
 from fairlead.session.context.unreadable_images import UnreadableImages
 from fairlead.session.history.current import CurrentConversation
 from fairlead.session.options import SessionOptions
-from fairlead.session.selection import Selection, failing, stopped
+from fairlead.session.run import warming
+from fairlead.session.selection import Selection, failing, make_stopped_stream
 from fairlead.session.toolbox import Toolbox
 
 if TYPE_CHECKING:
     from fairlead.core.queues import Queues
+    from fairlead.session.events import Notify
     from fairlead.session.rules.keeper import RuleKeeper
-    from fairlead.session.run.state import Attempts
+    from fairlead.session.run.state import Attempts, RunState
     from fairlead.session.run.warming import CacheWarmer
 
 #: The part of a result that is kept from its beginning. The rest is its end, where errors and hints are.
@@ -47,10 +49,9 @@ class Turns:
         budget: ContextBudget,
         rules: RuleKeeper | None,
         attempts: Attempts,
-        make_warmer: Callable[[], CacheWarmer] | None = None,
+        state: RunState,
+        notify: Notify,
     ) -> None:
-        #: The system prompt of the present run, if an extension has replaced the usual one.
-        self.system_prompt: str | None = None
         self._options = options
         self._runtime = options.runtime
         self._current = current
@@ -63,15 +64,17 @@ class Turns:
         self._rules = rules
         self._attempts = attempts
         self._images: UnreadableImages | None = None
-        #: None: caches of providers are not kept warm.
-        self._make_warmer = make_warmer
+        self._state = state
+        self._notify = notify
+        #: Keeps a provider's cache warm, once the model has one that can be.
         self._warmer: CacheWarmer | None = None
 
     def limits(self, wanted: RunLimits | None) -> Limits:
         """What one run may not exceed: the limits of the session, or those that the caller wants."""
         wanted = wanted or RunLimits()
         max_turns = self._options.max_turns if wanted.max_turns is None else wanted.max_turns
-        return Limits(max_turns, self._options.max_repeated_calls, wanted.over_budget)
+        options = self._options
+        return Limits(max_turns, options.max_repeated_calls, wanted.over_budget, options.max_repeated_text)
 
     async def next(self, cancel: CancelToken) -> TurnSetup:
         """The next turn of a run, for the conversation so far. A problem becomes a stream that fails."""
@@ -90,7 +93,7 @@ class Turns:
         request = ModelRequest(
             system_prompt=system_prompt or "",
             messages=conversation.for_model(),
-            tools=[tool.spec() for tool in self._toolbox.declared_tools().values()],
+            tools=[tool.spec() for tool in self._toolbox.list_declared().values()],
             thinking=self._selection.thinking,
             session_id=self._options.provider_session_id or conversation.id,
             wait_listener=self._attempts,
@@ -98,48 +101,53 @@ class Turns:
         try:
             if calls is not None:
                 await calls.change(request, cancel)
-            stream = await self.stream_of(model, cancel)
+            stream = await self._selection.open_stream(model, cancel)
         except FairleadError as error:
             stream = failing(model, str(error), now_ms())
         stream = self._unreadable_images().prepare(request, model, stream)
-        self._budget.prepare(request, model)
+        window = self._selection.window(model)
+        self._budget.prepare(request, model, window)
         if system_prompt is None or (self._extensions.calls is not None and cancel.fired):  # the request is not what it should be
-            stream = stopped(model, now_ms())
-        elif self._make_warmer is not None and model.prompt_cache is not None:
-            self._warmer = self._warmer or self._make_warmer()
-            stream = self._warmer.watch(model, request, stream)
-        schedule = options.schedule_immediate if self._queues.interrupt == "immediate" else options.schedule
-        longest = longest_tool_output(self._budget.window(model))
+            stream = make_stopped_stream(model, now_ms())
+        elif options.cache_warming != "off" and model.prompt_cache is not None:
+            stream = self._cache_warmer().watch(model, request, stream)
+        schedule = "exclusive" if self._queues.interrupt == "immediate" else options.behaviour.schedule
+        longest = longest_tool_output(window)
         if longest is not None:
             tools = with_short_results(tools, longest)
         return TurnSetup(model, stream, request, tools, schedule, options.concurrent_tools)
 
-    async def stream_of(self, model: Model, cancel: CancelToken) -> ModelStream:
-        """How to ask the model. Finding its key may take long; an abort does not wait for it. Raises NoCredentials."""
-        stream = self._options.models.known(model) or await self._found(model, cancel)
-        calls = self._extensions.calls
-        return stream if calls is None else calls.intercepted(stream)
+    def on_settle(self) -> None:
+        """The run has settled: caches are kept warm no more, or less long."""
+        if self._warmer is not None:
+            self._warmer.on_settle()
+
+    async def close(self) -> None:
+        """Leave caches alone from now on, because the session is closed."""
+        if self._warmer is not None:
+            await self._warmer.close()
 
     async def _system_prompt(self, cancel: CancelToken) -> str | None:
         """The system prompt; None if the run was aborted before it was known."""
-        if self.system_prompt is not None:
-            return self.system_prompt
+        if self._state.system_prompt is not None:
+            return self._state.system_prompt
         try:
             await self._additions.prepare(cancel)
         except RunAborted:
             return None
         return self._additions.system_prompt()
 
-    async def _found(self, model: Model, cancel: CancelToken) -> ModelStream:
-        try:
-            return await self._runtime.bounded(self._options.models.stream(model), cancel, timeout=None, grace=0)
-        except Interrupted:
-            return stopped(model, self._runtime.now_ms())
+    def _cache_warmer(self) -> warming.CacheWarmer:
+        if self._warmer is None:
+            self._warmer = warming.CacheWarmer(
+                self._options.cache_warming, self._current, self._selection, self._extensions, self._notify
+            )
+        return self._warmer
 
     def _unreadable_images(self) -> UnreadableImages:
         """The images of the conversation that servers could not read."""
         if self._images is None or self._images.conversation is not self._current.conversation:
-            self._images = UnreadableImages(self._current.conversation)
+            self._images = UnreadableImages(self._current.conversation, self._notify)
         return self._images
 
 
@@ -156,14 +164,14 @@ def _shortening(tool: Tool, longest: int) -> Tool:
         for index, block in enumerate(content):
             if isinstance(block, TextContent):
                 if len(block.text) > room:
-                    content[index] = TextContent(shortened(block.text, room))
+                    content[index] = TextContent(shorten(block.text, room))
                 room = max(room - len(block.text), 0)
         return replace(result, content=content) if content != result.content else result
 
     return replace(tool, run=run)
 
 
-def shortened(text: str, longest: int) -> str:
+def shorten(text: str, longest: int) -> str:
     """Return the beginning and the end of a text, with a remark about what is left out between them."""
     beginning = int(longest * _FROM_BEGINNING)
     end = longest - beginning

@@ -82,7 +82,7 @@ class CacheWarmer:
         conversation = self._current.conversation
         messages = conversation.for_model()
 
-        async def watched(request: ModelRequest, cancel: CancelToken) -> AsyncIterator[list[StreamEvent]]:
+        async def stream_and_schedule(request: ModelRequest, cancel: CancelToken) -> AsyncIterator[list[StreamEvent]]:
             self.stop()
             now = time.monotonic()
             async for events in stream(request, cancel):
@@ -92,9 +92,9 @@ class CacheWarmer:
                     self._schedule(self._asked)
                 yield events
 
-        return watched
+        return stream_and_schedule
 
-    def settled(self) -> None:
+    def on_settle(self) -> None:
         """The run has settled: nothing is warmed any more, or less long."""
         self._is_idle = True
         if self._mode != "idle":
@@ -125,9 +125,9 @@ class CacheWarmer:
             self.stop()
             return
         loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(max(due - time.monotonic(), 0), self._due, asked)
+        self._timer = loop.call_later(max(due - time.monotonic(), 0), self._on_due, asked)
 
-    def _due(self, asked: _Asked) -> None:
+    def _on_due(self, asked: _Asked) -> None:
         self._timer = None
         self._refreshing = asyncio.get_running_loop().create_task(self._refresh(asked), name="fairlead-warming")
 
@@ -135,7 +135,7 @@ class CacheWarmer:
         if not self._is_current(asked) or _is_too_late(asked):
             return self._give_up(asked)
         planned = decision(asked.model, _prompt_tokens(asked.conversation), is_idle=self._is_idle)
-        action = await self._decided(planned)
+        action = await self._decide(planned)
         if action == "stop" or not self._is_current(asked) or _is_too_late(asked):
             return self._give_up(asked)
         asked.read_at = time.monotonic()
@@ -146,7 +146,7 @@ class CacheWarmer:
             self._record(asked, message, "" if action == planned.action else "extension override")
         self._schedule(asked)
 
-    async def _decided(self, planned: WarmingDecision) -> WarmingAction:
+    async def _decide(self, planned: WarmingDecision) -> WarmingAction:
         """What extensions make of a decision."""
         hooks, calls = self._extensions.hooks, self._extensions.calls
         if hooks is None or calls is None or not hooks.wants("cache_warming_decision"):
@@ -223,7 +223,7 @@ def decision(model: Model, prompt_tokens: int, *, is_idle: bool) -> WarmingDecis
 
 def _price(model: Model, *, input: int = 0, output: int = 0, cache_read: int = 0, cache_write: int = 0) -> float:
     usage = Usage(input=input, output=output, cache_read=cache_read, cache_write=cache_write, total_tokens=0, cost=Cost())
-    return model.priced(usage).cost.total
+    return model.fill_in_cost(usage).cost.total
 
 
 def _prompt_tokens(conversation: Conversation) -> int:

@@ -23,13 +23,15 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from fairlead.config import trust
+from fairlead.config.files import Budget, list_folder
 from fairlead.config.home import Level
 from fairlead.core.model import THINKING_LEVELS, ThinkingLevel
 from fairlead.core.snapshots import AgentSource
 from fairlead.errors import ConfigError
+from fairlead.session import front_matter
 
 if TYPE_CHECKING:
-    from fairlead.config.files import Budget
     from fairlead.session.front_matter import Value
 
 #: A project can bring definitions, and they are read while the agent starts: how many files, and their size together.
@@ -94,8 +96,6 @@ def load_agents(
     Returns:
         The agents by name, and a sentence for everything in the definitions that is not used.
     """
-    from fairlead.config.files import Budget, list_folder
-
     found = {agent.name: agent for agent in BUILT_IN}
     problems: list[str] = []
     for source, folder in folders:
@@ -132,25 +132,20 @@ def _harmless(
         ignored += [f"{' and '.join(chosen)} of the agent {name}"] if chosen else []
         used[name] = replace(agent, model=None, thinking=None)
     if ignored:
-        from fairlead.config.trust import how_to_trust
-
-        project = how_to_trust(folder.parent.parent)  # the directory is agents in a folder of the project
+        project = trust.format_trust_hint(folder.parent.parent)  # the directory is agents in a folder of the project
         problems.append(f"{folder}: ignored, because the project is not trusted: {'; '.join(ignored)}. {project}")
     return used
 
 
 def read_agent(path: Path, source: AgentSource, budget: Budget | None = None, within: Path | None = None) -> AgentDefinition:
     """The agent that a file defines. Raises ConfigError, which says what is wrong with it."""
-    from fairlead.config.files import Budget
-    from fairlead.session.front_matter import split
-
     text = ((budget or Budget()).read(path, within=within) or b"").decode("utf-8", "replace")
     try:
-        fields, prompt = split(text)
+        fields, prompt = front_matter.split(text)
         return AgentDefinition(
             name=_name(_text(fields, "name") or path.stem),
-            description=_required(_text(fields, "description"), "description: expected a text that says what it is good for."),
-            prompt=_required(prompt, "expected the agent's instructions after the front matter."),
+            description=_require(_text(fields, "description"), "description: expected a text that says what it is good for."),
+            prompt=_require(prompt, "expected the agent's instructions after the front matter."),
             tools=_names(fields, "tools"),
             model=_text(fields, "model") or None,
             thinking=_level(_text(fields, "thinking")),
@@ -161,15 +156,13 @@ def read_agent(path: Path, source: AgentSource, budget: Budget | None = None, wi
 
 
 def _text(fields: Mapping[str, Value], key: str) -> str:
-    from fairlead.session.front_matter import as_text
-
     try:
-        return as_text(fields.get(key, ""))
+        return front_matter.as_text(fields.get(key, ""))
     except ValueError as error:
         raise ValueError(f"{key}: {error}") from None
 
 
-def _required(text: str, problem: str) -> str:
+def _require(text: str, problem: str) -> str:
     if not text:
         raise ValueError(problem)
     return text
@@ -182,13 +175,11 @@ def _name(text: str) -> str:
 
 
 def _names(fields: Mapping[str, Value], key: str) -> tuple[str, ...] | None:
-    from fairlead.session.front_matter import as_texts
-
     value = fields.get(key, "")
     if value == "":
         return None
     try:
-        items = value.split(",") if isinstance(value, str) else as_texts(value)
+        items = value.split(",") if isinstance(value, str) else front_matter.as_texts(value)
     except ValueError as error:
         raise ValueError(f"{key}: {error}") from None
     return tuple(name for item in items if (name := item.strip()))

@@ -22,7 +22,7 @@ from fairlead.core.events import (
     ToolStart,
 )
 from fairlead.core.lenient import scrub
-from fairlead.core.messages import AssistantMessage, Usage, add_usage
+from fairlead.core.messages import AssistantMessage, Usage, add_usage, readable_error
 from fairlead.core.model import Model, StreamEnd
 from fairlead.core.runtime import CancelToken
 from fairlead.core.snapshots import (
@@ -63,7 +63,7 @@ class Assignment(Struct, frozen=True, kw_only=True):
     #: The file that keeps its conversation; None: it is kept in memory.
     file: Path | None = None
 
-    def told(self) -> str:
+    def format_prompt(self) -> str:
         """What the sub-agent is told."""
         return f"Context:\n{self.context}\n\nAssignment:\n{self.text}" if self.context else self.text
 
@@ -95,7 +95,7 @@ class Subagent:
             agent=agent.name,
             agent_source=agent.source,
             status="pending",
-            task=cut(assignment.told(), TEXT_LENGTH),
+            task=cut(assignment.format_prompt(), TEXT_LENGTH),
             assignment=cut(assignment.text, TEXT_LENGTH),
             description=cut(" ".join(assignment.description.split()), LINE_LENGTH),
         )
@@ -167,7 +167,7 @@ class Subagent:
         forget = cancel.on_fire(session.activity.cancel)
         try:
             if not cancel.fired:
-                await session.prompt(self.assignment.told(), attribution="agent")
+                await session.prompt(self.assignment.format_prompt(), attribution="agent")
                 await session.activity.idle()
         finally:
             forget()
@@ -181,7 +181,7 @@ class Subagent:
         if end is None or end.message.stop_reason == "aborted":
             return "aborted"
         if end.message.stop_reason == "error":
-            self.error = end.message.error_message or "The model failed without saying why."
+            self.error = readable_error(end.message.error_message or "The model failed without saying why.")
             return "failed"
         return "completed"
 

@@ -22,8 +22,10 @@ from fairlead.core.model import Model
 from fairlead.core.runtime import CancelToken
 from fairlead.core.snapshots import SubagentSnapshot
 from fairlead.core.tool import Tool
+from fairlead.session.subagents import subagent
 from fairlead.session.subagents.agents import AgentDefinition
 from fairlead.session.subagents.slots import Slot, Slots
+from fairlead.stores.deleting import remove_leftovers_in
 from fairlead.stores.paths import transcripts_folder
 from fairlead.tools.workspace import Workspace
 
@@ -151,18 +153,16 @@ class SessionSubagents:
 
     # Working
 
-    def prepare(self, agent: AgentDefinition, orders: Sequence[Order], context: str, call_id: str) -> list[Subagent]:
+    def prepare(self, agent: AgentDefinition, orders: Sequence[Order], context: str, call_id: str) -> list[subagent.Subagent]:
         """The sub-agents for some orders. They wait until `work` lets them begin."""
-        from fairlead.session.subagents.subagent import Assignment, Subagent
-
         path = self.parent.current.conversation.path
         folder = transcripts_folder(path) if path is not None else None
-        ids = _Ids(self._taken(folder))
+        ids = _Ids(self._list_taken(folder))
         prefix = f"{self._owner.assignment.id}." if self._owner is not None else ""
-        children: list[Subagent] = []
+        children: list[subagent.Subagent] = []
         for index, order in enumerate(orders):
             name = ids.new(order.id, agent.name)
-            assignment = Assignment(
+            assignment = subagent.Assignment(
                 id=prefix + name,
                 index=index,
                 call_id=call_id,
@@ -171,7 +171,7 @@ class SessionSubagents:
                 context=context,
                 file=folder / f"{index}-{name}.jsonl" if folder is not None else None,
             )
-            children.append(Subagent(self, agent, assignment))
+            children.append(subagent.Subagent(self, agent, assignment))
             self.family.add(children[-1])
         return children
 
@@ -194,7 +194,7 @@ class SessionSubagents:
         finally:
             forget()
 
-    async def ended(self) -> None:
+    async def wait_ended(self) -> None:
         """Wait until no sub-agent works any more."""
         while self._at_work:
             await asyncio.wait(self._at_work)
@@ -242,12 +242,10 @@ class SessionSubagents:
         own.keep(lambda: own.log.usage("subagent", model.provider, model.id, child.usage, note, keep=True))
         self.parent.events.notify(EntryAppended(Raw(own.log.last_line)))
 
-    def _taken(self, folder: Path | None) -> set[str]:
+    def _list_taken(self, folder: Path | None) -> set[str]:
         """The names of all sub-agents that this conversation has had, also in other processes."""
         taken = {id.rpartition(".")[2] for id in self.family.ids()}
         if folder is not None:
-            from fairlead.stores.leftovers import remove_leftovers_in
-
             remove_leftovers_in(folder)
             with suppress(OSError):  # the directory does not exist yet; if it cannot be read, writing the first file says why
                 taken |= {path.stem.partition("-")[2] for path in folder.iterdir()}

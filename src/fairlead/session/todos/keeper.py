@@ -1,33 +1,166 @@
-"""The todos of a session: kept with its conversation, cleared when they are done, and the model is reminded of them."""
+"""The todos of a session: kept with its conversation, edited by the model with the tool todo_write, cleared when done.
+
+The model is reminded of them.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
 from copy import deepcopy
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from msgspec import Struct
 
 from fairlead.config.settings import TodoSettings
 from fairlead.core.events import TodoAutoClear, TodoReminder, TodosChanged
+from fairlead.core.lenient import decode
 from fairlead.core.messages import CustomMessage
+from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.session.events import Notify
 from fairlead.session.history.current import CurrentConversation
 from fairlead.session.history.entries import TODOS, CustomEntry, role_of
-from fairlead.session.todos.todos import TodoList, TodoPhase, TodoTask, from_entry_data, to_entry_data
-from fairlead.session.todos.tool import todo_write_tool
+from fairlead.session.todos.todos import OPS, STATUSES, TodoList, TodoPhase, TodoTask, from_entry_data, to_entry_data
 from fairlead.session.toolbox import Toolbox
+from fairlead.tools import object_schema, string
 
 if TYPE_CHECKING:
     from fairlead.session.history.log import Log
+
+
+_MARKS = {"pending": "○", "in_progress": "→", "completed": "✓", "abandoned": "✗"}
+
+_DESCRIPTION = """\
+Keep the list of what there is to do: phases, which hold tasks. The result shows the whole list with its ids.
+
+The changes in ops are made in order; if one of them is wrong, none is made. No ops at all only shows the list.
+- replace: a new list; takes phases
+- add_phase: one more phase at the end; takes name, and tasks if there are any yet
+- add_task: one more task at the end of a phase; takes phase and content
+- update: change a task; takes id and the fields to change
+- remove_task: take a task out; takes id
+
+One task is in progress at a time, the first that says so. When it ends, the next pending one begins by itself, so it is enough
+to complete tasks. To turn to another one out of order, set the current one to pending in the same call."""
+
+
+def todo_write_tool(todos: TodoList, on_change: Callable[[], object]) -> Tool:
+    """Return the tool that changes `todos`.
+
+    `on_change` is called after a call that changed the list, before the call returns. If it raises, the call fails and the
+    list is restored.
+    """
+
+    async def run(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+        before = todos.phases
+        if todos.apply(arguments["ops"]) != before:
+            try:
+                on_change()
+            except Exception:
+                todos.phases = before
+                raise
+        details = {"phases": msgspec.to_builtins(todos.phases), "storage": "session"}
+        return ToolResult.text(_summary(todos.phases), details)
+
+    return Tool(
+        name="todo_write",
+        label="todo",
+        description=_DESCRIPTION,
+        parameters=_parameters(),
+        run=run,
+        kind="think",
+        title=lambda _: "Update the todo list",
+        snippet="Plan work in several steps and keep track of it",
+        guidelines=(
+            "Plan work of three steps or more with todo_write before you begin; do without it for less.",
+            "Complete each todo as soon as it is done and checked, not several at once; abandon what turns out to be needless.",
+        ),
+        exclusive=True,
+        harmless=True,
+        bound=True,
+        prepare=_prepare,
+    )
+
+
+@cache
+def _parameters() -> dict[str, Any]:
+    remarks = {
+        "notes": string("Context worth remembering"),
+        "details": string("How to do it: files, decisions; shown while the task is in progress"),
+    }
+    status = {"type": "string", "enum": list(STATUSES), "description": "pending if left out for a new task"}
+    task = object_schema({"content": string("What to do"), "status": status, **remarks}, "content")
+    tasks = {"type": "array", "items": task, "description": "Its tasks, in order"}
+    phase = object_schema({"name": string("What the phase is called"), "tasks": tasks}, "name")
+    op = object_schema(
+        {
+            "op": {"type": "string", "enum": list(OPS)},
+            "phases": {"type": "array", "items": phase, "description": "replace: the new list"},
+            "name": string("add_phase: what the phase is called"),
+            "tasks": {**tasks, "description": "add_phase: its tasks, in order"},
+            "phase": string("add_task: the id of the phase, such as phase-1"),
+            "id": string("update, remove_task: the id of the task, such as task-3"),
+            "content": string("add_task, update: what to do"),
+            "status": {**status, "description": "add_task, update: how far it is"},
+            **remarks,
+        },
+        "op",
+    )
+    return object_schema({"ops": {"type": "array", "items": op, "description": "The changes, in order"}}, "ops")
+
+
+def _prepare(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Accept what models also send: a single change instead of a list, and either one as a string of JSON."""
+    ops: Any = arguments.get("ops")
+    if isinstance(ops, str):
+        try:
+            ops = decode(ops)
+        except ValueError:
+            return arguments  # validation against the schema reports what is wrong
+    if isinstance(ops, dict):
+        ops = [ops]
+    return {**arguments, "ops": ops} if isinstance(ops, list) else arguments
+
+
+def _summary(phases: list[TodoPhase]) -> str:
+    """Return the list as text for the model: the open tasks, the progress, then all tasks (in xcsh's form)."""
+    remaining = [(task, phase) for phase in phases for task in phase.tasks if task.is_open]
+    lines = [f"Remaining items ({len(remaining)}):" if remaining else "Remaining items (0): none"]
+    for task, phase in remaining:
+        lines.append(f"  - {task.id} {_line(task.content)} [{task.status}] ({_line(phase.name)})")
+        if task.status == "in_progress":
+            lines += [f"      {line}" for text in (task.details, task.notes) if text for line in text.splitlines()]
+    if phases:
+        lines.append(_progress(phases))
+    for phase in phases:
+        lines.append(f"  {_line(phase.name)}:")
+        lines += [f"    {_MARKS[task.status]} {task.id} {_line(task.content)}" for task in phase.tasks]
+    return "\n".join(lines)
+
+
+def _progress(phases: list[TodoPhase]) -> str:
+    """Describe the progress of the first phase with open tasks, or of the last phase if none has any."""
+    number, phase = len(phases), phases[-1]
+    for i, candidate in enumerate(phases, 1):
+        if any(task.is_open for task in candidate.tasks):
+            number, phase = i, candidate
+            break
+    done = sum(not task.is_open for task in phase.tasks)
+    return f'Phase {number}/{len(phases)} "{_line(phase.name)}" — {done}/{len(phase.tasks)} tasks complete'
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
+
 
 #: The type of the custom message that reminds the model.
 REMINDER = "todo-reminder"
 
 
 class TodoKeeper:
-    """Todos, and what happens to them by itself. Each change is a custom entry `fairlead.todos` of the conversation."""
+    """Todos, and what happens to them by itself. Each change is a note `fairlead.todos` in the conversation."""
 
     def __init__(
         self,
@@ -52,7 +185,7 @@ class TodoKeeper:
         self._timer: asyncio.TimerHandle | None = None
         #: Whether the host has set a list that the model has not been told.
         self._is_untold = False
-        self.tool = todo_write_tool(self._todos, self._changed)
+        self.tool = todo_write_tool(self._todos, self._save)
 
     @property
     def phases(self) -> list[TodoPhase]:
@@ -63,7 +196,7 @@ class TodoKeeper:
         before = self._todos.phases
         self._todos.set(phases)
         try:
-            self._changed()
+            self._save()
         except Exception:
             self._todos.phases = before
             raise
@@ -73,14 +206,14 @@ class TodoKeeper:
         """Load the list at the current entry of a conversation. None means a new conversation."""
         before = self._todos.phases
         self._todos.phases, self._is_untold = [], True
-        for entry in log.back() if log is not None else ():
+        for entry in log.back_with_notes() if log is not None else ():
             if isinstance(entry, CustomEntry) and entry.custom_type == TODOS:
                 self._todos.phases = from_entry_data(entry.data)
                 break
             if role_of(entry):  # the model has seen the list in this message, or before it
                 self._is_untold = False
         if self._todos.phases != before:
-            self._tell()
+            self._emit_change()
         self._schedule()
 
     def begin(self) -> None:
@@ -102,7 +235,7 @@ class TodoKeeper:
             return None
         return CustomMessage(HOST_LIST, host_list(self._todos.phases, self._is_active()), False, self._now_ms())
 
-    def told(self) -> None:
+    def mark_announced(self) -> None:
         """The model has been told the list."""
         self._is_untold = False
 
@@ -130,12 +263,12 @@ class TodoKeeper:
     def _is_active(self) -> bool:
         return self._settings.enabled and self.tool.name in self._toolbox.active
 
-    def _changed(self) -> None:
+    def _save(self) -> None:
         self._current.conversation.note(TODOS, to_entry_data(self._todos.phases))
-        self._tell()
+        self._emit_change()
         self._schedule()
 
-    def _tell(self) -> None:
+    def _emit_change(self) -> None:
         self._notify(TodosChanged(deepcopy(self._todos.phases)))
 
     def _schedule(self) -> None:
@@ -154,9 +287,9 @@ class TodoKeeper:
         self._timer = None
         if self._auto_clear.clear_done(self._now_ms()):
             log = self._current.log
-            self._current.conversation.keep(lambda: log.custom(TODOS, to_entry_data(self._todos.phases), keep=True))
+            self._current.conversation.keep(lambda: log.note(TODOS, to_entry_data(self._todos.phases)))
             self._notify(TodoAutoClear())
-            self._tell()
+            self._emit_change()
         self._schedule()
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from fairlead.core.messages import CustomMessage, UserMessage, user_text
 from fairlead.session.history.current import CurrentConversation
+from fairlead.session.history.entries import TODOS, CustomEntry
+from fairlead.session.todos import keeper
 
 if TYPE_CHECKING:
     from fairlead.core.tool import Tool
+    from fairlead.session.events import Notify
     from fairlead.session.history.log import Log
+    from fairlead.session.options import SessionOptions
     from fairlead.session.todos.keeper import TodoKeeper
     from fairlead.session.todos.todos import TodoPhase
     from fairlead.session.toolbox import Toolbox
@@ -19,10 +22,11 @@ if TYPE_CHECKING:
 class LazyTodos:
     """The todos of a session. The `TodoKeeper` behind it is made when it is first needed."""
 
-    def __init__(self, current: CurrentConversation, toolbox: Toolbox, make_keeper: Callable[[], TodoKeeper]) -> None:
+    def __init__(self, options: SessionOptions, current: CurrentConversation, toolbox: Toolbox, notify: Notify) -> None:
+        self._options = options
         self._current = current
         self._toolbox = toolbox
-        self._make_keeper = make_keeper
+        self._notify = notify
         self._keeper: TodoKeeper | None = None
 
     @property
@@ -32,11 +36,11 @@ class LazyTodos:
 
     def set(self, phases: Any) -> None:
         """Replace the list. Raises BadCommand if it is malformed, SessionError if it cannot be written."""
-        self._made().set(phases)
+        self._get_keeper().set(phases)
 
     def tools(self) -> list[Tool]:
         """The tool with which the model changes the list."""
-        return [self._made().tool]
+        return [self._get_keeper().tool]
 
     def load(self) -> None:
         """Read the list from the conversation, as it is where that stands."""
@@ -44,7 +48,7 @@ class LazyTodos:
         if self._keeper is not None:
             self._keeper.load(log)
         elif log is not None and _has_todos(log):
-            self._made()
+            self._get_keeper()
 
     def prelude(self, prompt: UserMessage) -> list[CustomMessage]:
         """What the model is told before a prompt."""
@@ -59,10 +63,10 @@ class LazyTodos:
         """What the model is told about a list that the host has set; None if it knows the list."""
         return None if self._keeper is None else self._keeper.note()
 
-    def told(self) -> None:
+    def mark_announced(self) -> None:
         """The model has been told the list that the host has set."""
         if self._keeper is not None:
-            self._keeper.told()
+            self._keeper.mark_announced()
 
     def reminder(self) -> CustomMessage | None:
         """What the model is told if it stops although there is something left to do."""
@@ -73,14 +77,21 @@ class LazyTodos:
         if self._keeper is not None:
             self._keeper.stop()
 
-    def _made(self) -> TodoKeeper:
+    def _get_keeper(self) -> keeper.TodoKeeper:
         if self._keeper is None:
-            self._keeper = self._make_keeper()
+            options, settings = self._options, self._options.todo
+            self._keeper = keeper.TodoKeeper(
+                settings,
+                options.todo_clear_delay,
+                self._current,
+                self._toolbox,
+                options.runtime.now_ms,
+                self._notify,
+                eager=options.behaviour.eager_todos if settings.eager is None else settings.eager,
+            )
             self._keeper.load(self._current.begun_log)
         return self._keeper
 
 
 def _has_todos(log: Log) -> bool:
-    from fairlead.session.history.entries import TODOS, CustomEntry
-
-    return any(isinstance(entry, CustomEntry) and entry.custom_type == TODOS for entry in log.entries())
+    return any(isinstance(entry, CustomEntry) and entry.custom_type == TODOS for entry in log.entries_with_notes())

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, cast, get_args
 import msgspec
 from msgspec import Struct
 
-from fairlead.config.json_files import found
+from fairlead.config.json_files import describe_value
 from fairlead.core.lenient import scrub_text
 from fairlead.errors import BadCommand, ToolError
 
@@ -225,7 +225,7 @@ class _Draft:
             case "add_phase":
                 self._add_phase(op, where)
             case "add_task":
-                phase = _named(self.phases, "phase", _read_text(op, "phase", where), f"{where}.phase")
+                phase = _find_item(self.phases, "phase", _read_text(op, "phase", where), f"{where}.phase")
                 phase.tasks.append(self._with_new_id(_read_task(op, where)))
             case "update":
                 _update(self._task(op, where), op, where)
@@ -247,10 +247,10 @@ class _Draft:
         return task
 
     def _task(self, op: dict[str, Any], where: str) -> TodoTask:
-        return _named(_tasks(self.phases), "task", _read_text(op, "id", where), f"{where}.id")
+        return _find_item(_tasks(self.phases), "task", _read_text(op, "id", where), f"{where}.id")
 
 
-def _named(items: Sequence[_Item], kind: str, id: str, where: str) -> _Item:
+def _find_item(items: Sequence[_Item], kind: str, id: str, where: str) -> _Item:
     for item in items:
         if item.id == id:
             return item
@@ -282,7 +282,7 @@ class _Unusable(Exception):
 def _unusable(where: str, expected: str, value: Any) -> _Unusable:
     if value is None:
         return _Unusable(f"{where}: required, but missing")
-    return _Unusable(f"{where}: expected {expected}, got {found(value)}")
+    return _Unusable(f"{where}: expected {expected}, got {describe_value(value)}")
 
 
 def _one_of(values: Sequence[str]) -> str:
@@ -303,7 +303,7 @@ def _read_list(value: Any, where: str) -> list[Any]:
 
 def _read_object(value: Any, where: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise _Unusable(f"{where}: expected an object, got {found(value)}")
+        raise _Unusable(f"{where}: expected an object, got {describe_value(value)}")
     return cast("dict[str, Any]", value)
 
 

@@ -94,7 +94,7 @@ async def _run_edit(workspace: Workspace, arguments: dict[str, Any], context: To
     edits = [(scrub_text(edit["oldText"]), scrub_text(edit["newText"])) for edit in arguments["edits"]]
 
     def change(stop: Stop) -> ToolResult:
-        file, replacements, result = _edited(workspace, target, arguments["path"], edits, stop)
+        file, replacements, result = _compute_edit(workspace, target, arguments["path"], edits, stop)
         # Described first: once the file has changed, nothing slow may stand between that and the report of it.
         diff = describe(file.text, replacements, arguments["path"], stop)
         details = {"diff": diff.numbered, "patch": diff.patch, "firstChangedLine": diff.first_changed_line}
@@ -115,13 +115,13 @@ async def _preview_edit(
     edits = [(scrub_text(edit["oldText"]), scrub_text(edit["newText"])) for edit in arguments["edits"]]
 
     def look(stop: Stop) -> list[FileChange]:
-        file, _, result = _edited(workspace, target, arguments["path"], edits, stop)
+        file, _, result = _compute_edit(workspace, target, arguments["path"], edits, stop)
         return file.changes(result)
 
     return await in_thread(cancel, look)
 
 
-def _edited(
+def _compute_edit(
     workspace: Workspace, target: Target, name: str, edits: list[tuple[str, str]], stop: Stop
 ) -> tuple[TextFile, list[TextReplacement], str]:
     """Return the file of an edit, where it applies, and the new text. Raises ToolError if it cannot be made."""
@@ -150,12 +150,12 @@ def _locate(text: str, name: str, edits: list[tuple[str, str]], stop: Stop) -> l
             exact = "the exact text" if len(edits) == 1 else which
             raise ToolError(
                 f"Could not find {exact} in {name}. The old text must match exactly including all whitespace and newlines."
-                + _what_is_there(haystack, text, index, edits, stop)
+                + _describe_similar(haystack, text, index, edits, stop)
             )
         if match.count > 1:
             raise ToolError(
                 f"Found {match.count} occurrences of {which} in {name}. The text must be unique."
-                " Please provide more context to make it unique." + _where(text, match)
+                " Please provide more context to make it unique." + _format_places(text, match)
             )
         new = with_line_ends_of(text, match.start, match.end, new)
         placed.append((index, TextReplacement(match.start, match.end, new)))
@@ -167,7 +167,7 @@ def _locate(text: str, name: str, edits: list[tuple[str, str]], stop: Stop) -> l
     return [replacement for _, replacement in placed]
 
 
-def _what_is_there(haystack: matching.Haystack, text: str, index: int, edits: list[tuple[str, str]], stop: Stop) -> str:
+def _describe_similar(haystack: matching.Haystack, text: str, index: int, edits: list[tuple[str, str]], stop: Stop) -> str:
     """Return what helps a model to correct an edit whose old text is not in the file."""
     old, new = edits[index]
     said: list[str] = []
@@ -191,7 +191,7 @@ def _is_made_by_others(text: str, index: int, edits: list[tuple[str, str]], stop
     return index > 0 and edits[index][0] in text
 
 
-def _where(text: str, match: matching.TextMatch) -> str:
+def _format_places(text: str, match: matching.TextMatch) -> str:
     """Return the lines in which a text begins that is there more than once."""
     lines = matching.line_numbers(text, match.starts)
     more = match.count - len(match.starts)

@@ -42,7 +42,7 @@ class TextMatch(Struct, frozen=True):
     end: int = 0
     starts: tuple[int, ...] = ()
 
-    def moved(self, place: Callable[[int], int]) -> TextMatch:
+    def move(self, place: Callable[[int], int]) -> TextMatch:
         """Return the same in another text, in which `place` says where each position is."""
         return TextMatch(self.count, place(self.start), place(self.end), tuple(map(place, self.starts)))
 
@@ -70,7 +70,7 @@ class Haystack:
             found = self._forgiving.find(wanted)
         if not found.count or not self._carriage_returns:
             return found
-        return found.moved(self._in_original)
+        return found.move(self._in_original)
 
     def _in_original(self, position: int) -> int:
         return position + bisect_left(self._carriage_returns, position)
@@ -92,7 +92,7 @@ class _Forgiving:
         if not wanted.strip():
             return TextMatch(0)
         found = _count(self._text, wanted, self._stop)
-        return found.moved(self._in_original) if found.count else found
+        return found.move(self._in_original) if found.count else found
 
     def _in_original(self, position: int) -> int:
         line = bisect_left(self._starts, position + 1) - 1
@@ -161,7 +161,7 @@ def similar_text(text: str, wanted: str, stop: Stop) -> str:
     if len(text) > _MAX_FILE or not wanted.strip():
         return ""
     text, wanted = text.replace("\r\n", "\n"), wanted.replace("\r\n", "\n")
-    found, difference = _rewritten(text, wanted)
+    found, difference = _find_after_slip(text, wanted)
     if found is None:
         found = _most_similar(split_lines(text, stop), _lines(wanted), stop)
         difference = "" if found is None else _difference(found, _lines(wanted))
@@ -190,7 +190,7 @@ def line_numbers(text: str, positions: Sequence[int]) -> list[int]:
     return numbers
 
 
-def _rewritten(text: str, wanted: str) -> tuple[_Found | None, str]:
+def _find_after_slip(text: str, wanted: str) -> tuple[_Found | None, str]:
     """Return the wanted text if it is there once a usual slip is undone, and what the slip is."""
     for undo, slip in _SLIPS:
         meant = undo(wanted)
@@ -202,7 +202,7 @@ def _rewritten(text: str, wanted: str) -> tuple[_Found | None, str]:
     return None, ""
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     for written, meant in (("\\n", "\n"), ("\\t", "\t"), ('\\"', '"'), ("\\'", "'"), ("\\\\", "\\")):
         text = text.replace(written, meant)
     return text
@@ -222,7 +222,7 @@ def _without_numbers(text: str) -> str:
 _SLIPS: tuple[tuple[Callable[[str], str], str], ...] = (
     (_without_numbers, "The old text has line numbers in front of its lines, which the file does not have: leave them out."),
     (
-        _unescaped,
+        _unescape,
         'The old text has backslashes before characters (such as \\n or \\") that the file has without: leave them out.',
     ),
     (_without_entities, "The old text has entities such as &lt; where the file has the characters themselves: write those."),
@@ -311,18 +311,18 @@ def _indentation(line: str) -> str:
     return " and ".join(parts) or "neither space nor tab"
 
 
-def _unquoted(line: str) -> str:
+def _unquote(line: str) -> str:
     return line.replace("'", '"').replace("`", '"')
 
 
-def _packed(line: str) -> str:
+def _remove_blanks(line: str) -> str:
     return "".join(line.split())
 
 
 _SMALL_DIFFERENCES: tuple[tuple[Callable[[str], str], str], ...] = (
     (str.strip, "indentation"),
-    (_packed, "white space"),
-    (_unquoted, "its quotation marks"),
+    (_remove_blanks, "white space"),
+    (_unquote, "its quotation marks"),
     (str.casefold, "upper and lower case"),
 )
 

@@ -7,16 +7,15 @@ import io
 import logging
 import os
 import shlex
-import stat
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
-from fairlead.config.open_files import READ, kind_of, opened_folder, stat_at
 from fairlead.core import images
 from fairlead.core.lenient import scrub_text
 from fairlead.core.messages import ImageContent, TextContent
@@ -24,10 +23,10 @@ from fairlead.core.tool import StructuredResult, Tool, ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools import PATH, object_schema, string
 from fairlead.tools.background import Stop, in_thread
-from fairlead.tools.files.targets import Document, Target, as_content, failure, require_approved
+from fairlead.tools.files.targets import Document, Target, as_content, failure, open_regular
 from fairlead.tools.titles import file_locations, read_title
 from fairlead.tools.truncate import MAX_BYTES, MAX_LINES, Truncation, format_size
-from fairlead.tools.workspace import Guard, Workspace
+from fairlead.tools.workspace import Workspace
 
 _BLOCK = 1024 * 1024
 #: How much of a file is looked at to tell whether it is an image, binary or text.
@@ -101,30 +100,6 @@ def read_file(
             raise failure(error, "read", target) from error
 
 
-def open_regular(target: Target, guard: Guard | None) -> int:
-    """Open a regular file for reading.
-
-    Returns a file descriptor. Raises ToolError for anything else, which might block or never end, and for what `guard` forbids.
-    """
-    try:
-        with opened_folder(target.real.parent) as folder:
-            name = target.real.name or "."
-            _require_regular(target.named, stat_at(folder, name).st_mode)
-            file = os.open(name, READ, dir_fd=folder)
-    except OSError as error:
-        raise failure(error, "access", target) from error
-    try:
-        found = os.fstat(file)
-        _require_regular(target.named, found.st_mode)
-        require_approved(target, found)
-        if guard is not None:
-            guard.check_reading(target.real, found)
-    except ToolError:
-        os.close(file)
-        raise
-    return file
-
-
 def read_all(file: int, stop: Stop) -> bytes:
     """Read the rest of an open file."""
     blocks: list[bytes] = []
@@ -132,13 +107,6 @@ def read_all(file: int, stop: Stop) -> bytes:
         stop.check()
         blocks.append(block)
     return b"".join(blocks)
-
-
-def _require_regular(path: Path, mode: int) -> None:
-    if stat.S_ISDIR(mode):
-        raise ToolError(f"EISDIR: {path} is a directory. List it with ls or bash.")
-    if not stat.S_ISREG(mode):
-        raise ToolError(f"{path} is {kind_of(mode)}, not a regular file.")
 
 
 class Window(Struct):
@@ -262,7 +230,7 @@ def _text_result(file: str | None, offset: int, limit: int | None, window: Windo
         left = total - after + 1
         if left > 0:
             text += f"\n\n[{left} more lines in file. Use offset={after} to continue.]"
-        return _shown_text(text)
+        return _make_text_result(text)
     too_long = window.lines == 0
     truncation = Truncation(
         content=text,
@@ -278,13 +246,13 @@ def _text_result(file: str | None, offset: int, limit: int | None, window: Windo
     if too_long:
         size = format_size(window.first_line_bytes)
         notice = f"[Line {offset} is {size}, exceeds {maximum} limit.{_way_around(file, offset)}]"
-        return _shown_text(notice, {"truncation": truncation.as_details()})
+        return _make_text_result(notice, {"truncation": truncation.as_details()})
     why = f" ({maximum} limit)" if window.stopped_by == "bytes" else ""
     notice = f"[Showing lines {offset}-{after - 1} of {total}{why}. Use offset={after} to continue.]"
-    return _shown_text(f"{text}\n\n{notice}", {"truncation": truncation.as_details()})
+    return _make_text_result(f"{text}\n\n{notice}", {"truncation": truncation.as_details()})
 
 
-def _shown_text(text: str, details: dict[str, Any] | None = None) -> ToolResult:
+def _make_text_result(text: str, details: dict[str, Any] | None = None) -> ToolResult:
     return StructuredResult([TextContent(text)], details, structured=lambda: text)
 
 
@@ -315,12 +283,12 @@ def read_image(file: int, path: Path, mime_type: str, stop: Stop, *, resize: boo
     note = f"Read image file [{mime_type}]"
     if sides is not None:
         note += f" ({sides[0]}x{sides[1]})"
-    if (sides is not None and max(sides) > MAX_SIDE) or _encoded_size(data) > MAX_ENCODED:
+    if (sides is not None and max(sides) > MAX_SIDE) or _compute_encoded_size(data) > MAX_ENCODED:
         smaller = _shrink(data, stop) if resize else None
         if smaller is not None:
             data, mime_type, new_sides = smaller
             note += f", resized to {new_sides[0]}x{new_sides[1]} [{mime_type}]"
-        elif _encoded_size(data) > MAX_ENCODED:
+        elif _compute_encoded_size(data) > MAX_ENCODED:
             hint = "Install Pillow to have large images resized, or shrink it first." if resize else "Shrink it first."
             raise ToolError(_too_large(path, data, sides, f"the limit is {format_size(MAX_ENCODED // 4 * 3)}", hint))
     image = ImageContent(base64.b64encode(data).decode(), mime_type)
@@ -328,7 +296,7 @@ def read_image(file: int, path: Path, mime_type: str, stop: Stop, *, resize: boo
     return StructuredResult([TextContent(note), image], structured=lambda: structured)
 
 
-def _encoded_size(data: bytes) -> int:
+def _compute_encoded_size(data: bytes) -> int:
     return (len(data) + 2) // 3 * 4
 
 
@@ -339,8 +307,6 @@ def _too_large(path: Path, data: bytes, sides: tuple[int, int] | None, why: str,
 
 def _shrink(data: bytes, stop: Stop) -> tuple[bytes, str, tuple[int, int]] | None:
     """Return a smaller copy of an image, within both limits; None if Pillow is missing or cannot read it."""
-    from importlib import import_module
-
     try:
         image_module: Any = import_module("PIL.Image")
         operations: Any = import_module("PIL.ImageOps")
@@ -355,7 +321,7 @@ def _shrink(data: bytes, stop: Stop) -> tuple[bytes, str, tuple[int, int]] | Non
             image.thumbnail((MAX_SIDE, MAX_SIDE))
             image = operations.exif_transpose(image)  # of the small copy: it is copied once more
             for smaller, mime_type in stop.each(_encodings(image)):
-                if _encoded_size(smaller) <= MAX_ENCODED:
+                if _compute_encoded_size(smaller) <= MAX_ENCODED:
                     return smaller, mime_type, image.size
     # What Pillow raises on damaged images.
     except (OSError, ValueError, SyntaxError, image_module.DecompressionBombError) as error:

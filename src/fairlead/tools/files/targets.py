@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from msgspec import Struct
 
-from fairlead.config.open_files import opened_folder, stat_at
 from fairlead.core.lenient import scrub_text
 from fairlead.core.messages import ImageContent, TextContent, UserBlock
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import ApprovedFile
 from fairlead.errors import ToolError
+from fairlead.platform.open_files import READ, kind_of, opened_folder, stat_at
 
 #: What opening a link reports, with or without O_DIRECTORY.
 _LINK = (errno.ELOOP, errno.ENOTDIR)
@@ -36,7 +37,24 @@ class Target(Struct, frozen=True):
     approved: ApprovedFile | None = None
 
 
-def found_at(target: Target) -> os.stat_result | None:
+class Guard(Protocol):
+    """Refuses files by raising ToolError, with a text for the model.
+
+    It judges the file that was opened, not the path that led there: `path` is the real path of that file, and `found` its status.
+    """
+
+    def check_reading(self, path: Path, found: os.stat_result) -> None: ...
+
+    def readable(self, files: Sequence[tuple[str, os.stat_result]]) -> list[bool]:
+        """Return which of many files may be read: what `check_reading` says of each, for less."""
+        ...
+
+    def check_writing(self, path: Path, found: os.stat_result | None) -> None:
+        """Refuse a file for writing. `found` is None for a file that does not exist yet."""
+        ...
+
+
+def stat_target(target: Target) -> os.stat_result | None:
     """Return the status of what is at the target now; None if nothing is. Raises ToolError if that cannot be found out."""
     try:
         with opened_folder(target.real.parent) as folder:
@@ -60,6 +78,37 @@ def require_approved(target: Target, found: os.stat_result) -> None:
             f"{target.named} was left alone: a file that has further names (hard links) took its place after the call was"
             " checked. Call the tool again."
         )
+
+
+def open_regular(target: Target, guard: Guard | None) -> int:
+    """Open a regular file for reading.
+
+    Returns a file descriptor. Raises ToolError for anything else, which might block or never end, and for what `guard` forbids.
+    """
+    try:
+        with opened_folder(target.real.parent) as folder:
+            name = target.real.name or "."
+            _require_regular(target.named, stat_at(folder, name).st_mode)
+            file = os.open(name, READ, dir_fd=folder)
+    except OSError as error:
+        raise failure(error, "access", target) from error
+    try:
+        found = os.fstat(file)
+        _require_regular(target.named, found.st_mode)
+        require_approved(target, found)
+        if guard is not None:
+            guard.check_reading(target.real, found)
+    except ToolError:
+        os.close(file)
+        raise
+    return file
+
+
+def _require_regular(path: Path, mode: int) -> None:
+    if stat.S_ISDIR(mode):
+        raise ToolError(f"EISDIR: {path} is a directory. List it with ls or bash.")
+    if not stat.S_ISREG(mode):
+        raise ToolError(f"{path} is {kind_of(mode)}, not a regular file.")
 
 
 def failure(error: OSError, action: str, target: Target) -> ToolError:
@@ -115,12 +164,12 @@ class _Both(Struct, frozen=True):
         return self.first.has(path) or self.other.has(path)
 
     async def read(self, uri: str, cancel: CancelToken) -> Document:
-        return await self._who(uri).read(uri, cancel)
+        return await self._choose(uri).read(uri, cancel)
 
     async def write(self, uri: str, content: str, cancel: CancelToken) -> list[str]:
-        return await self._who(uri).write(uri, content, cancel)
+        return await self._choose(uri).write(uri, content, cancel)
 
-    def _who(self, uri: str) -> Uris:
+    def _choose(self, uri: str) -> Uris:
         return self.first if self.first.has(uri) else self.other
 
 

@@ -11,19 +11,28 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fairlead.config.open_files import kind_of, make_folders, opened_folder, stat_at
 from fairlead.core.approval import LONGEST_TEXT, FileChange, file_changes
 from fairlead.core.lenient import scrub_text
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import ApprovedFile, Tool, ToolContext, ToolResult
 from fairlead.errors import ToolError
+from fairlead.platform.open_files import kind_of, make_folders, opened_folder, stat_at
 from fairlead.tools import CONTENT, PATH, object_schema, string
 from fairlead.tools.background import Stop, change_in_order, in_thread
-from fairlead.tools.files.read import open_regular, read_all
-from fairlead.tools.files.targets import Target, as_content, became_link, failure, found_at, require_approved
+from fairlead.tools.files.read import read_all
+from fairlead.tools.files.targets import (
+    Guard,
+    Target,
+    as_content,
+    became_link,
+    failure,
+    open_regular,
+    require_approved,
+    stat_target,
+)
 from fairlead.tools.titles import file_locations, write_title
 from fairlead.tools.truncate import format_size
-from fairlead.tools.workspace import Guard, Workspace
+from fairlead.tools.workspace import Workspace
 
 #: A folder that takes no new files although the file itself may be written.
 _NO_NEIGHBOUR = (errno.EACCES, errno.EPERM, errno.EROFS)
@@ -97,7 +106,7 @@ def changes_of_write(target: Target, content: str, guard: Guard | None, stop: St
 
     Raises ToolError if the guard does not allow the write.
     """
-    found = found_at(target)
+    found = stat_target(target)
     if guard is not None:
         guard.check_writing(target.real, found)
     if found is None:

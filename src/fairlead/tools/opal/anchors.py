@@ -6,11 +6,16 @@ An anchor such as `12:a3|text` has the number of the line, and two digits that c
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from msgspec import Struct
 
+from fairlead.core.tool import ApprovedFile
 from fairlead.errors import ToolError
+from fairlead.tools.files.targets import Target
+from fairlead.tools.workspace import Workspace
 
 #: White space in Unicode. Unlike Elixir's trim, `str.strip()` would also remove U+001C to U+001F.
 _BLANKS = (
@@ -37,13 +42,13 @@ def line_hash(text: str) -> str:
     return f"{phash2(text.strip(_BLANKS).encode('utf-8', 'replace')) & 0xFF:02x}"
 
 
-def tagged(number: int, text: str, shown: str | None = None) -> str:
+def tag_line(number: int, text: str, shown: str | None = None) -> str:
     """A line with its anchor. `shown` is the text to show, if it is not the whole line."""
     return f"{number}:{line_hash(text)}|{text if shown is None else shown}"
 
 
-def tagged_lines(lines: Iterable[str], first: int) -> Iterator[str]:
-    return (tagged(number, line) for number, line in enumerate(lines, first))
+def tag_lines(lines: Iterable[str], first: int) -> Iterator[str]:
+    return (tag_line(number, line) for number, line in enumerate(lines, first))
 
 
 #: The most digits of a line number: more than any file needs.
@@ -93,3 +98,26 @@ def _mix(a: int, b: int, c: int) -> tuple[int, int, int]:
     b = (b - c - a ^ a << 10) & _WORD
     c = (c - a - b & _WORD) ^ b >> 15
     return a, b, c
+
+
+class FileAccess(Struct, frozen=True):
+    """The files that tools may use: those in the workspace and in `data_dir`, the session's own folder, if it has one."""
+
+    workspace: Workspace
+    data_dir: Path | None = None
+
+    def find(self, path: str, approved: ApprovedFile | None = None, *, data: bool = True) -> Target:
+        """Find the file of a call (see `Workspace.locate`), in the working directory or, with `data`, in `data_dir`.
+
+        Messages name it with links resolved. Raises ToolError if it is outside.
+        """
+        real = self.workspace.locate(path, approved).real
+        bases = [self.workspace.cwd, self.data_dir] if data else [self.workspace.cwd]
+        if any(base is not None and real.is_relative_to(os.path.realpath(base)) for base in bases):
+            return Target(real, real, approved)
+        raise ToolError(f"Path escapes working directory: {path}")
+
+    def name_of(self, path: Path) -> str:
+        """The name of a file from `find` for the model and the host: relative to the working directory if it is in there."""
+        cwd = os.path.realpath(self.workspace.cwd)
+        return path.relative_to(cwd).as_posix() if path.is_relative_to(cwd) else path.as_posix()

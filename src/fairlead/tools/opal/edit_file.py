@@ -1,4 +1,7 @@
-"""Opal's edit_file tool, which names lines by anchors, and the diff that describes a change to hosts."""
+"""Opal's edit_file and write_file tools, and the diff that describes a change to hosts.
+
+edit_file names lines by anchors.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +12,19 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
-from fairlead.core.approval import FileChange
+from fairlead.core.approval import FileChange, file_changes
 from fairlead.core.lenient import scrub_text
 from fairlead.core.messages import TextContent
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import ApprovedFile, Tool, ToolContext, ToolLocation, ToolResult
 from fairlead.errors import ToolError
-from fairlead.tools import NEW_LINES, PATH, object_schema, repair_arguments, string
+from fairlead.tools import CONTENT, NEW_LINES, PATH, object_schema, repair_arguments, string
 from fairlead.tools.background import Stop, change_in_order, in_thread, split_lines
 from fairlead.tools.files import edit, write
-from fairlead.tools.files.targets import Target
-from fairlead.tools.opal.access import FileAccess
-from fairlead.tools.opal.anchors import Anchor, line_hash, read_anchor, tagged_lines
+from fairlead.tools.files.targets import Guard, Target, stat_target
+from fairlead.tools.opal.anchors import Anchor, FileAccess, line_hash, read_anchor, tag_lines
 from fairlead.tools.opal.results import META
-from fairlead.tools.titles import edit_title, file_locations
+from fairlead.tools.titles import edit_title, file_locations, write_title
 from fairlead.tools.truncate import MAX_LINES, head
 from fairlead.tools.workspace import Workspace
 
@@ -101,7 +103,7 @@ async def _preview_edit_file(
     call = _line_edit(files, arguments, approved)
 
     def look(stop: Stop) -> list[FileChange]:
-        file, _, _, replacement = _edited(files, call, stop)
+        file, _, _, replacement = _compute_edit(files, call, stop)
         return file.changes(edit.apply(file.text, [replacement]))
 
     return await in_thread(cancel, look)
@@ -120,7 +122,9 @@ def _line_edit(files: FileAccess, arguments: dict[str, Any], approved: ApprovedF
     return _LineEdit(target, start, through, new, operation)
 
 
-def _edited(files: FileAccess, call: _LineEdit, stop: Stop) -> tuple[write.TextFile, list[str], list[str], edit.TextReplacement]:
+def _compute_edit(
+    files: FileAccess, call: _LineEdit, stop: Stop
+) -> tuple[write.TextFile, list[str], list[str], edit.TextReplacement]:
     """Return the file of an edit, its lines, the new lines, and what they replace. Raises ToolError if it cannot be made."""
     name = files.name_of(call.target.real)
     file = write.TextFile(call.target, name, files.workspace.guard, stop)
@@ -135,7 +139,7 @@ def _edited(files: FileAccess, call: _LineEdit, stop: Stop) -> tuple[write.TextF
 
 
 def _edit(files: FileAccess, call: _LineEdit, stop: Stop) -> ToolResult:
-    file, lines, added, replacement = _edited(files, call, stop)
+    file, lines, added, replacement = _compute_edit(files, call, stop)
     name, start = files.name_of(call.target.real), call.start.number
     result = edit.apply(file.text, [replacement])
     if result == file.text:
@@ -161,21 +165,22 @@ def _check(lines: Sequence[str], anchor: Anchor, name: str) -> None:
     else:
         problem = f"Line {anchor.number} of {name} is not {anchor} any more: its tag is {anchor.number}:{line_hash(lines[at])}."
     first = max(0, at - _AROUND)
-    around = "\n".join(tagged_lines((line.removesuffix("\r") for line in lines[first : at + _AROUND + 1]), first + 1))
+    around = "\n".join(tag_lines((line.removesuffix("\r") for line in lines[first : at + _AROUND + 1]), first + 1))
+    moved = _find_moved(lines, anchor, at)
     raise ToolError(
-        f"{problem} Nothing was changed. Use the tags of the lines as they are now:\n\n{around}\n\n{_moved(lines, anchor, at)}"
+        f"{problem} Nothing was changed. Use the tags of the lines as they are now:\n\n{around}\n\n{moved}"
         "If the line you mean is not among them, read the file again."
     )
 
 
-def _moved(lines: Sequence[str], anchor: Anchor, at: int) -> str:
+def _find_moved(lines: Sequence[str], anchor: Anchor, at: int) -> str:
     """Where lines with the hash of an anchor are now, nearest first."""
     near = range(max(0, at - _NEAR), min(len(lines), at + _NEAR + 1))
     candidates = (place for place in sorted(near, key=lambda place: abs(place - at)) if abs(place - at) > _AROUND)
     moved = [place for place in candidates if lines[place].strip() and line_hash(lines[place]) == anchor.hash][:_MOVED]
     if not moved:
         return ""
-    shown = "\n".join(line for place in moved for line in tagged_lines([lines[place].removesuffix("\r")], place + 1))
+    shown = "\n".join(line for place in moved for line in tag_lines([lines[place].removesuffix("\r")], place + 1))
     return f"The line {anchor} may have moved. These have the same digits:\n\n{shown}\n\n"
 
 
@@ -207,10 +212,10 @@ def _account(path: Path, number: int, old: Sequence[str], first: int, added: Seq
     """The text for the model: the removed lines, and the new lines with the tags for further edits."""
     parts = [f"Edit applied to: {path}"]
     if old:
-        went = tagged_lines((line.removesuffix("\r") for line in old), number)
+        went = tag_lines((line.removesuffix("\r") for line in old), number)
         parts.append("\n".join(["Replaced content:" if added else "Removed content:", *went]))
     if added:
-        parts.append("\n".join(["New content:", *tagged_lines(added, first)]))
+        parts.append("\n".join(["New content:", *tag_lines(added, first)]))
     return "\n\n".join(parts)
 
 
@@ -268,3 +273,81 @@ def _body(lines: Sequence[str], hunk: Sequence[edit.Change], start: int, shift: 
 
 def _bare(line: str) -> str:
     return line.rstrip("\r\n")
+
+
+_WRITE_PARAMETERS = object_schema(
+    {"path": string("The file, in the working directory"), "content": string("The whole new content")}, "path", "content"
+)
+
+
+def write_file_tool(files: FileAccess) -> Tool:
+    return Tool(
+        name="write_file",
+        description="Write a file: makes it, with its folders, or replaces all of its content.",
+        parameters=_WRITE_PARAMETERS,
+        run=partial(_run_write_file, files),
+        kind="edit",
+        title=write_title,
+        locations=partial(file_locations, files.workspace),
+        preview=partial(_preview_write_file, files),
+        subject=PATH,
+        file_texts=CONTENT,
+        snippet="Make or overwrite files",
+        guidelines=("Use write_file for new files and complete rewrites; change existing files with edit_file.",),
+        exclusive=True,
+        timeout=files.workspace.default_timeout,
+        prepare=repair_arguments,
+    )
+
+
+async def _run_write_file(files: FileAccess, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+    target = files.find(arguments["path"], context.target)
+    content = scrub_text(arguments["content"])
+
+    def change(stop: Stop) -> ToolResult:
+        write.make_parents(target, files.workspace.cwd, files.workspace.guard)
+        result = ToolResult.text(f"File written: {target.named}")
+        result.details, result.changes = _write(target, files.name_of(target.real), content, files.workspace.guard, stop)
+        return result
+
+    return await change_in_order(target, context.cancel, change)
+
+
+async def _preview_write_file(
+    files: FileAccess, arguments: dict[str, Any], approved: ApprovedFile | None, cancel: CancelToken
+) -> list[FileChange]:
+    """Return what a write would change. Raises ToolError if the file is out of reach."""
+    target = files.find(arguments["path"], approved)
+    content = scrub_text(arguments["content"])
+    return await in_thread(cancel, lambda stop: write.changes_of_write(target, content, files.workspace.guard, stop))
+
+
+def _write(
+    target: Target, name: str, content: str, guard: Guard | None, stop: Stop
+) -> tuple[dict[str, Any] | None, list[FileChange]]:
+    """Write the file. Returns the details and the changes; no details if the old content was not text and cannot be compared."""
+    if stat_target(target) is None:
+        details = diff_details("", edit.TextReplacement(0, 0, content), name, stop)
+        write.replace_file(target, content.encode(), guard, stop)
+        return details, file_changes(scrub_text(str(target.real)), None, content)
+    old = _text_at(target, name, guard, stop)
+    if old is None:
+        write.replace_file(target, content.encode(), guard, stop)
+        return None, []
+    text = old.text
+    content = content.removeprefix(write.BOM)
+    if "\n" in text:
+        content = write.with_line_ends_of(text, 0, len(text), content)
+    # Described first: once the file has changed, nothing slow may delay the report.
+    details = diff_details(text, edit.TextReplacement(0, len(text), content), name, stop)
+    old.save(content, stop)
+    return details, old.changes(content)
+
+
+def _text_at(target: Target, name: str, guard: Guard | None, stop: Stop) -> write.TextFile | None:
+    """The present text of the file; None if it is not text, and has no line ends to keep."""
+    try:
+        return write.TextFile(target, name, guard, stop)
+    except ToolError:
+        stop.check()
+        return None

@@ -16,7 +16,7 @@ from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools import COMMAND, integer, object_schema, repair_arguments, string
 from fairlead.tools.background import Paced
-from fairlead.tools.opal.access import FileAccess
+from fairlead.tools.opal.anchors import FileAccess
 from fairlead.tools.shell import output as outputs
 from fairlead.tools.shell import process as commands
 from fairlead.tools.titles import command_title
@@ -64,11 +64,11 @@ class Process:
             raise ToolError(f"The command could not be started: {error.strerror}.") from error
         started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-        def begun(group: int, confined: Confined | None) -> None:
+        def on_begin(group: int, confined: Confined | None) -> None:
             self.group, self._confined = group, confined
             started.set_result(None)
 
-        self._work = asyncio.create_task(self._run(workspace, command, read_end, begun), name=f"fairlead-shell-{self.id}")
+        self._work = asyncio.create_task(self._run(workspace, command, read_end, on_begin), name=f"fairlead-shell-{self.id}")
         try:
             await asyncio.wait([self._work, started], return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
@@ -117,7 +117,7 @@ class Process:
         if text.endswith(_END_OF_INPUT):
             self._input.close()
 
-    def untold(self) -> str:
+    def unread_output(self) -> str:
         """The end of its output since `take_output`."""
         return self._output.since(self._told).content
 
@@ -137,7 +137,7 @@ class Process:
         ours = contextlib.ExitStack()
         ours.callback(os.close, stdin)
 
-        def started(group: int, confined: Confined | None) -> None:
+        def on_start(group: int, confined: Confined | None) -> None:
             ours.close()  # only the command may hold this end of the pipe, so that it closes when the command ends
             begun(group, confined)
 
@@ -150,7 +150,7 @@ class Process:
                 timeout=HARD_LIMIT,
                 on_output=self._notify_listeners,
                 stdin=stdin,
-                on_start=started,
+                on_start=on_start,
             )
         finally:
             ours.close()
@@ -181,7 +181,7 @@ class Processes:
         process = self._processes[f"p{self._started}"] = Process(f"p{self._started}", self._workspace)
         process.listeners.append(listener)
         try:
-            await process.start(self._workspace, command, self._ended)
+            await process.start(self._workspace, command, self._on_end)
         except ToolError:
             self.forget(process)
             raise
@@ -214,7 +214,7 @@ class Processes:
             _signal(group, signal.SIGKILL)
         self._left_running.clear()
 
-    def _ended(self, process: Process) -> None:
+    def _on_end(self, process: Process) -> None:
         self._look_after_groups()
         if process.group and _is_there(process.group):  # 0: it never started
             self._left_running.add(process.group)
@@ -308,7 +308,7 @@ async def _run_shell(processes: Processes, arguments: dict[str, Any], context: T
         if action == "kill":
             process.stop()
         elif action == "input" and not process.is_over:
-            await process.send(_required(arguments, "input", action))
+            await process.send(_require(arguments, "input", action))
         result = await process.wait(None if action == "kill" else seconds, context.cancel)
     finally:
         process.listeners.remove(chunks.add)
@@ -316,29 +316,31 @@ async def _run_shell(processes: Processes, arguments: dict[str, Any], context: T
     chunks.flush()
     if result is None:
         remarks = await process.remarks()
-        return ToolResult.text(commands.with_remarks(_with(_output(process), _how_to_go_on(process, seconds, action)), remarks))
+        return ToolResult.text(
+            commands.with_remarks(_with(_output(process), _format_next_steps(process, seconds, action)), remarks)
+        )
     processes.forget(process)
-    return _ended(process, result, action, aborted=context.cancel.fired)
+    return _make_end_result(process, result, action, aborted=context.cancel.fired)
 
 
 async def _process(processes: Processes, action: str, arguments: dict[str, Any], chunks: _Chunks) -> Process:
     """The process of the call; for `run`, a new one. From now on its output goes to `chunks`."""
     if action == "run":
-        return await processes.start(_required(arguments, "command", action), chunks.add)
-    process = processes.find(_required(arguments, "id", action))
-    chunks.add(process.untold())
+        return await processes.start(_require(arguments, "command", action), chunks.add)
+    process = processes.find(_require(arguments, "id", action))
+    chunks.add(process.unread_output())
     process.listeners.append(chunks.add)
     return process
 
 
-def _required(arguments: dict[str, Any], name: str, action: str) -> str:
+def _require(arguments: dict[str, Any], name: str, action: str) -> str:
     value = arguments.get(name)
     if not value:
         raise ToolError(f"{name}: is required for the action {action}")
     return value
 
 
-def _ended(process: Process, result: commands.ShellResult, action: str, *, aborted: bool) -> ToolResult:
+def _make_end_result(process: Process, result: commands.ShellResult, action: str, *, aborted: bool) -> ToolResult:
     text = commands.with_remarks(_output(process), result.remarks)
     if action == "kill":
         return ToolResult.text(_with(text, f"[Process {process.id} was killed.]"))
@@ -361,7 +363,7 @@ def _with(text: str, note: str) -> str:
     return text.removesuffix("\n") + f"\n\n{note}"
 
 
-def _how_to_go_on(process: Process, seconds: float, action: str) -> str:
+def _format_next_steps(process: Process, seconds: float, action: str) -> str:
     # The age makes each result of waiting different, so that waiting does not count as going round in circles.
     age = f" It was started {process.age():.1f} seconds ago." if action == "wait" else ""
     return (

@@ -19,13 +19,12 @@ from typing import Protocol, TypeAlias
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import ToolError
 from fairlead.tools.background import Stop
-from fairlead.tools.files.read import open_regular
-from fairlead.tools.files.targets import Target, found_at
+from fairlead.tools.files.targets import Guard, Target, open_regular, stat_target
 from fairlead.tools.search.globs import chooser
 from fairlead.tools.search.ripgrep_walk import Parts, RipgrepWalk
 from fairlead.tools.search.searchers import NOTHING, Line, PythonSearcher, Reported, Ripgrep, Searcher, SearchMatch, Wanted
 from fairlead.tools.search.walk import walk
-from fairlead.tools.workspace import Guard, Workspace
+from fairlead.tools.workspace import Workspace
 
 _log = logging.getLogger("fairlead.tools")
 
@@ -113,7 +112,7 @@ class _ReadGuard:
 
 def _is_file(workspace: Workspace, root: Target) -> bool:
     """Return whether `root` is a file and not a folder. Raises ToolError if it must not be read, or if it is neither."""
-    there = found_at(root)
+    there = stat_target(root)
     if there is None:
         raise ToolError(f"Path not found: {root.named}")
     if stat.S_ISREG(there.st_mode):

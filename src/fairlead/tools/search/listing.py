@@ -1,73 +1,28 @@
-"""The find and ls tools: names of files and folders, as a list of lines. grep's results have the same form."""
+"""The find, ls and grep tools: names of files and folders, or lines with file and number, as a list of lines."""
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from functools import partial
-from itertools import islice
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
-from fairlead.config.open_files import LIST, opened_folder
 from fairlead.core.lenient import scrub_text
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import ToolError
+from fairlead.platform.open_files import LIST, opened_folder
 from fairlead.tools import PATH, object_schema, string
 from fairlead.tools.background import Stop, in_thread
-from fairlead.tools.files.targets import became_link, failure, found_at
-from fairlead.tools.search import globs, walk
-from fairlead.tools.titles import find_title, ls_title
+from fairlead.tools.files.targets import became_link, failure, stat_target
+from fairlead.tools.search import contents, globs, searchers, walk
+from fairlead.tools.titles import find_title, grep_title, ls_title
 from fairlead.tools.truncate import MAX_BYTES, format_size, head
 from fairlead.tools.workspace import Workspace
 
 _MOST_FOUND = 1000
 _MOST_LISTED = 500
-#: Folders that users look into by name, if at all.
-_SKIPPED = frozenset(("node_modules", "__pycache__", ".venv", ".hg", ".svn"))
-
-
-def list_files(folder: Path, most: int, seconds: float) -> list[str]:
-    """Return the files below a folder that `Workspace.list_files` describes."""
-    root = Path(os.path.realpath(folder))
-    shows_hidden = walk.is_in_repository(root)
-    stop = _Deadline(seconds)
-
-    def enters(entry: walk.Entry) -> bool:
-        name = entry.parts[-1]
-        return name not in _SKIPPED and (shows_hidden or not name.startswith("."))
-
-    def files() -> Iterator[str]:
-        for entry in walk.walk(root, root, stop, enters=enters):
-            is_hidden = entry.parts[-1].startswith(".")
-            if not entry.is_folder and (shows_hidden or not is_hidden) and (name := "/".join(entry.parts)).isprintable():
-                yield name
-
-    found: list[str] = []
-    with suppress(ToolError):  # it ran out of time
-        for name in islice(files(), most):
-            found.append(name)  # what was found before the end counts
-    return found
-
-
-class _Deadline(Stop):
-    """Stops work after some seconds."""
-
-    __slots__ = ("_end",)
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__()
-        self._end = monotonic() + seconds
-
-    def check(self) -> None:
-        if monotonic() > self._end:
-            self.ask()
-        super().check()
-
-
 _FIND_PARAMETERS = object_schema(
     {
         "pattern": string("A glob such as *.py, which matches names, or src/**/*.ts, which matches paths; both at any depth"),
@@ -110,7 +65,7 @@ async def _run_find(workspace: Workspace, arguments: dict[str, Any], context: To
     limit = int(arguments.get("limit") or _MOST_FOUND)
 
     def find(stop: Stop) -> ToolResult:
-        there = found_at(root)
+        there = stat_target(root)
         if there is None:
             raise ToolError(f"Path not found: {root.named}")
         if not stat.S_ISDIR(there.st_mode):
@@ -187,3 +142,101 @@ def listing(lines: Sequence[str], details: dict[str, Any], notices: Sequence[str
     if notices:
         text += f"\n\n[{'. '.join(notices)}]"
     return ToolResult.text(text, details or None)
+
+
+_LIMIT = 100
+#: No result is that long, so larger numbers mean the same.
+_MOST = 1_000_000
+_LINE_LENGTH = 500
+
+_PARAMETERS = object_schema(
+    {
+        "pattern": string("A regular expression, or plain text with literal"),
+        "path": string("File or folder to search; the working directory if left out"),
+        "glob": string("Only files that match this, such as *.py or src/**/*.ts"),
+        "ignoreCase": {"type": "boolean", "description": "Upper and lower case are the same"},
+        "literal": {"type": "boolean", "description": "The pattern is plain text"},
+        "context": {"type": "integer", "minimum": 0, "description": "Lines to show before and after each match"},
+        "limit": {"type": "integer", "minimum": 1, "description": "How many matches at most; 100 if left out"},
+    },
+    "pattern",
+)
+
+
+def grep_tool(workspace: Workspace) -> Tool:
+    return Tool(
+        name="grep",
+        label="grep",
+        description=(
+            "Search the contents of files for a regular expression. Gives file, line number and line, 100 matches at most unless"
+            " limit says otherwise; lines are cut at 500 characters. Files named in .gitignore and binary files are skipped."
+        ),
+        parameters=_PARAMETERS,
+        run=partial(_run_grep, workspace),
+        kind="search",
+        title=grep_title,
+        idempotent=True,
+        subject=PATH,
+        snippet="Search file contents, respecting .gitignore",
+        harmless=True,
+        timeout=workspace.default_timeout,
+    )
+
+
+async def _run_grep(workspace: Workspace, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+    root = workspace.locate(arguments.get("path") or ".", context.target)
+    limit = int(min(arguments.get("limit") or _LIMIT, _MOST))
+    wanted = searchers.Wanted(
+        pattern=arguments["pattern"],
+        ignore_case=bool(arguments.get("ignoreCase")),
+        literal=bool(arguments.get("literal")),
+        context=int(min(arguments.get("context") or 0, _MOST)),
+        limit=limit + 1,  # one more, to know whether there are more
+    )
+    report = _GrepReport(root.named, limit, wanted.context)
+    await contents.search(workspace, root, wanted, arguments.get("glob") or "", report, context.cancel)
+    return report.result()
+
+
+class _GrepReport:
+    """Implements `contents.Report` for the result of the grep tool."""
+
+    def __init__(self, root: Path, limit: int, context: int) -> None:
+        self.full = False
+        self._root = root
+        self._prefix = f"{str(root).rstrip(os.sep)}{os.sep}"
+        self._limit = limit
+        self._context = context
+        self._lines: list[str] = []
+        self._matches = 0
+        self._cut = False
+
+    def add(self, path: str, lines: Sequence[searchers.Line]) -> None:
+        name = path.removeprefix(self._prefix) if path != str(self._root) else self._root.name
+        name = name.replace(os.sep, "/")
+        room = self._limit - self._matches
+        lines, count = contents.first_matches(lines, room, self._context)
+        self.full = count > room
+        self._matches += min(count, room)
+        for line in lines:
+            mark = ":" if line.matches else "-"
+            self._lines.append(f"{name}{mark}{line.number}{mark} {self._shorten(line.text)}")
+
+    def result(self) -> ToolResult:
+        if not self._matches:
+            return ToolResult.text("No matches found")
+        details: dict[str, Any] = {}
+        notices: list[str] = []
+        if self.full:
+            details["matchLimitReached"] = self._limit
+            notices.append(f"{self._limit} matches limit reached. Use limit={self._limit * 2} for more, or refine pattern")
+        if self._cut:
+            details["linesTruncated"] = True
+            notices.append(f"Some lines truncated to {_LINE_LENGTH} chars. Use read tool to see full lines")
+        return listing(self._lines, details, notices)
+
+    def _shorten(self, text: str) -> str:
+        if len(text) <= _LINE_LENGTH:
+            return text
+        self._cut = True
+        return f"{text[:_LINE_LENGTH]}... [truncated]"

@@ -14,9 +14,9 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from fairlead.config.child_guard import child_guard
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import ToolError
+from fairlead.platform.process import child_guard
 
 #: The longest line of a searcher's report that is read.
 _LONGEST = 64 * 1024 * 1024

@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from fairlead.config.open_files import LIST, READ, open_below, open_real
+from fairlead.platform.open_files import LIST, READ, open_below, open_real
 from fairlead.tools.search.searchers import Found, Line, SearchRequest, Wanted
 
 #: More of a line is not shown.

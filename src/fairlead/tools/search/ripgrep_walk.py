@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import tempfile
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from pathlib import Path
@@ -288,15 +289,14 @@ def _open_file(text: str) -> Generator[BinaryIO | None]:
     if not text:
         yield None
         return
-    with _unnamed_file() as file:
+    with _open_unnamed_file() as file:
         file.write(text.encode())
         file.seek(0)
         yield file
 
 
-def _unnamed_file() -> BinaryIO:
+def _open_unnamed_file() -> BinaryIO:
     if hasattr(os, "memfd_create"):
         return os.fdopen(os.memfd_create("rules"), "w+b")
-    import tempfile
 
     return tempfile.TemporaryFile()

@@ -17,9 +17,9 @@ from typing import Protocol, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from fairlead.config.open_files import READ, opened_folder
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import ToolError
+from fairlead.platform.open_files import READ, opened_folder
 from fairlead.tools.search.processes import ReportedLine, SearchProcess, search_process
 from fairlead.tools.workspace import Confinement
 
@@ -105,7 +105,7 @@ class Ripgrep:
     """Searches with ripgrep. It gets open files: a name may become a link, which ripgrep would follow."""
 
     def __init__(self, program: str, env: Mapping[str, str], confine: Confine) -> None:
-        import resource
+        import resource  # noqa: PLC0415  POSIX only
 
         self.program = program
         self.env = env
@@ -134,7 +134,7 @@ class Ripgrep:
                 async with aclosing(self._search(wanted, opened, cancel)) as found:
                     async for matches in found:
                         yield matches
-            if rest := opened.confirmed_before(None):
+            if rest := opened.take_confirmed(None):
                 yield rest
         finally:
             opened.close()
@@ -148,8 +148,8 @@ class Ripgrep:
                 async with aclosing(child.report()) as files:
                     async for file in files:
                         index, names, status = opened.by_path[os.fsdecode(file.path)]
-                        found = SearchMatch(names, _shown(file.lines), status)
-                        yield [*opened.confirmed_before(index), found]
+                        found = SearchMatch(names, _list_shown(file.lines), status)
+                        yield [*opened.take_confirmed(index), found]
                 await check_ripgrep(child, cancel)
 
 
@@ -255,11 +255,11 @@ class _OpenedFiles:
         lines = self._reported.get(names)
         if lines and _has_lines(number, lines):
             os.close(self.numbers.pop())
-            self._confirmed.append((index, SearchMatch(names, _shown(lines), status)))
+            self._confirmed.append((index, SearchMatch(names, _list_shown(lines), status)))
         else:
             self.by_path[f"{OPEN_FILES}/{number}"] = index, names, status
 
-    def confirmed_before(self, index: int | None) -> list[SearchMatch]:
+    def take_confirmed(self, index: int | None) -> list[SearchMatch]:
         """Return what is found in the files before this position that need not be searched, each once; without one, in all."""
         found: list[SearchMatch] = []
         while self._confirmed and (index is None or self._confirmed[0][0] < index):
@@ -292,5 +292,5 @@ def _has_lines(number: int, lines: Sequence[ReportedLine]) -> bool:
     return True
 
 
-def _shown(lines: Sequence[ReportedLine]) -> list[Line]:
+def _list_shown(lines: Sequence[ReportedLine]) -> list[Line]:
     return [Line(line.number, line.raw.decode("utf-8", "replace").rstrip("\r\n"), line.matches) for line in lines]

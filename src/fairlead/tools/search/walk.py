@@ -6,16 +6,17 @@ import logging
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
+from time import monotonic
 
 from msgspec import Struct
 
-from fairlead.config.open_files import LIST, open_below, open_real
 from fairlead.errors import ToolError
+from fairlead.platform.open_files import LIST, open_below, open_real
 from fairlead.tools.background import Stop
-from fairlead.tools.files.read import open_regular
-from fairlead.tools.files.targets import Target
+from fairlead.tools.files.targets import Target, open_regular
 from fairlead.tools.search.globs import NameMatcher, PathGlob, name_matcher
 
 _log = logging.getLogger("fairlead.tools")
@@ -134,7 +135,7 @@ class TreeRules:
         self._outer = outer
         self._marked = {folder: list(names) for folder, names in marked.items()}
         #: None: the folder is ignored.
-        self._known: dict[tuple[str, ...], IgnoreRules | None] = {(): self._entered(outer, ())}
+        self._known: dict[tuple[str, ...], IgnoreRules | None] = {(): self._enter(outer, ())}
 
     def ignores_file(self, parts: tuple[str, ...]) -> bool:
         rules = self._inside(parts[:-1])
@@ -167,11 +168,11 @@ class TreeRules:
         for length in range(known + 1, len(folder) + 1):
             if rules is not None:
                 ignored = rules.ignores(folder[length - 1], is_folder=True)
-                rules = None if ignored else self._entered(rules, folder[:length])
+                rules = None if ignored else self._enter(rules, folder[:length])
             self._known[folder[:length]] = rules
         return rules
 
-    def _entered(self, outer: IgnoreRules, folder: tuple[str, ...]) -> IgnoreRules:
+    def _enter(self, outer: IgnoreRules, folder: tuple[str, ...]) -> IgnoreRules:
         path = self._root.joinpath(*folder)
         return outer.inside(path.name, path, self._marked.get(folder, ()))
 
@@ -298,6 +299,8 @@ def _is_unicode(texts: Iterable[str]) -> bool:
 _OPEN_AT_ONCE = 64
 #: The kernel's own trees. They are walked only if the walk starts inside one.
 _OF_KERNEL = frozenset(("/proc", "/sys", "/dev"))
+#: Folders that users look into by name, if at all.
+_SKIPPED = frozenset(("node_modules", "__pycache__", ".venv", ".hg", ".svn"))
 
 
 class Entry(Struct, frozen=True):
@@ -399,3 +402,41 @@ class _ListedFolder:
             if self.rules is None or not self.rules.ignores(entry.name, is_folder):
                 return Entry((*self.parts, entry.name), is_folder, is_file)
         return None
+
+
+def list_files(folder: Path, most: int, seconds: float) -> list[str]:
+    """Return the files below a folder that `Workspace.list_files` describes."""
+    root = Path(os.path.realpath(folder))
+    shows_hidden = is_in_repository(root)
+    stop = _Deadline(seconds)
+
+    def enters(entry: Entry) -> bool:
+        name = entry.parts[-1]
+        return name not in _SKIPPED and (shows_hidden or not name.startswith("."))
+
+    def files() -> Iterator[str]:
+        for entry in walk(root, root, stop, enters=enters):
+            is_hidden = entry.parts[-1].startswith(".")
+            if not entry.is_folder and (shows_hidden or not is_hidden) and (name := "/".join(entry.parts)).isprintable():
+                yield name
+
+    found: list[str] = []
+    with suppress(ToolError):  # it ran out of time
+        for name in islice(files(), most):
+            found.append(name)  # what was found before the end counts
+    return found
+
+
+class _Deadline(Stop):
+    """Stops work after some seconds."""
+
+    __slots__ = ("_end",)
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self._end = monotonic() + seconds
+
+    def check(self) -> None:
+        if monotonic() > self._end:
+            self.ask()
+        super().check()

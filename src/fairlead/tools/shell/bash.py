@@ -58,12 +58,12 @@ async def _run_bash(workspace: Workspace, arguments: dict[str, Any], context: To
     began = time.monotonic()
     try:
         result = await process.run_into(
-            output, workspace, arguments["command"], cancel=context.cancel, timeout=timeout, on_output=updates.changed
+            output, workspace, arguments["command"], cancel=context.cancel, timeout=timeout, on_output=updates.on_change
         )
     finally:
         updates.stop()
     updates.flush()
-    structured = partial(_structured, output, result, time.monotonic() - began)
+    structured = partial(_build_structured, output, result, time.monotonic() - began)
     text = result.output
     details: dict[str, Any] | None = None
     if result.truncation.truncated:
@@ -79,7 +79,7 @@ async def _run_bash(workspace: Workspace, arguments: dict[str, Any], context: To
     raise ToolError(f"{text}\n\n{problem}" if text else problem, details, structured=said)
 
 
-def _structured(output: process.CommandOutput, result: process.ShellResult, seconds: float) -> dict[str, Any]:
+def _build_structured(output: process.CommandOutput, result: process.ShellResult, seconds: float) -> dict[str, Any]:
     """The result as data, in the form of pi 1.5."""
     text, is_cut = output.whole(_MOST_STRUCTURED)
     structured: dict[str, Any] = {"output": text, "truncated": is_cut}
@@ -109,7 +109,7 @@ class _Updates:
         self._not_before = 0.0
         self._update(ToolResult([]))
 
-    def changed(self, _: str) -> None:
+    def on_change(self, _: str) -> None:
         self._dirty = True
         if self._timer is not None:
             return

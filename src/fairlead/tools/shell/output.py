@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import contextlib
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -240,8 +241,6 @@ class Cleaner:
     _LONGEST = 4096
 
     def __init__(self) -> None:
-        import re
-
         self._strip = re.compile(f"{self._SEQUENCE}|{self._CONTROL}").sub
         self._complete = re.compile(self._SEQUENCE).match
         self._held = ""
@@ -250,11 +249,11 @@ class Cleaner:
         text = self._held + text
         self._held = ""
         if not final:
-            start = self._unfinished(text)
+            start = self._find_unfinished(text)
             text, self._held = text[:start], text[start:]
         return self._strip("", text)
 
-    def _unfinished(self, text: str) -> int:
+    def _find_unfinished(self, text: str) -> int:
         """Return where a sequence starts that the end of `text` cuts off; the length of `text` if none does."""
         position = text.rfind("\x1b")
         if position > 0 and text[position:] in ("\x1b", "\x1b\\"):

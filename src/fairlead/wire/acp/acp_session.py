@@ -10,20 +10,28 @@ from msgspec import Struct
 
 from fairlead.agent import Agent
 from fairlead.core import events as core
-from fairlead.core.messages import UserMessage
+from fairlead.core.messages import UserMessage, readable_error
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import CompactingError, ConfigError, FairleadError, NoCredentials, RunAborted
 from fairlead.protocol.acp import updates as acp
-from fairlead.protocol.acp.base import AUTH_REQUIRED
-from fairlead.protocol.acp.content import ContentBlock
+from fairlead.protocol.acp.content import AUTH_REQUIRED, ContentBlock
 from fairlead.protocol.acp.sessions import PromptResponse, SessionConfigOption, SessionModeState, StopReason
 from fairlead.session.events import Gate
 from fairlead.session.session import Session
-from fairlead.wire.acp.content import PromptContent, prompt_content
-from fairlead.wire.acp.narrator import Narrator
-from fairlead.wire.acp.options import MODE, MODEL, THINKING, choose_level, choose_model, config_options, mode_named, mode_state
-from fairlead.wire.acp.updates import Updates
-from fairlead.wire.jsonrpc import INTERNAL_ERROR, BadParams, RpcError
+from fairlead.wire.acp.acp_narrator import Narrator
+from fairlead.wire.acp.config_options import (
+    MODE,
+    MODEL,
+    THINKING,
+    choose_level,
+    choose_model,
+    config_options,
+    mode_named,
+    mode_state,
+)
+from fairlead.wire.acp.tool_reports import PromptContent, prompt_content
+from fairlead.wire.acp.update_sender import Updates
+from fairlead.wire.jsonrpc import BadParams, RpcError
 from fairlead.wire.prompts import AcceptedPrompts, PromptOutcome
 
 #: How the texts of errors begin that mean that the model refused, and the reasons that providers give for it.
@@ -117,14 +125,14 @@ class AcpSession:
             message = None
         else:
             async with self._accepting:
-                message = await self._accepted(turn, content)
+                message = await self._start_or_steer(turn, content)
                 if message is not None:
                     self._prompts.add(message, turn)
         if turn.is_cancelled and message is None:
             return "cancelled"
         if message is None:
             if (hooks := session.extensions.hooks) is not None:
-                await hooks.sent()
+                await hooks.flush_outbox()
             if not session.activity.is_streaming:
                 return "end_turn"
             self._prompts.add(None, turn)
@@ -133,10 +141,10 @@ class AcpSession:
     async def _resume(self, turn: _Turn, content: PromptContent) -> StopReason:
         """Continue an interrupted run, without a message of the user."""
         async with self._accepting:
-            await self._stopped()
+            await self._wait_until_stopped()
             if turn.is_cancelled:
                 return "cancelled"
-            self.narrator.turn_begins(content.text)
+            self.narrator.begin_turn(content.text)
             await self.session.activity.resume()
             self._prompts.add(None, turn)
         return self._stop_reason(await turn.outcome)
@@ -149,8 +157,8 @@ class AcpSession:
 
     async def _command(self, turn: _Turn, content: PromptContent) -> None:
         """Run a command of an extension. If it does not end when it is cancelled, it is left alone."""
-        await self._stopped()
-        self.narrator.turn_begins(content.text)
+        await self._wait_until_stopped()
+        self.narrator.begin_turn(content.text)
         work = asyncio.ensure_future(self.session.prompt(content.text, content.images, source="rpc"))
         cancelled = asyncio.get_running_loop().create_future()
         forget = turn.cancel.on_fire(lambda: cancelled.done() or cancelled.set_result(None))
@@ -165,25 +173,25 @@ class AcpSession:
         else:
             work.add_done_callback(_ignore_error)
 
-    async def _accepted(self, turn: _Turn, content: PromptContent) -> UserMessage | None:
+    async def _start_or_steer(self, turn: _Turn, content: PromptContent) -> UserMessage | None:
         """Start a run with a prompt, or steer the run that is active; None if it was cancelled or an extension handled it."""
         while True:
-            await self._stopped()
+            await self._wait_until_stopped()
             if turn.is_cancelled:
                 return None
-            self.narrator.turn_begins(content.text)
+            self.narrator.begin_turn(content.text)
             try:
                 return await self.session.prompt(content.text, content.images, source="rpc", behavior="steer")
             except CompactingError:
                 await self.session.activity.idle()
 
-    async def _stopped(self) -> None:
+    async def _wait_until_stopped(self) -> None:
         """Wait until the run that the client cancelled has ended."""
         while self._stopping is not None and not self._stopping.done():
             await asyncio.wait([self._stopping])
 
     def _stop_reason(self, outcome: PromptOutcome) -> StopReason:
-        """Return why a run ended. Raises RpcError if it failed."""
+        """Return why a run ended, and tell the user if the model failed. Raises RpcError if its provider refuses the key."""
         end = outcome.end
         if outcome.status == "aborted" or end is None:
             return "cancelled"
@@ -192,14 +200,15 @@ class AcpSession:
             return "refusal"
         if outcome.status == "completed":
             return "max_tokens" if message.stop_reason == "length" else "end_turn"
-        text = message.error_message or "The model failed without saying why."
+        text = readable_error(message.error_message or "The model failed without saying why.")
         if end.is_final:
             self.narrator.notice("warning", text)
             return "max_turn_requests"
         if end.status in (401, 403):
             raise RpcError(AUTH_REQUIRED, text, {"message": LOG_IN})
-        data = {"provider": message.provider, "model": message.model, "status": end.status, "retryable": end.transient}
-        raise RpcError(INTERNAL_ERROR, text, data)
+        # Clients take an error for a broken agent, and say that it is not installed.
+        self.narrator.show_failure(text)
+        return "end_turn"
 
     def stop(self) -> None:
         """Cancel every prompt that has not been answered, and everything that runs."""
@@ -236,18 +245,18 @@ class AcpSession:
         self.narrator.send_event(event)
         match event:
             case core.AgentSettled():
-                self._settled(event)
+                self._on_settled(event)
             case core.ModelSelected() | core.ThinkingLevelChanged():
-                self._tell_options()
+                self._emit_options()
             case core.ApprovalModeChanged():
-                self._tell_mode()
-                self._tell_options()
+                self._emit_mode()
+                self._emit_options()
             case core.CommandsChanged() | core.SessionReplaced():
                 self.announce_commands()
             case _:
                 return
 
-    def _settled(self, event: core.AgentSettled) -> None:
+    def _on_settled(self, event: core.AgentSettled) -> None:
         self._settle()
         self.announce_commands()
         if not len(self._prompts):
@@ -306,11 +315,11 @@ class AcpSession:
             self._answers_options = False
         return self.options
 
-    def _tell_mode(self) -> None:
+    def _emit_mode(self) -> None:
         if not self._answers_mode:
             self._updates.send(acp.CurrentModeUpdate(self.session.approvals.mode))
 
-    def _tell_options(self) -> None:
+    def _emit_options(self) -> None:
         if not self._answers_options:
             self._updates.send(acp.ConfigOptionUpdate(self.options))
 
@@ -356,7 +365,7 @@ class AcpSession:
         """Cancel what is running, answer the prompts, and release the session file."""
         self._is_closed = True
         self.stop()
-        await self._stopped()
+        await self._wait_until_stopped()
         for task in list(self._background):
             task.cancel()
         await self.agent.close()

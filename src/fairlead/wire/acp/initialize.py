@@ -1,17 +1,19 @@
-"""What fairlead says about itself when a connection begins."""
+"""How a connection begins: what the client says it can do, and what fairlead says about itself."""
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from fairlead import __version__
 from fairlead.protocol.acp import initialization as acp
-from fairlead.protocol.acp.base import PROTOCOL_VERSION
-from fairlead.wire.acp.client import Client
+from fairlead.protocol.acp.content import PROTOCOL_VERSION
+from fairlead.protocol.acp.initialization import ClientCapabilities
 
 #: The ids of the ways to log in: through `authenticate`, and in a terminal that the client opens.
 LOGIN, TERMINAL_LOGIN = "fairlead-login", "fairlead-login-terminal"
 
 
-def initialized(client: Client) -> acp.InitializeResponse:
+def answer_initialize(client: Client) -> acp.InitializeResponse:
     """Return the answer to `initialize`."""
     return acp.InitializeResponse(
         protocol_version=PROTOCOL_VERSION,
@@ -51,3 +53,25 @@ def _methods(client: Client) -> list[acp.AuthMethod]:
             )
         )
     return found
+
+
+class Client(Struct):
+    """The client of a connection. Without an `initialize` request it can do nothing optional."""
+
+    #: Shows notices, and the progress of compactions.
+    notices: bool = False
+    compactions: bool = False
+    #: Shows forms, and opens pages in a browser.
+    forms: bool = False
+    pages: bool = False
+    #: Runs the agent in a terminal to log in.
+    terminal_login: bool = False
+
+    def initialize(self, capabilities: ClientCapabilities) -> None:
+        """Take what the client says about itself."""
+        session, elicitation = capabilities.session, capabilities.elicitation
+        self.notices = session is not None and session.notices is not None
+        self.compactions = session is not None and session.compaction is not None
+        self.forms = elicitation is not None and elicitation.form is not None
+        self.pages = elicitation is not None and elicitation.url is not None
+        self.terminal_login = capabilities.auth.terminal

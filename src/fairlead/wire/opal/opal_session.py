@@ -15,7 +15,7 @@ from fairlead.protocol.opal.objects import FeatureChanges, Features, ToolNames
 from fairlead.session.events import Gate
 from fairlead.session.session import Session
 from fairlead.wire.jsonrpc import INTERNAL_ERROR, BadParams, RpcError
-from fairlead.wire.opal.narrator import Narrator, RunStatus
+from fairlead.wire.opal.opal_narrator import Narrator, RunStatus
 
 #: How many of the newest messages a compaction keeps, unless the client says otherwise.
 KEEP_RECENT = 10
@@ -93,16 +93,16 @@ class OpalSession:
         Yields a function that sends them, to be called after the response. If the block raises, they are sent at its end."""
         held = self._held = [] if self._held is None else self._held
 
-        def tell_all() -> None:
+        def send_held() -> None:
             if self._held is held:
                 self._held = None
                 for event in held:
                     self.narrator.send_event(event)
 
         try:
-            yield tell_all
+            yield send_held
         except BaseException:
-            tell_all()
+            send_held()
             raise
 
     def show(self, status: str) -> None:
@@ -151,7 +151,7 @@ class OpalSession:
             try:
                 (await submitted).then()
             except FairleadError as error:
-                self.narrator.refused(text, error)
+                self.narrator.announce_refusal(text, error)
 
         self._keep(asyncio.create_task(finish(), name="fairlead-prompt"))
 
@@ -165,7 +165,7 @@ class OpalSession:
         session, narrator = self.session, self.narrator
         if self._is_compacting and not session.activity.is_streaming:
             return await self._prompt_later(text)
-        with self.silent() if not session.activity.is_streaming else nullcontext(nothing) as tell_all:
+        with self.silent() if not session.activity.is_streaming else nullcontext(do_nothing) as tell_all:
             message = await session.prompt(text, source="rpc", behavior="steer")
             queued = message is not None and session.queue.steering.holds(message)
             # The run that no longer takes messages ends for the compaction.
@@ -173,11 +173,11 @@ class OpalSession:
 
             def then() -> None:
                 if message is None:
-                    self._tell_handled(text)
+                    self._announce_handled(text)
                 elif queued:
-                    narrator.queued(message, text)
+                    narrator.announce_queued(message, text)
                 else:
-                    narrator.applied(message, text)
+                    narrator.announce_prompt(message, text)
                 tell_all()
 
             return Prompted(queued, then)
@@ -187,18 +187,18 @@ class OpalSession:
         narrator = self.narrator
         message = await self.session.steer(text, source="rpc")
         if message is None:
-            return Prompted(False, lambda: self._tell_handled(text))
+            return Prompted(False, lambda: self._announce_handled(text))
         self._runs_after_compaction = True
-        return Prompted(True, lambda: narrator.queued(message, text))
+        return Prompted(True, lambda: narrator.announce_queued(message, text))
 
-    def _tell_handled(self, text: str) -> None:
+    def _announce_handled(self, text: str) -> None:
         """Announce a prompt that an extension has handled."""
-        self.narrator.command_began(text)
-        self.narrator.command_ended()
+        self.narrator.announce_command_start(text)
+        self.narrator.announce_command_end()
 
     def _begin_command(self, text: str) -> None:
         """Start an extension command. It may take long, and ask the user."""
-        self.narrator.command_began(text)
+        self.narrator.announce_command_start(text)
         self._keep(asyncio.create_task(self._command(text), name="fairlead-command"))
 
     def _keep(self, task: asyncio.Task[None]) -> None:
@@ -211,14 +211,14 @@ class OpalSession:
         except FairleadError as error:
             self.show(str(error))
         finally:
-            self.narrator.command_ended()
+            self.narrator.announce_command_end()
 
     def stop(self) -> None:
         """Stop the run or the compaction. Later requests to this session wait until it has ended."""
         self._runs_after_compaction = False
         self.session.activity.cancel()
         if not self.is_stopping and not self.session.activity.is_streaming and not self._is_compacting:
-            self.narrator.stopped_idle()
+            self.narrator.announce_idle_stop()
             return
         before = self._stopping if self.is_stopping else None
         ends_run = before is None and self.session.activity.is_streaming
@@ -227,14 +227,14 @@ class OpalSession:
     async def _stop(self, before: asyncio.Task[None] | None, ends_run: bool) -> None:
         await (self.session.abort() if before is None else before)
         if not ends_run:  # else the run has announced its end itself
-            self.narrator.stopped_idle()
+            self.narrator.announce_idle_stop()
 
     @property
     def is_stopping(self) -> bool:
         """Whether a run or a compaction was stopped and has not ended yet."""
         return self._stopping is not None and not self._stopping.done()
 
-    async def settled(self) -> None:
+    async def wait_settled(self) -> None:
         """Wait until what was stopped has ended."""
         while self._stopping is not None and not self._stopping.done():
             await asyncio.wait([self._stopping])
@@ -247,7 +247,7 @@ class OpalSession:
     def cancel(self) -> None:
         """Stop running work, without waiting for it."""
         self.session.activity.cancel()
-        self.narrator.command_aborted()
+        self.narrator.announce_command_abort()
 
     async def close(self) -> None:
         self._runs_after_compaction = False
@@ -297,20 +297,20 @@ class OpalSession:
             self._check(tools)
             self._allowed = tools
         if features is not None:
-            self.features = changed(self.features, features)
+            self.features = change_features(self.features, features)
         self._activate()
 
     def tools(self) -> ToolNames:
         names = self._all()
         allowed = names if self._allowed is None else self._allowed
-        return ToolNames(names, self._enabled(), [name for name in names if name not in allowed])
+        return ToolNames(names, self._list_enabled(), [name for name in names if name not in allowed])
 
     def _all(self) -> list[str]:
         """Opal's tools, and those of extensions and MCP servers."""
         names = dict.fromkeys([*self._own_tools, *self.session.tools])
         return [name for name in names if name not in self._excluded]
 
-    def _enabled(self) -> list[str]:
+    def _list_enabled(self) -> list[str]:
         active = set(self.session.tools.active)
         return [name for name in self._all() if name in active]
 
@@ -335,18 +335,18 @@ class OpalSession:
         return [skill.name for skill in self.session.additions.skills()]
 
 
-def changed(features: Features, changes: FeatureChanges) -> Features:
+def change_features(features: Features, changes: FeatureChanges) -> Features:
     """Return the features with these changes."""
 
-    def either(change: bool | None, before: bool) -> bool:
+    def change_or_keep(change: bool | None, before: bool) -> bool:
         return before if change is None else change
 
     return Features(
-        either(changes.sub_agents, features.sub_agents),
-        either(changes.skills, features.skills),
-        either(changes.debug, features.debug),
+        change_or_keep(changes.sub_agents, features.sub_agents),
+        change_or_keep(changes.skills, features.skills),
+        change_or_keep(changes.debug, features.debug),
     )
 
 
-def nothing() -> None:
+def do_nothing() -> None:
     """Do nothing: there are no events to send."""

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from fairlead.protocol.opal.events import Event, MessageDelta, ThinkingDelta, ToolOutputEvent
-from fairlead.wire.connection import Outlet
+from fairlead.wire.host_connection import Outlet
 
 #: How many characters of one stream are held while the client is behind.
 MOST_MERGED = 1 << 16
@@ -42,7 +42,7 @@ class Channel:
             self._pending = piece
             if not self._will_flush:
                 self._will_flush = True
-                self._outlet.when_caught_up(self._caught_up)
+                self._outlet.call_when_caught_up(self._on_caught_up)
         self._parts.append(text)
         self._size += len(text)
         if self._size > MOST_MERGED:
@@ -60,7 +60,7 @@ class Channel:
             self._pending, self._parts, self._size = None, [], 0
             self._put(whole)
 
-    def _caught_up(self) -> None:
+    def _on_caught_up(self) -> None:
         self._will_flush = False
         self.flush()
 

@@ -12,6 +12,7 @@ from msgspec import UNSET, to_builtins
 
 from fairlead.core.lenient import scrub_text
 from fairlead.errors import BadCommand, CompactionCancelled, FairleadError, LoginFailed, MoveCancelled, RunAborted
+from fairlead.models.catalog import provider_label
 from fairlead.protocol.pi import omp_commands as c
 from fairlead.protocol.pi.frames import (
     BOUND,
@@ -22,12 +23,12 @@ from fairlead.protocol.pi.frames import (
     Frame,
     Notice,
 )
-from fairlead.wire.messages import RequestRoute
+from fairlead.wire.routing import RequestRoute
 
 if TYPE_CHECKING:
     from fairlead.session.additions import SessionAdditions
     from fairlead.session.slash_commands import SlashCommand
-    from fairlead.wire.pi.server import PiServer
+    from fairlead.wire.pi.pi_server import PiServer
 
 
 #: The APIs with a choice of service tiers, as omp has it.
@@ -102,7 +103,7 @@ def _get_login_providers(server: PiServer, command: c.GetLoginProviders) -> c.Lo
     possible = () if server.logins is None else server.logins().possible()
     return c.LoginProviders(
         [
-            c.LoginProvider(name, name, available=name in possible, authenticated=has_key)
+            c.LoginProvider(name, provider_label(name), available=name in possible, authenticated=has_key)
             for name, has_key in server.session.models.providers()
         ]
     )
@@ -115,7 +116,7 @@ async def _login(server: PiServer, command: c.Login) -> None:
     logins = None if server.logins is None else server.logins()
     if logins is None or name not in logins.possible():
         raise FairleadError(
-            f"There is no login for {name}. Put its key into the environment or into auth.json; see docs/models.md."
+            f"There is no login for {name}. Put its key into the environment or into auth.json; see `fairlead help models.md`."
         )
 
     if await logins.log_in_with_extension(name, ui):

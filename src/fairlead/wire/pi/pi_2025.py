@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import to_builtins
@@ -14,13 +14,15 @@ from fairlead.core.messages import TextContent, UserMessage, user_text
 from fairlead.protocol.pi import frames
 from fairlead.protocol.pi.commands import Abort
 from fairlead.protocol.pi.protocol_2025 import EVENTS_2025, Compaction, Error, Prompt2025
-from fairlead.wire.messages import Id, Message, Request, RequestRoute, RouteTable
-from fairlead.wire.pi.codec import PiCodec
-from fairlead.wire.pi.encode import EventFrames, encode
-from fairlead.wire.pi.handlers import BASIC_ROUTES, submit
-from fairlead.wire.pi.routes import command_name
-from fairlead.wire.pi.serve import schema_of, serve, types_of
-from fairlead.wire.pi.server import PiServer
+from fairlead.protocol.pi.session_commands import Compact
+from fairlead.wire.pi import session_handlers
+from fairlead.wire.pi.basic_handlers import BASIC_ROUTES, submit
+from fairlead.wire.pi.pi_codec import PiCodec
+from fairlead.wire.pi.pi_encoding import EventFrames, encode
+from fairlead.wire.pi.pi_schema import lines_2025
+from fairlead.wire.pi.pi_server import PiServer, command_name
+from fairlead.wire.pi.pi_stdio import schema_of, serve, types_of
+from fairlead.wire.routing import Id, Message, Request, RequestRoute, RouteTable
 
 if TYPE_CHECKING:
     from fairlead.protocol.schema.family import Lines
@@ -58,10 +60,12 @@ class EventFrames2025(EventFrames):
             case events.ToolEnd(is_error=True):
                 text = "\n".join(block.text for block in event.result.content if isinstance(block, TextContent))
                 self.send(frames.ToolExecutionEnd(event.call_id, event.tool_name, text, is_error=True))
+            case events.ExtensionError(extension_path="session"):
+                self.send(Error(event.error))
             case _:
                 super().send_event(event)
 
-    def _shown(self, message: ChatMessage) -> ChatMessage:
+    def _convert_message(self, message: ChatMessage) -> ChatMessage:
         if not isinstance(message, UserMessage) or isinstance(message.content, str):
             return message
         if not all(isinstance(block, TextContent) for block in message.content):
@@ -82,16 +86,18 @@ class Server2025(PiServer):
         return routes_2025()
 
 
-async def _prompt(server: PiServer, command: Prompt2025) -> Any:
-    prompt = server.session.prompt(command.message, attachments=to_builtins(command.attachments), source="rpc")
-    return await submit(server, command, prompt)
+def _prompt(server: PiServer, command: Prompt2025) -> Coroutine[Any, Any, Any]:
+    attached = to_builtins(command.attachments)
+    return submit(
+        server,
+        command,
+        lambda held: server.session.prompt(command.message, attachments=attached, source="rpc", held=held),
+        server.session.queue.hold_prompt(command.message, None, attached),
+    )
 
 
 def routes_2025() -> RouteTable:
     """Return the routes of pi-2025."""
-    from fairlead.protocol.pi.session_commands import Compact
-    from fairlead.wire.pi import session_handlers
-
     kept = [route for route in (*BASIC_ROUTES, *session_handlers.ROUTES) if route.declaration in (Abort, Compact)]
     return RouteTable(command_name, [RequestRoute(Prompt2025, _prompt, needs_extensions=False), *kept])
 
@@ -103,8 +109,6 @@ __all__ = ["SERVER", "lines", "schema", "serve", "types"]
 
 
 def lines(dialect: str) -> Lines:
-    from fairlead.wire.pi.schema import lines_2025
-
     return lines_2025()
 
 

@@ -7,16 +7,18 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from fairlead.config.settings import SettingsGroup
-from fairlead.core.queues import InterruptMode
-from fairlead.core.tool import Schedule
+from fairlead.core.model import THINKING_LEVELS
 from fairlead.errors import ConfigError
-from fairlead.session.context.tokens import DEFAULT_RESERVE_TOKENS
+from fairlead.session.behaviour import Behaviour
+from fairlead.wire.dialects import DIALECTS
 
 #: The events of pi about requests for a summary that are repeated, which began with pi 0.81.
 _SUMMARY_RETRIES = frozenset(
     {"summarization_retry_scheduled", "summarization_retry_attempt_start", "summarization_retry_finished"}
 )
+#: The tools that the model may use by default.
+PI_TOOLS = ("read", "bash", "edit", "write")
+OMP_TOOLS = (*PI_TOOLS, "grep", "find", "ls", "todo_write", "task")
 
 
 class Profile(Struct, frozen=True, kw_only=True):
@@ -27,10 +29,8 @@ class Profile(Struct, frozen=True, kw_only=True):
     ready: Literal["none", "version", "protocols"]
     #: Whether the answers to an unknown command and to a line without a type repeat the id.
     unknown_command_echoes_id: bool
-    #: Whether a prompt that cannot start is acknowledged first, and then fails in a second response.
-    late_prompt_errors: bool
-    #: Whether a prompt that runs an extension command is answered when the command first waits for something, not at its end.
-    early_command_answers: bool = False
+    #: Whether a prompt is acknowledged before it waits for anything. If it cannot start, it then fails in a second response.
+    acknowledges_prompts: bool
     #: The error for a prompt that arrives during a run.
     busy: str
     #: Whether the response to a prompt or a queued message says what happened to it.
@@ -39,10 +39,8 @@ class Profile(Struct, frozen=True, kw_only=True):
     structured_results: bool = False
     #: Events that hosts of this dialect do not know.
     hidden_events: frozenset[str]
-    #: How the tools of one turn run in the interrupt mode `wait`. The mode `immediate` always means `exclusive`.
-    schedule: Schedule
-    interrupt: InterruptMode
-    default_tools: tuple[str, ...]
+    #: How its sessions differ from those of the library.
+    behaviour: Behaviour
     #: Whether `get_state` always returns systemPrompt and dumpTools.
     verbose_state: bool
     #: Whether the `bash` response counts lines and bytes.
@@ -53,18 +51,6 @@ class Profile(Struct, frozen=True, kw_only=True):
     #: Whether all compactions are sent, as `compaction_start`/`_end`. Otherwise only automatic ones are, as
     #: `auto_compaction_start`/`_end`.
     sends_all_compactions: bool
-    #: Tokens of the context window that compaction leaves free, unless the user's settings give a number.
-    compaction_reserve: int
-    #: Groups of settings that always have their built-in defaults. The user's files do not change them.
-    reset_settings: tuple[SettingsGroup, ...] = ()
-    #: Whether the model plans before the first prompt of a session, unless the settings give a value.
-    eager_todos: bool = False
-    #: Whether a queue is dropped when the session goes to another conversation. Otherwise it waits in the one that is left.
-    drops_queue: bool = False
-    #: See the options of the agent with these names.
-    keeps_level: bool = True
-    keeps_model: bool = True
-    counts_written_bytes: bool = True
     #: Whether each prompt gets a `prompt_result`, and the session a `session_settled`.
     prompt_results: bool
     #: Whether the events of omp 18 are sent: `available_commands_update`, `notice`, `model_changed`, and `agent_end.isTerminal`.
@@ -73,6 +59,8 @@ class Profile(Struct, frozen=True, kw_only=True):
     withdraws_dialogs: bool
     #: Whether `setTitle` requests are sent. "on request" means: if PI_RPC_EMIT_TITLE is set.
     titles: Literal["always", "on request", "never"]
+    #: Whether a session without entries can be exported.
+    exports_empty: bool = True
     #: Whether the command exits with code 0 in JSON mode even if the model failed.
     json_mode_succeeds: bool = False
 
@@ -81,27 +69,28 @@ PI = Profile(
     name="pi",
     ready="none",
     unknown_command_echoes_id=True,
-    late_prompt_errors=False,
+    acknowledges_prompts=False,
     busy="Agent is already processing. Specify streamingBehavior ('steer' or 'followUp') to queue the message.",
     dispositions=True,
     structured_results=True,
     hidden_events=frozenset(),
-    schedule="together",
-    interrupt="wait",
-    default_tools=("read", "bash", "edit", "write"),
+    behaviour=Behaviour(
+        drops_queue=True,
+        keeps_level=False,
+        lists_models_by_name=True,
+        keeps_model=False,
+        counts_written_bytes=False,
+        default_tools=PI_TOOLS,
+    ),
     verbose_state=False,
     counts_bash_output=False,
     cancelled_bash_prefix="",
     sends_will_retry=True,
     sends_all_compactions=True,
-    compaction_reserve=DEFAULT_RESERVE_TOKENS,
-    drops_queue=True,
-    keeps_level=False,
-    keeps_model=False,
-    counts_written_bytes=False,
     prompt_results=False,
     withdraws_dialogs=False,
     titles="always",
+    exports_empty=False,
     json_mode_succeeds=True,
 )
 
@@ -109,18 +98,15 @@ PI_2025 = Profile(
     name="pi-2025",
     ready="none",
     unknown_command_echoes_id=False,
-    late_prompt_errors=False,
+    acknowledges_prompts=False,
     busy="Agent is already processing. Abort it first, or wait for agent_end.",
     hidden_events=_SUMMARY_RETRIES,
-    schedule="sequential",
-    interrupt="wait",
-    default_tools=PI.default_tools,
+    behaviour=Behaviour(schedule="sequential", compaction_reserve=20_000, default_tools=PI_TOOLS),
     verbose_state=False,
     counts_bash_output=False,
     cancelled_bash_prefix="",
     sends_will_retry=False,
     sends_all_compactions=True,
-    compaction_reserve=20_000,
     prompt_results=False,
     withdraws_dialogs=False,
     titles="never",
@@ -130,20 +116,15 @@ OMP = Profile(
     name="omp",
     ready="protocols",
     unknown_command_echoes_id=False,
-    late_prompt_errors=True,
-    early_command_answers=True,
+    acknowledges_prompts=True,
     busy="Agent is already processing. Use steer() or followUp() to queue messages, or wait for completion.",
     hidden_events=frozenset({"queue_update", "thinking_level_changed", "session_info_changed"}) | _SUMMARY_RETRIES,
-    schedule="exclusive",
-    interrupt="immediate",
-    default_tools=("read", "bash", "edit", "write", "grep", "find", "ls", "todo_write", "task"),
+    behaviour=Behaviour(schedule="exclusive", interrupt="immediate", reset_settings=("todo", "task"), default_tools=OMP_TOOLS),
     verbose_state=False,
     counts_bash_output=True,
     cancelled_bash_prefix="[Command cancelled]\n",
     sends_will_retry=False,
     sends_all_compactions=False,
-    compaction_reserve=DEFAULT_RESERVE_TOKENS,
-    reset_settings=("todo", "task"),
     prompt_results=True,
     omp_events=True,
     withdraws_dialogs=True,
@@ -154,21 +135,15 @@ XCSH = Profile(
     name="xcsh",
     ready="version",
     unknown_command_echoes_id=OMP.unknown_command_echoes_id,
-    late_prompt_errors=OMP.late_prompt_errors,
-    early_command_answers=OMP.early_command_answers,
+    acknowledges_prompts=OMP.acknowledges_prompts,
     busy=OMP.busy,
     hidden_events=OMP.hidden_events,
-    schedule=OMP.schedule,
-    interrupt="wait",
-    default_tools=OMP.default_tools,
+    behaviour=replace(OMP.behaviour, interrupt="wait", eager_todos=True),
     verbose_state=True,
     counts_bash_output=OMP.counts_bash_output,
     cancelled_bash_prefix=OMP.cancelled_bash_prefix,
     sends_will_retry=OMP.sends_will_retry,
     sends_all_compactions=OMP.sends_all_compactions,
-    compaction_reserve=OMP.compaction_reserve,
-    reset_settings=OMP.reset_settings,
-    eager_todos=True,
     prompt_results=False,
     withdraws_dialogs=OMP.withdraws_dialogs,
     titles="on request",
@@ -183,9 +158,7 @@ RELEASES: dict[tuple[str, str], Profile] = {
     ("pi", "0.73"): replace(
         PI,
         structured_results=False,
-        keeps_level=True,
-        keeps_model=True,
-        counts_written_bytes=True,
+        behaviour=Behaviour(drops_queue=True, levels=THINKING_LEVELS[:-1], default_tools=PI_TOOLS),
         # Clients of this release reject events that they do not know.
         hidden_events=frozenset({"agent_settled", "entry_appended", "bash_execution_update"}) | _SUMMARY_RETRIES,
     ),
@@ -200,6 +173,4 @@ def profile_named(name: str, version: str | None = None) -> Profile:
     try:
         return RELEASES.get((name, ".".join((version or "").split(".")[:2])), PROFILES[name])
     except KeyError:
-        from fairlead.wire.dialects import DIALECTS
-
         raise ConfigError(f"Unknown dialect {name!r}. The dialects are: {', '.join(DIALECTS)}") from None

@@ -11,13 +11,15 @@ import msgspec
 from msgspec import UNSET
 
 from fairlead.errors import BadCommand, CompactionCancelled, EntryNotFound, FairleadError, MoveCancelled
+from fairlead.export import export_lines
+from fairlead.platform.process import run_in_thread
 from fairlead.protocol.pi import session_commands as c
-from fairlead.wire.messages import Late, RequestRoute
-from fairlead.wire.pi.encode import Spliced
+from fairlead.wire.pi.pi_encoding import Spliced
+from fairlead.wire.routing import Late, RequestRoute
 
 if TYPE_CHECKING:
     from fairlead.core.events import CompactionResult
-    from fairlead.wire.pi.server import PiServer
+    from fairlead.wire.pi.pi_server import PiServer
 
 #: The most messages on a page, the number of messages if the host gives no limit, and the most bytes on a page.
 MOST_MESSAGES, DEFAULT_MESSAGES, PAGE_BYTES = 256, 100, 768 * 1024
@@ -65,7 +67,7 @@ async def _clone(server: PiServer, command: c.Clone) -> c.Switched:
 
 
 async def _list_sessions(server: PiServer, command: c.ListSessions) -> c.SessionList:
-    return c.SessionList(await server.session.history.saved(everywhere=bool(command.all)))
+    return c.SessionList(await server.session.history.list_saved(everywhere=bool(command.all)))
 
 
 async def _delete_session(server: PiServer, command: c.DeleteSession) -> None:
@@ -180,6 +182,8 @@ def _export_html(server: PiServer, command: c.ExportHtml) -> Coroutine[Any, Any,
     conversation = history.conversation
     if history.sessions.archive.name_of(conversation) is None:
         raise FairleadError("Cannot export in-memory session to HTML")
+    if not history.count and not server.profile.exports_empty:
+        raise FairleadError("Nothing to export yet - start a conversation first")
     if command.output_path == "":
         raise BadCommand("outputPath: expected the path of a file, got an empty string")
     name = conversation.id if conversation.path is None else conversation.path.stem
@@ -191,13 +195,10 @@ def _export_html(server: PiServer, command: c.ExportHtml) -> Coroutine[Any, Any,
     if conversation.path is not None and (path.resolve() == conversation.path.resolve() or conversation.is_kept_in(path)):
         raise BadCommand("outputPath: that is the session's own file, which the page would replace")
     # A copy: entries that are added while the page is written are not part of it.
-    return _export(conversation.log.lines(), conversation.log.leaf, path, target)
+    return _export(conversation.log.lines_of_file(), conversation.log.leaf, path, target)
 
 
 async def _export(lines: list[bytes], leaf: str | None, path: Path, name: str) -> c.Exported:
-    from fairlead.config.process import run_in_thread
-    from fairlead.export import export_lines
-
     # The thread must not delay the exit of the process: exporting a long session takes a while.
     await run_in_thread(lambda: export_lines(lines, leaf, path))
     return c.Exported(name)

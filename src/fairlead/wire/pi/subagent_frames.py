@@ -13,13 +13,14 @@ from fairlead.core.message_updates import MessageUpdate
 from fairlead.errors import BadCommand
 from fairlead.protocol.pi import frames
 from fairlead.protocol.pi import omp_commands as c
-from fairlead.wire.messages import RequestRoute
-from fairlead.wire.pi.encode import EventFrames, Spliced
+from fairlead.session.history.reading import read_transcript
+from fairlead.wire.pi.paced_updates import FrameOutlet, Updates
+from fairlead.wire.pi.pi_encoding import EventFrames, Spliced
 from fairlead.wire.pi.profile import Profile
-from fairlead.wire.pi.updates import FrameOutlet, Updates
+from fairlead.wire.routing import RequestRoute
 
 if TYPE_CHECKING:
-    from fairlead.wire.pi.server import PiServer
+    from fairlead.wire.pi.pi_server import PiServer
 
 Level: TypeAlias = Literal["off", "progress", "events"]
 
@@ -77,7 +78,7 @@ class _ChildFrames:
     def __init__(self, id: str, output: FrameOutlet, profile: Profile, updates: Updates) -> None:
         self._envelope = _Envelope(id, output)
         self._like = updates
-        self._updates = updates.another(self._envelope)
+        self._updates = updates.make_sibling(self._envelope)
         self._frames = EventFrames(self._envelope, profile, self._updates)
         #: Whether the host got the start of the message that is streaming.
         self._is_in_message = False
@@ -112,8 +113,8 @@ class _Envelope:
     def behind(self) -> bool:
         return self._output.behind
 
-    def when_caught_up(self, callback: Callable[[], None]) -> None:
-        self._output.when_caught_up(callback)
+    def call_when_caught_up(self, callback: Callable[[], None]) -> None:
+        self._output.call_when_caught_up(callback)
 
     def send(self, frame: bytes) -> None:
         if self.is_open:
@@ -135,8 +136,6 @@ def _get_subagents(server: PiServer, command: c.GetSubagents) -> c.SubagentList:
 
 
 def _get_subagent_messages(server: PiServer, command: c.GetSubagentMessages) -> Spliced:
-    from fairlead.session.history.reading import read_transcript
-
     path = _transcript(server, command)
     piece = read_transcript(path, command.from_byte or 0)
     head = b'{"sessionFile":%b,"fromByte":%d,"nextByte":%d,"reset":%b' % (

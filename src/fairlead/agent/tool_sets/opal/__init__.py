@@ -1,4 +1,4 @@
-"""Opal's tools, as a set for an agent: `Agent(tool_set=opal_tools())`.
+"""Opal's tools, as a set for an agent: `Agent(tools=opal_tools())`.
 
 `fairlead.tools.opal` has the tools that work on the machine; the tools in this package need the session too.
 `fairlead.tools.opal.results` says what results and updates hold for the wire. Closing the session ends the processes that the
@@ -7,20 +7,21 @@ tools have started.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from fairlead.agent.tool_sets import ToolServices, ToolSet
-from fairlead.agent.tool_sets.opal.debug_state import debug_state_tool
-from fairlead.agent.tool_sets.opal.sub_agent import sub_agent_tool
+from fairlead.agent.tool_sets.opal.session_tools import debug_state_tool, sub_agent_tool, tasks_tool
 from fairlead.agent.tool_sets.opal.tasks import TaskKeeper, open_tasks, tasks_of
-from fairlead.agent.tool_sets.opal.tasks_tool import tasks_tool
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import ConfigError, ToolError
 from fairlead.tools import object_schema, repair_arguments, string
-from fairlead.tools.opal.machine import machine_tools
+from fairlead.tools.opal.anchors import FileAccess
+from fairlead.tools.opal.edit_file import edit_file_tool, write_file_tool
+from fairlead.tools.opal.read_file import grep_tool, read_file_tool
 from fairlead.tools.opal.results import SKILL
+from fairlead.tools.opal.shell import shell_tool
 from fairlead.tools.workspace import Workspace
 
 __all__ = ["TOOL_NAMES", "opal_tools", "open_tasks", "tasks_of"]
@@ -40,8 +41,14 @@ TOOL_NAMES = (
 )
 
 
-def opal_tools(*, data_dir: Path | None = None, excluded: Collection[str] = ()) -> ToolSet:
-    """Return Opal's tools without those that are `excluded`. `data_dir` is a folder that most file tools may use too."""
+def opal_tools(*, data_dir: Path | None = None, excluded: Collection[str] = (), only: Sequence[str] | None = None) -> ToolSet:
+    """Return Opal's tools, which replace the built-in ones: `Agent(tools=opal_tools())`.
+
+    Args:
+        data_dir: A directory that most file tools may use too.
+        excluded: The names of those to leave out.
+        only: The names or patterns of the tools that the model may use, those of MCP servers and extensions included. None: all.
+    """
 
     def for_workspace(workspace: Workspace) -> Mapping[str, Tool]:
         return {tool.name: tool for tool in machine_tools(workspace, data_dir)}
@@ -57,7 +64,7 @@ def opal_tools(*, data_dir: Path | None = None, excluded: Collection[str] = ()) 
         )
         return [tool for tool in tools if tool.name not in excluded]
 
-    return ToolSet(for_workspace, for_session)
+    return ToolSet(for_workspace, for_session, only)
 
 
 def _use_skill(services: ToolServices) -> Tool:
@@ -118,3 +125,12 @@ def _ask_user(services: ToolServices) -> Tool:
         timeout=None,
         prepare=repair_arguments,
     )
+
+
+_MAKERS = (read_file_tool, write_file_tool, edit_file_tool, grep_tool, shell_tool)
+
+
+def machine_tools(workspace: Workspace, data_dir: Path | None = None) -> list[Tool]:
+    """Make the tools for one session. All except edit_file may also use `data_dir`."""
+    files = FileAccess(workspace, data_dir)
+    return [make(files) for make in _MAKERS]

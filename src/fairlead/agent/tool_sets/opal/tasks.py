@@ -22,7 +22,7 @@ from fairlead.session.history.entries import TASKS, CustomEntry
 VIEWS = ("open", "done", "blocked", "in_progress", "ready")
 
 
-def chosen(tasks: Iterable[Task], op: Op) -> list[Task]:
+def filter_tasks(tasks: Iterable[Task], op: Op) -> list[Task]:
     """The tasks that a `list` asks for. With a view, other filters are ignored."""
     if op.view is not None:
         status = "open" if op.view == "ready" else op.view
@@ -44,9 +44,9 @@ def payload(
     told: dict[str, Any] = {
         "kind": "tasks",
         "action": action,
-        "tasks": [{**_told(task), "depth": depth} for task, depth in _as_tree(tasks)]
+        "tasks": [{**_describe_task(task), "depth": depth} for task, depth in _as_tree(tasks)]
         if tree
-        else [_told(task) for task in tasks],
+        else [_describe_task(task) for task in tasks],
         "total": len(tasks),
         "counts": counts,
         "changes": list(changes),
@@ -75,7 +75,7 @@ def open_tasks(tasks: Iterable[Task]) -> list[ListedTask]:
     ]
 
 
-def _told(task: Task) -> dict[str, Any]:
+def _describe_task(task: Task) -> dict[str, Any]:
     return {
         "id": task.id,
         "label": task.label,
@@ -183,10 +183,10 @@ class Draft:
             case "insert":
                 self._insert(op)
             case "update":
-                for id in self._named(op):
+                for id in self._check_ids(op):
                     self._update(id, op)
             case "delete":
-                for id in self._named(op):
+                for id in self._check_ids(op):
                     self._delete(id)
             case "list":
                 pass
@@ -217,7 +217,7 @@ class Draft:
         self._last_id += 1
         task = Task(id=self._last_id, label=op.label, created_at=self._now)
         self.changes.append({"op": "insert", "id": task.id, "label": task.label})
-        self._put(self._changed(task, op), op)
+        self._put(self._change_task(task, op), op)
 
     def _update(self, id: int, op: Op) -> None:
         if op.label is not None and not op.label.strip():
@@ -226,7 +226,7 @@ class Draft:
         if not fields:
             raise ToolError(f"update: expected something to change, one of {', '.join(FIELDS)}.")
         self.changes.append({"op": "update", "id": id, "changed_fields": fields})
-        self._put(self._changed(self.tasks[id], op), op)
+        self._put(self._change_task(self.tasks[id], op), op)
 
     def _delete(self, id: int) -> None:
         task = self.tasks.pop(id)
@@ -237,7 +237,7 @@ class Draft:
                 self.changes.append({"op": "update", "id": child.id, "changed_fields": ["parent_id"]})
         self._take_away(id)
 
-    def _changed(self, task: Task, op: Op) -> Task:
+    def _change_task(self, task: Task, op: Op) -> Task:
         values: dict[str, Any] = {name: value for name in _TEXTS if (value := getattr(op, name)) is not None}
         if op.parent_id is not None:
             values["parent_id"] = op.parent_id or None
@@ -275,7 +275,7 @@ class Draft:
             if opens:
                 self.changes.append({"op": "auto_unblock", "id": task.id, "changed_fields": ["blocked_by", "status"]})
 
-    def _named(self, op: Op) -> list[int]:
+    def _check_ids(self, op: Op) -> list[int]:
         if not op.ids:
             raise ToolError(f"{op.action}: expected the id of a task, or a list of ids.")
         unknown = [id for id in op.ids if id not in self.tasks]
@@ -345,14 +345,14 @@ class _Kept(Struct, rename="camel"):
 def tasks_of(conversation: Conversation) -> TaskList:
     """The tasks of a conversation, at the entry where it stands."""
     if conversation.has_begun:
-        for entry in conversation.log.back():
+        for entry in conversation.log.back_with_notes():
             if isinstance(entry, CustomEntry) and entry.custom_type == TASKS:
                 return from_entry_data(entry.data)
     return TaskList()
 
 
 class TaskKeeper:
-    """Keeps the tasks in the present conversation: each change is a custom entry `fairlead.tasks` with all tasks.
+    """Keeps the tasks in the present conversation: each change is a note `fairlead.tasks` with all tasks.
 
     Nothing is kept in memory, so a conversation that was resumed, branched or replaced has the tasks it had there.
     """

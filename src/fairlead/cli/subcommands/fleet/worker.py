@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import re
 import sys
@@ -10,18 +11,23 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairlead.cli.console import say
+from fairlead.agent.options import AgentOptions
+from fairlead.cli.build import agent_options
+from fairlead.cli.console import print_text
+from fairlead.cli.event_loop import run
+from fairlead.cli.flags import parse
 from fairlead.cli.subcommands.subcommand import Options, Subcommand
 from fairlead.cli.subcommands.table import find
-from fairlead.config.home import expand_user
+from fairlead.config.home import Home, expand_user
+from fairlead.jobs import KeyLimits
+from fairlead.jobs.supervisor import Supervisor, SupervisorOptions
 
 if TYPE_CHECKING:
-    from fairlead.jobs import KeyLimits
     from fairlead.wire.dialects import Program
 
 #: Flags of the agents, and the options that they become. All of these can be sent to a worker process as JSON.
 _AGENT_FLAGS = ("model", "provider", "base_url", "thinking", "approval", "sandbox", "tools")
-_AGENT_OPTIONS = (*_AGENT_FLAGS, "default_tools", "small_model_tools", "exclude_tools", "isolated")
+_AGENT_OPTIONS = (*_AGENT_FLAGS, "exclude_tools", "isolated")
 #: `KEY=8`, `KEY=8,60/60` or `KEY=,60/60`.
 _KEY = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,63})=([0-9]{1,6})?(?:,([0-9]{1,6})/([0-9]{1,6}))?")
 _MOST_SESSIONS = 10_000
@@ -36,8 +42,6 @@ def worker(words: Sequence[str], program: Program) -> int:
         raise command.usage_error(f"fairlead worker takes flags only, not {options.words[0]!r}.")
     url = database(command, options)
     sessions = _number(command, options, "sessions") or 8
-    from fairlead.cli.event_loop import run
-    from fairlead.jobs.supervisor import Supervisor, SupervisorOptions
 
     gc.enable()
     processes = _number(command, options, "processes")
@@ -53,13 +57,11 @@ def worker(words: Sequence[str], program: Program) -> int:
 
     def announce() -> None:
         jobs = "1 job" if sessions == 1 else f"{sessions} jobs"
-        say(f"Running at most {jobs} at a time. Ctrl-C stops this worker; other workers continue its jobs.")
+        print_text(f"Running at most {jobs} at a time. Ctrl-C stops this worker; other workers continue its jobs.")
         sys.stdout.flush()
 
     async def serve() -> int:
         return await Supervisor(supervisor_options, announce).run()
-
-    import logging
 
     logging.basicConfig(level=supervisor_options.log_level, format="fairlead: %(message)s", stream=sys.stderr)
     return run(serve())
@@ -78,8 +80,6 @@ def database(command: Subcommand, options: Options) -> str:
 
 def _data_folder(options: Options, program: Program) -> Path:
     """Return the directory of a worker's mirrors and worktrees."""
-    from fairlead.config.home import Home
-
     given = options.text("data")
     if given is not None:
         return expand_user(given).absolute()
@@ -88,14 +88,17 @@ def _data_folder(options: Options, program: Program) -> Path:
 
 def _agent_options(options: Options, program: Program) -> dict[str, Any]:
     """Return the options of the agents of all jobs. Raises UsageError and ConfigError, as `fairlead` does for its own flags."""
-    from fairlead.agent.options import AgentOptions
-    from fairlead.cli.build import agent_options
-    from fairlead.cli.flags import parse
-
     words = [f"--{name.replace('_', '-')}={options.text(name)}" for name in _AGENT_FLAGS if options.has(name)]
     arguments = parse([*words, *(["--isolated"] if options.has("isolated") else [])])
     chosen, default = agent_options(arguments, None, program), AgentOptions()
-    return {name: getattr(chosen, name) for name in _AGENT_OPTIONS if getattr(chosen, name) != getattr(default, name)}
+    given: dict[str, Any] = {}
+    for name in _AGENT_OPTIONS:
+        if getattr(chosen, name) != getattr(default, name):
+            given[name] = getattr(chosen, name)
+    if chosen.behaviour.default_tools != default.behaviour.default_tools:  # what --tools adds
+        tools = chosen.behaviour
+        given["behaviour"] = {"default_tools": tools.default_tools, "small_model_tools": tools.small_model_tools}
+    return given
 
 
 def _number(command: Subcommand, options: Options, name: str) -> int | None:
@@ -108,8 +111,6 @@ def _number(command: Subcommand, options: Options, name: str) -> int | None:
 
 
 def _key_limits(command: Subcommand, text: str) -> tuple[str, KeyLimits]:
-    from fairlead.jobs import KeyLimits
-
     found = _KEY.fullmatch(text)
     if found is None or (found[2] is None and found[3] is None) or "0" in (found[2], found[3], found[4]):
         raise command.usage_error(

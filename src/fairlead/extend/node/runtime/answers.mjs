@@ -58,6 +58,37 @@ function asJson(value) {
 	return text === undefined ? undefined : parse(text);
 }
 
+/** Return a value as data that can be sent, whatever it is. What cannot be sent becomes a text in its place. */
+export function kept(value) {
+	try {
+		return asJson(value);
+	} catch {
+		return salvaged(value, []);
+	}
+}
+
+function salvaged(value, above) {
+	if (typeof value === "bigint") return String(value);
+	if (typeof value !== "object" || value === null) return value;
+	if (above.includes(value) || above.length >= MOST_LEVELS) return "[nested too deeply to be kept]";
+	const below = [...above, value];
+	try {
+		if (isArray(value)) return Array.from(value, (each) => salvaged(each, below) ?? null);
+		if (isDate(value)) return asJson(value) ?? null;
+		return Object.fromEntries(Object.keys(value).map((key) => [key, salvagedField(value, key, below)]));
+	} catch {
+		return "[cannot be read]";
+	}
+}
+
+function salvagedField(value, key, above) {
+	try {
+		return salvaged(value[key], above);
+	} catch {
+		return "[cannot be read]";
+	}
+}
+
 /** The names of an object's fields: its own, those of its prototypes, and known ones that it may have without listing them. */
 function fieldsOf(value) {
 	const prototype = getPrototypeOf(value);

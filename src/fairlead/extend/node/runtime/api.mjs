@@ -60,12 +60,25 @@ export function retire() {
 	isRetired = true;
 }
 
+/** Where the keys of an object in a schema are names that the author has chosen, and where they are no schema at all. */
+const NAMED = new Set(["properties", "patternProperties", "dependentSchemas", "$defs", "definitions"]);
+const DATA = new Set(["const", "default", "enum", "examples"]);
+
+/** A schema without what TypeBox notes in it for itself, such as `~optional`, which some providers refuse. */
+export function plainSchema(schema, isNamed = false) {
+	if (Array.isArray(schema)) return schema.map((each) => plainSchema(each));
+	if (!schema || typeof schema !== "object") return schema;
+	const kept = Object.entries(schema).filter(([name]) => isNamed || !name.startsWith("~"));
+	return Object.fromEntries(kept.map(([name, value]) => [name, !isNamed && DATA.has(name) ? value : plainSchema(value, !isNamed && NAMED.has(name))]));
+}
+
 function plainTool(tool) {
 	const { name, label, description, parameters, promptSnippet, promptGuidelines, executionMode, defaultActive } = tool;
 	const { exposure, namespace, annotations, outputSchema, constrainedSampling } = tool;
 	return {
-		...{ name, label, description, parameters, promptSnippet, promptGuidelines, executionMode, defaultActive },
-		...{ exposure, namespace, annotations, outputSchema, constrainedSampling },
+		...{ name, label, description, promptSnippet, promptGuidelines, executionMode, defaultActive },
+		...{ parameters: plainSchema(parameters), outputSchema: plainSchema(outputSchema) },
+		...{ exposure, namespace, annotations, constrainedSampling },
 		prepares: typeof tool.prepareArguments === "function",
 		presents: typeof tool.prepareLoadout === "function",
 	};

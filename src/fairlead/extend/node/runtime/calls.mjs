@@ -1,7 +1,7 @@
 // What the agent calls: event handlers, tools and commands of extensions.
 
 import { askNow, notify } from "./channel.mjs";
-import { changedField, fieldsRead, reading, sendable } from "./answers.mjs";
+import { changedField, fieldsRead, kept, reading, sendable } from "./answers.mjs";
 import { watched } from "./changes.mjs";
 import { preparedFor } from "./shims/transcript.mjs";
 import { listedTools, registered } from "./api.mjs";
@@ -86,9 +86,9 @@ export async function runBash({ operations, event, signal }, call) {
 export async function runTool({ number, toolCallId, args, signal }, call) {
 	const { tool } = found(number, "tool");
 	const stop = signalOf(signal);
-	const onUpdate = (partial) => notify("toolUpdate", { call, partial });
+	const onUpdate = (partial) => notify("toolUpdate", { call, partial: kept(partial) });
 	try {
-		return await tool.execute(toolCallId, args, stop, onUpdate, createToolContext(call, toolCallId, stop));
+		return kept(await tool.execute(toolCallId, args, stop, onUpdate, createToolContext(call, toolCallId, stop)));
 	} finally {
 		dropSignal(signal);
 	}
@@ -115,15 +115,7 @@ export async function presentTools({ number }) {
 
 export async function runCommand({ number, args }, call) {
 	const entry = found(number, "command");
-	let done = false;
-	setImmediate(() => {
-		if (!done) notify("waits", { call });
-	});
-	try {
-		await entry.run(args, createCommandContext(call, entry.extension));
-	} finally {
-		done = true;
-	}
+	await entry.run(args, createCommandContext(call, entry.extension));
 }
 
 export async function complete({ number, prefix }) {

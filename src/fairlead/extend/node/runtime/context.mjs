@@ -100,6 +100,9 @@ export function createContext(call, given = {}) {
 	return guarded(contextOf(call, given));
 }
 
+/** A context that belongs to no call. */
+export const currentContext = () => createContext();
+
 function contextOf(call, given = {}) {
 	const ui = createUi(call);
 	return {

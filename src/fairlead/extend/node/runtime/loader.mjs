@@ -14,7 +14,7 @@ const typebox = (name) => require("./vendor/typebox/typebox.cjs")[name];
 const SCOPES = ["@earendil-works", "@mariozechner", "@oh-my-pi"];
 const AI_PATHS = ["", "/compat", "/models", "/oauth", "/providers/all"];
 
-/** A module whose unknown classes do nothing, so that code which draws can be loaded. Its unknown functions say so when called. */
+/** A module in which code that draws can be loaded. A name that it does not have says so when it is used. */
 function lenient(module, what) {
 	return new Proxy(module, {
 		get: (target, name) => (name in target || typeof name === "symbol" || name === "then" ? target[name] : unknown(what, name)),
@@ -28,22 +28,9 @@ const unknowns = new Map();
 function unknown(what, name) {
 	if (name === "default" || name === "__esModule") return undefined;
 	const key = `${what} ${name}`;
-	if (!unknowns.has(key)) {
-		unknowns.set(key, /^[a-z]/.test(name) ? missing(what, name) : inertClass());
-	}
+	if (!unknowns.has(key)) unknowns.set(key, tui.standIn(what, name));
 	return unknowns.get(key);
 }
-
-const missing = (what, name) => () => {
-	throw new Error(`${name}() of ${what} is not available in fairlead.`);
-};
-
-const inertClass = () =>
-	class {
-		constructor() {
-			return tui.inert();
-		}
-	};
 
 function virtualModules() {
 	const modules = {

@@ -10,6 +10,10 @@ const LAST_MS = 5000;
 const cache = process.argv[4];
 if (cache) module.enableCompileCache?.(cache);
 installGuards();
+if (process.env.FAIRLEAD_PATH !== undefined) {
+	process.env.PATH = process.env.FAIRLEAD_PATH;
+	delete process.env.FAIRLEAD_PATH;
+}
 
 // Together, and after the cache is on.
 const [{ createApi, forget, retire }, calls, { abortSignal, setUp }, { configure }, logins, { callOption }, { route, streamProvider }, { withModels }] = await Promise.all([

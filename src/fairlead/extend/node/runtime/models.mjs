@@ -1,6 +1,6 @@
 // `ctx.modelRegistry`: the models that the agent knows, and calls of them.
 
-import { registered } from "./api.mjs";
+import { plainSchema, registered } from "./api.mjs";
 import { ask, askNow } from "./channel.mjs";
 import { refreshAll } from "./provider-models.mjs";
 import { AssistantMessageEventStream } from "./shims/event-stream.mjs";
@@ -21,7 +21,8 @@ export function streamModel(model, context, options = {}) {
 	const hooks = { payload: onPayload, response: onResponse, event: onProviderStreamEvent };
 	const wanted = Object.keys(hooks).filter((kind) => hooks[kind]);
 	running.set(number, { model, hooks });
-	ask("streamModel", { number, model, context, options: plain, wanted }, signal, relay(stream))
+	const tools = context?.tools?.map((tool) => ({ ...tool, parameters: plainSchema(tool.parameters) }));
+	ask("streamModel", { number, model, context: tools ? { ...context, tools } : context, options: plain, wanted }, signal, relay(stream))
 		.then(
 			(message) => stream.finish(message),
 			(error) => stream.fail(error, model, signal?.aborted),
@@ -94,7 +95,7 @@ export const modelRegistry = {
 	getRegisteredProviderConfig: registeredConfig,
 	getProvider: (id) => {
 		const models = askNow("models", { all: true }).filter((model) => model.provider === id);
-		return models.length ? { id, name: id, models, getModels: () => models } : undefined;
+		return models.length ? { id, name: id, models, auth: { apiKey: { name: "API key" } }, getModels: () => models } : undefined;
 	},
 	isUsingOAuth: () => false,
 	refresh: (options) => refreshAll(options),

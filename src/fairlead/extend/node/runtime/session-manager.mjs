@@ -2,6 +2,7 @@
 // fetches what is new.
 
 import { askNow } from "./channel.mjs";
+import { contextEntries, labelsOf, pathTo, treeOf } from "./sdk/entries.mjs";
 
 const mirror = { id: null, entries: [], byId: new Map(), leaf: null, facts: {} };
 
@@ -22,46 +23,6 @@ function refresh() {
 	return mirror;
 }
 
-function branch(from) {
-	const { byId } = mirror;
-	const found = [];
-	for (let entry = byId.get(from); entry; entry = byId.get(entry.parentId)) found.push(entry);
-	return found.reverse();
-}
-
-function labels() {
-	const found = new Map();
-	for (const entry of mirror.entries) {
-		if (entry.type !== "label") continue;
-		if (entry.label) found.set(entry.targetId, entry);
-		else found.delete(entry.targetId);
-	}
-	return found;
-}
-
-function tree() {
-	const { entries } = refresh();
-	const known = labels();
-	const nodes = new Map();
-	const roots = [];
-	for (const entry of entries) {
-		const mark = known.get(entry.id);
-		const node = { entry, children: [], ...(mark ? { label: mark.label, labelTimestamp: mark.timestamp } : {}) };
-		nodes.set(entry.id, node);
-		(nodes.get(entry.parentId)?.children ?? roots).push(node);
-	}
-	return roots;
-}
-
-/** The entries of a branch that the model sees: a compaction stands for everything before the first entry that it kept. */
-function contextEntries(path) {
-	const at = path.findLastIndex((entry) => entry.type === "compaction");
-	if (at < 0) return path;
-	const compaction = path[at];
-	const kept = path.findIndex((entry) => entry.id === compaction.firstKeptEntryId);
-	return [compaction, ...(kept >= 0 && kept < at ? path.slice(kept, at) : []), ...path.slice(at + 1)];
-}
-
 export const sessionManager = {
 	isPersisted: () => refresh().facts.file !== undefined,
 	getCwd: () => refresh().facts.cwd,
@@ -75,18 +36,18 @@ export const sessionManager = {
 	getChildren: (id) => refresh().entries.filter((entry) => entry.parentId === id),
 	getBranch: (from) => {
 		refresh();
-		return branch(from ?? mirror.leaf);
+		return pathTo(mirror.byId, from ?? mirror.leaf);
 	},
-	getTree: tree,
+	getTree: () => treeOf(refresh().entries),
 	getLeafId: () => refresh().leaf,
 	getLeafEntry: () => refresh().byId.get(mirror.leaf),
 	getLabel: (id) => {
 		refresh();
-		return labels().get(id)?.label;
+		return labelsOf(mirror.entries).get(id)?.label;
 	},
 	buildContextEntries: () => {
 		refresh();
-		return contextEntries(branch(mirror.leaf));
+		return contextEntries(pathTo(mirror.byId, mirror.leaf));
 	},
 	buildSessionContext: () => askNow("sessionContext"),
 	buildSessionProjection: () => ({ entries: askNow("projection"), ...askNow("sessionContext") }),

@@ -2,19 +2,26 @@
 
 import fs from "node:fs";
 import path from "node:path";
-import { askNow } from "../channel.mjs";
 import { facts } from "./agent-facts.mjs";
-import { Component } from "./tui.mjs";
+import { Component, wrapTextWithAnsi } from "./tui.mjs";
 import { theme } from "../theme.mjs";
 
 export * from "./diff.mjs";
 export * from "./tools.mjs";
 export * from "./truncate.mjs";
 export * from "./transcript.mjs";
+export * from "../sdk/compaction.mjs";
+export * from "../sdk/entries.mjs";
+export * from "../sdk/images.mjs";
+export * from "../sdk/launching.mjs";
+export * from "../sdk/model-runtime.mjs";
+export * from "../sdk/resources.mjs";
+export * from "../sdk/sessions.mjs";
+export * from "../sdk/settings.mjs";
+export { AgentSession } from "../sdk/agent-session.mjs";
 
 export { CONFIG_DIR_NAME, VERSION } from "./agent-facts.mjs";
 export const getAgentDir = () => facts.agentDir;
-export const CURRENT_SESSION_VERSION = 3;
 
 export const defineTool = (tool) => tool;
 
@@ -35,34 +42,6 @@ export function formatReadLineRange(offset, limit) {
 	return typeof limit === "number" ? `:${start}-${start + limit - 1}` : `:${start}`;
 }
 
-/** The YAML-like head of a Markdown file, and the text after it. */
-export function parseFrontmatter(content) {
-	const match = /^---\r?\n([\s\S]*?)\r?\n---\r?\n?([\s\S]*)$/.exec(content);
-	if (!match) return { frontmatter: {}, body: content };
-	return { frontmatter: askNow("parseYaml", { text: match[1] }) ?? {}, body: match[2].trim() };
-}
-
-export const stripFrontmatter = (content) => parseFrontmatter(content).body;
-
-const listed = (params) =>
-	askNow("sessions", params).map(({ created, modified, ...session }) => ({
-		...session,
-		created: new Date(created),
-		modified: new Date(modified),
-		allMessagesText: session.firstMessage,
-	}));
-
-/** Sessions in files. Extensions list them to choose one. */
-export class SessionManager {
-	static async list(cwd) {
-		return listed({ cwd });
-	}
-
-	static async listAll() {
-		return listed({ all: true });
-	}
-}
-
 export function createEventBus() {
 	const handlers = new Map();
 	return {
@@ -79,7 +58,6 @@ export function createEventBus() {
 
 export const getShellConfig = () => ({ shell: process.env.SHELL ?? "/bin/bash", args: ["-c"] });
 export const getPackageDir = () => path.dirname(facts.agentDir);
-export const loadProjectContextFiles = () => [];
 
 export async function detectSupportedImageMimeTypeFromFile(file) {
 	const head = Buffer.alloc(12);
@@ -130,6 +108,15 @@ const SAME_NAMES = new Set(
 export function getLanguageFromPath(file) {
 	const end = file.split(".").pop().toLowerCase();
 	return LANGUAGES[end] ?? (SAME_NAMES.has(end) ? end : undefined);
+}
+
+/** The last lines that a text takes in a terminal, or the first ones. */
+export function truncateToVisualLines(text, maxVisualLines, width, paddingX = 0, keep = "end") {
+	if (!text) return { visualLines: [], skippedCount: 0 };
+	const lines = wrapTextWithAnsi(text.replaceAll("\t", "   "), Math.max(width - 2 * paddingX, 1)).map((each) => " ".repeat(paddingX) + each);
+	const skippedCount = Math.max(lines.length - maxVisualLines, 0);
+	if (!skippedCount) return { visualLines: lines, skippedCount };
+	return { visualLines: keep === "start" ? lines.slice(0, maxVisualLines) : lines.slice(skippedCount), skippedCount };
 }
 
 export const keyText = () => "";

@@ -1,6 +1,7 @@
 // Makes pi's built-in tools for extensions that wrap them. They run in the agent, unless the extension brings operations of its
 // own (for another machine): then a small version runs here, on these.
 
+import fs from "node:fs/promises";
 import path from "node:path";
 import { spawn } from "node:child_process";
 import { ask, askNow } from "../channel.mjs";
@@ -117,10 +118,25 @@ function hook(name, args, cwd, options) {
 	return { args: { ...args, command: changed.command }, cwd: changed.cwd, env: changed.env };
 }
 
+const PLAIN = Symbol("a tool that the agent has itself");
+
+/** Whether a tool does just what the agent's tool of the same name does. */
+export const isOwnTool = (tool) => tool[PLAIN] !== undefined && tool[PLAIN] === tool.execute;
+
+/** Run a tool on the files of this machine, where no agent is that could do it. */
+export function runHere(name, args, cwd, env, signal, onUpdate) {
+	const exists = (file) => fs.access(file).then(() => true, () => false);
+	const files = { readFile: fs.readFile, writeFile: fs.writeFile, access: fs.access, readdir: fs.readdir, stat: fs.stat, exists, mkdir: (folder) => fs.mkdir(folder, { recursive: true }) };
+	if (!["bash", "read", "write", "edit", "ls"].includes(name)) throw new Error(`The tool ${name} cannot be called directly. Use createAgentSession().`);
+	return remote[name](args, cwd, name === "bash" ? createLocalBashOperations() : files, { signal, onUpdate, env });
+}
+
 function factory(name) {
 	return (cwd, options = {}) => {
 		const { label, description, parameters, promptSnippet, promptGuidelines } = askNow("describeTool", { name });
-		return { name, label, description, parameters, promptSnippet, promptGuidelines, execute: execute(name, cwd, options) };
+		const own = execute(name, cwd, options);
+		const isPlain = !options.operations && !options.spawnHook && !options.commandPrefix;
+		return { name, label, description, parameters, promptSnippet, promptGuidelines, execute: own, ...(isPlain ? { [PLAIN]: own } : {}) };
 	};
 }
 

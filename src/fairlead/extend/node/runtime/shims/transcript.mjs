@@ -106,8 +106,6 @@ export function getLastAssistantUsage(entries) {
 	return entries.findLast(isGood)?.message.usage;
 }
 
-export const getLatestCompactionEntry = (entries) => entries.findLast((entry) => entry.type === "compaction") ?? null;
-
 /** What pi says about a compaction beside the messages: the files that they are about, and the settings. */
 export function preparedFor(messages) {
 	const fileOps = { read: new Set(), written: new Set(), edited: new Set() };

@@ -1,6 +1,24 @@
 // Stands in for `@earendil-works/pi-tui`. No terminal belongs to an extension here, so components draw nothing; functions about
 // text do what their names say.
 
+import { missing } from "./agent-facts.mjs";
+
+/** The classes of pi's terminal: all of pi-tui, and of its other packages those that are named like this. */
+const DRAWS = /(Component|Editor|Border|Loader|Selector|View|Layout|Theme|KeybindingsManager)$/;
+
+/** Stands for a name that a module does not have. Classes that draw do nothing; everything else says so when it is used. */
+export function standIn(what, name) {
+	const draws = /^[A-Z]/.test(name) && (what === "pi-tui" || (what === "pi-coding-agent" && DRAWS.test(name)));
+	return draws ? inertClass() : missing(what, name);
+}
+
+const inertClass = () =>
+	class {
+		constructor() {
+			return inert();
+		}
+	};
+
 /** A component that draws nothing, whatever is called on it. */
 export function inert(fields = {}) {
 	const nothing = () => undefined;

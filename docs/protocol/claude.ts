@@ -1,0 +1,658 @@
+// The protocol of claude, as fairlead speaks it.
+export type HostLine = UserLine | ControlRequestLine | ControlResponseLine | ControlCancelRequestLine | KeepAliveLine | UpdateEnvironmentVariablesLine;
+
+export type AgentLine = InitFrame | AssistantFrame | UserFrame | StreamEventFrame | ResultFrame | StatusFrame | CompactBoundaryFrame | ApiRetryFrame | PermissionDeniedFrame | InformationalFrame | SessionStateChangedFrame | TaskStartedFrame | TaskProgressFrame | TaskUpdatedFrame | TaskNotificationFrame | SessionTitleChangedFrame | ConversationResetFrame | CommandLifecycleFrame | ControlRequestLine | ControlResponseLine | ControlCancelRequestLine;
+
+export type HostRequest = InitializeRequest | InterruptRequest | SetPermissionModeRequest | SetModelRequest | SetMaxThinkingTokensRequest | GetSettingsRequest | ApplyFlagSettingsRequest | McpStatusRequest | GetContextUsageRequest | CancelAsyncMessageRequest | RenameSessionRequest | GetBinaryVersionRequest | ListModelsRequest | EndSessionRequest;
+
+export type AgentRequest = CanUseToolRequest;
+
+/** A prompt. During a tool call it joins the running turn, otherwise it waits for the end of the turn. */
+export interface UserLine {
+  type: "user";
+  message: PromptMessage;
+  parent_tool_use_id?: string | null;
+  /** Not looked at: a process has one session. */
+  session_id?: string | null;
+  /**
+   * Comes back in `user_message_uuids` of the frames that answer the prompt. A prompt with a uuid that was used
+   * before does not run again: its result is sent again.
+   */
+  uuid?: string | null;
+  priority?: string | null;
+  origin?: Record<string, unknown> | null;
+  /** Whether the host wrote the text, so that it is not a slash command. */
+  client_composed?: boolean | null;
+  shouldQuery?: boolean | null;
+}
+
+/** A request of either side. The other side answers with a `control_response`. */
+export interface ControlRequestLine {
+  type: "control_request";
+  request_id: string;
+  /** The request, with its name in `subtype`. */
+  request: Record<string, unknown>;
+}
+
+/** The answer to a control request, of either side. */
+export interface ControlResponseLine {
+  type: "control_response";
+  response: ControlResponseBody;
+}
+
+/** Withdraws a control request, of either side. No answer is needed any more. */
+export interface ControlCancelRequestLine {
+  type: "control_cancel_request";
+  request_id: string;
+}
+
+/** Does nothing. */
+export interface KeepAliveLine {
+  type: "keep_alive";
+}
+
+/** Changes variables of the environment of later commands. */
+export interface UpdateEnvironmentVariablesLine {
+  type: "update_environment_variables";
+  variables: Record<string, string>;
+}
+
+/** Say what the host brings, and learn what the agent has. It is optional, and may come again. */
+export interface InitializeRequest {
+  subtype: "initialize";
+  /** The host's hooks, by event: lists of `{matcher, hookCallbackIds, timeout}`. */
+  hooks?: Record<string, (Record<string, unknown>)[]> | null;
+  /** Kinds of sub-agents, by name: `{description, prompt, tools, model}`. */
+  agents?: Record<string, Record<string, unknown>> | null;
+  /** Replaces the system prompt; a list with one empty text leaves it out. */
+  systemPrompt?: string | string[] | null;
+  appendSystemPrompt?: string | null;
+  /** The schema of the structured output. */
+  jsonSchema?: Record<string, unknown> | null;
+  /** The names of the MCP servers that live in the host. */
+  sdkMcpServers?: string[] | null;
+  mcpServers?: Record<string, unknown> | null;
+  title?: string | null;
+  /** Whether frames of sub-agents include their texts. */
+  forwardSubagentText?: boolean | null;
+}
+
+/** Stop the running turn. The answer comes at once, the turn's last frames and its result later. */
+export interface InterruptRequest {
+  subtype: "interrupt";
+  /** Whether to drop the prompts that wait. */
+  cancel_queued?: boolean | null;
+}
+
+/** Change when tool calls need consent. `system/status` follows. */
+export interface SetPermissionModeRequest {
+  subtype: "set_permission_mode";
+  mode: string;
+}
+
+/** Use another model from the next model call on; null means the default model. */
+export interface SetModelRequest {
+  subtype: "set_model";
+  model?: string | null;
+}
+
+/** Change how much the model thinks; 0 turns thinking off, null restores the level of the start. */
+export interface SetMaxThinkingTokensRequest {
+  subtype: "set_max_thinking_tokens";
+  max_thinking_tokens?: number | null;
+  thinking_display?: string | null;
+}
+
+/** Return the settings. */
+export interface GetSettingsRequest {
+  subtype: "get_settings";
+}
+
+/** Merge settings over those of `--settings`: `model` takes effect. */
+export interface ApplyFlagSettingsRequest {
+  subtype: "apply_flag_settings";
+  settings: Record<string, unknown>;
+}
+
+/** Return the MCP servers and their tools. */
+export interface McpStatusRequest {
+  subtype: "mcp_status";
+}
+
+/** Return how much of the model's context is in use. */
+export interface GetContextUsageRequest {
+  subtype: "get_context_usage";
+}
+
+/** Drop a prompt that waits. */
+export interface CancelAsyncMessageRequest {
+  subtype: "cancel_async_message";
+  message_uuid: string;
+}
+
+/** Give the session a title. */
+export interface RenameSessionRequest {
+  subtype: "rename_session";
+  title: string;
+}
+
+/** Return the version of the program. */
+export interface GetBinaryVersionRequest {
+  subtype: "get_binary_version";
+}
+
+/** Return the models that can be used. */
+export interface ListModelsRequest {
+  subtype: "list_models";
+}
+
+/** End the process, with exit code 0. */
+export interface EndSessionRequest {
+  subtype: "end_session";
+}
+
+/** What a host can do with the agent. */
+export interface Initialized {
+  commands: SlashCommand[];
+  agents: AgentInfo[];
+  models: ModelInfo[];
+  account: Account;
+  output_style: string;
+  available_output_styles: string[];
+  pid: number;
+  claude_code_version: string;
+  current_permission_mode: string;
+  hook_on_failure_supported: boolean;
+  session_state: "idle" | "requires_action" | "running";
+  capabilities: string[];
+}
+
+export interface Interrupted {
+  /** The uuids of the prompts that still wait. */
+  still_queued: string[];
+  /** The uuids of the prompts that were dropped. */
+  cancelled?: string[];
+}
+
+export interface PermissionModeSet {
+  mode: string;
+}
+
+export interface ModelSet {
+  model: string;
+}
+
+export interface SettingsInUse {
+  /** All settings, merged. */
+  effective: Record<string, unknown>;
+  /** The settings by source, the weakest first. */
+  sources: (Record<string, unknown>)[];
+  applied: AppliedSettings;
+}
+
+export interface McpServers {
+  mcpServers: McpServerStatus[];
+}
+
+/** How much of the model's context is in use. */
+export interface ContextUsage {
+  categories: ContextCategory[];
+  totalTokens: number;
+  maxTokens: number;
+  rawMaxTokens: number;
+  percentage: number;
+  gridRows: unknown[];
+  model: string;
+  memoryFiles: unknown[];
+  mcpTools: unknown[];
+  agents: unknown[];
+  isAutoCompactEnabled: boolean;
+}
+
+export interface Cancelled {
+  cancelled: boolean;
+}
+
+export interface BinaryVersion {
+  version: string;
+}
+
+export interface Models {
+  models: ModelInfo[];
+}
+
+/** A turn begins. It comes with every turn. */
+export interface InitFrame {
+  type: "system";
+  session_id: string;
+  uuid: string;
+  subtype: "init";
+  cwd: string;
+  tools: string[];
+  mcp_servers: McpServerName[];
+  model: string;
+  permissionMode: string;
+  slash_commands: string[];
+  apiKeySource: string;
+  claude_code_version: string;
+  output_style: string;
+  agents: string[];
+  skills: string[];
+  plugins: (Record<string, unknown>)[];
+  capabilities: string[];
+  fast_mode_state: string;
+}
+
+/** A block of the model's answer has ended, or a model call has failed. */
+export interface AssistantFrame {
+  type: "assistant";
+  session_id: string;
+  uuid: string;
+  message: ModelMessage;
+  /** The `Agent` call that it belongs to; null outside sub-agents. */
+  parent_tool_use_id: string | null;
+  timestamp: string;
+  /** The prompt or prompts that are answered, in the first frame after them. */
+  user_message_uuid?: string;
+  user_message_uuids?: string[];
+  /**
+   * Why the model call failed: authentication_failed, rate_limit, overloaded, server_error, invalid_request,
+   * model_not_found, unknown.
+   */
+  error?: string;
+  is_api_error_message?: boolean;
+  api_error_status?: number | null;
+  /** Whether an interrupt cut the block off. */
+  aborted?: boolean;
+  /** The sub-agent that it comes from. */
+  agent_id?: string;
+  subagent_type?: string;
+  task_description?: string;
+}
+
+/**
+ * The result of a tool call, or a message that stands in the conversation: a prompt that comes back, an
+ * interruption.
+ */
+export interface UserFrame {
+  type: "user";
+  session_id: string;
+  uuid: string;
+  message: UserContent;
+  parent_tool_use_id: string | null;
+  timestamp: string;
+  /** The result as data, in a shape that depends on the tool; a text for an error. */
+  tool_use_result?: unknown;
+  /** Whether it is a prompt of the host that comes back. */
+  isReplay?: boolean;
+  /** Whether the agent wrote it. */
+  isSynthetic?: boolean;
+  /** The sub-agent that it comes from. */
+  agent_id?: string;
+  subagent_type?: string;
+  task_description?: string;
+}
+
+/** A piece of an answer, as an event of the Messages API. Only with `--include-partial-messages`. */
+export interface StreamEventFrame {
+  type: "stream_event";
+  session_id: string;
+  uuid: string;
+  event: Record<string, unknown>;
+  parent_tool_use_id: string | null;
+}
+
+/** A turn has ended. The last result of a process decides its exit code: 1 if it is an error. */
+export interface ResultFrame {
+  type: "result";
+  session_id: string;
+  uuid: string;
+  subtype: "error_during_execution" | "error_max_budget_usd" | "error_max_structured_output_retries" | "error_max_turns" | "success";
+  is_error: boolean;
+  /** The last text, for `success`: also the text of the error if the provider failed. */
+  result?: string;
+  /** What went wrong, for the other subtypes. */
+  errors?: string[];
+  num_turns: number;
+  duration_ms: number;
+  duration_api_ms: number;
+  stop_reason: string | null;
+  /** Of the session, in US dollars. */
+  total_cost_usd: number;
+  /** Of this turn, in the form of the Messages API. */
+  usage: Record<string, unknown>;
+  /** Of the session, by model. */
+  modelUsage: Record<string, ModelUsage>;
+  permission_denials: (Record<string, unknown>)[];
+  /** Why it ended: completed, api_error, aborted_streaming, aborted_tools, max_turns, budget_exhausted. */
+  terminal_reason?: string;
+  structured_output?: unknown;
+  api_error_status?: number | null;
+  user_message_uuid?: string;
+  user_message_uuids?: string[];
+  /** How many prompts still wait. */
+  queued_turn_count: number;
+  /** The number of the result in this process, from 0. */
+  result_index: number;
+  /** Whether a slash command was carried out without the model. */
+  local_command?: boolean;
+}
+
+/** What happens now: a model call that begins (with partial messages), a compaction, or another permission mode. */
+export interface StatusFrame {
+  type: "system";
+  session_id: string;
+  uuid: string;
+  subtype: "status";
+  status: "compacting" | "requesting" | null;
+  permissionMode?: string;
+  compact_result?: string;
+}
+
+/** A summary has replaced what came before. */
+export interface CompactBoundaryFrame {
+  type: "system";
+  session_id: string;
+  uuid: string;
+  subtype: "compact_boundary";
+  compact_metadata: CompactMetadata;
+}
+
+/** A model call failed, and is made again after a while. */
+export interface ApiRetryFrame {
+  type: "system";
+  session_id: string;
+  uuid: string;
+  subtype: "api_retry";
+  attempt: number;
+  max_retries: number;
+  retry_delay_ms: number;
+  /** The status of HTTP; null if there was no response. */
+  error_status: number | null;
+  error: string;
+}
+
+/** A tool call was refused without asking anyone. */
+export interface PermissionDeniedFrame {
+  type: "system";
+  session_id: string;
+  uuid: string;
+  subtype: "permission_denied";
+  tool_name: string;
+  tool_use_id: string;
+  message: string;
+}
+
+/** Something that people may want to know, such as a line that could not be read. */
+export interface InformationalFrame {
+  type: "system";
+  session_id: string;
+  uuid: string;
+  subtype: "informational";
+  level: "error" | "info" | "warning";
+  content: string;
+}
+
+/** Whether a turn runs. Sent if the environment asks for it. */
+export interface SessionStateChangedFrame {
+  type: "system";
+  session_id: string;
+  uuid: string;
+  subtype: "session_state_changed";
+  state: "idle" | "requires_action" | "running";
+  sdk_host_only?: boolean;
+}
+
+/** A sub-agent has started. */
+export interface TaskStartedFrame {
+  type: "system";
+  session_id: string;
+  uuid: string;
+  subtype: "task_started";
+  task_id: string;
+  tool_use_id: string;
+  description: string;
+  task_type: string;
+  subagent_type?: string;
+  prompt?: string;
+}
+
+/** A sub-agent has made progress. */
+export interface TaskProgressFrame {
+  type: "system";
+  session_id: string;
+  uuid: string;
+  subtype: "task_progress";
+  task_id: string;
+  tool_use_id: string;
+  description: string;
+  usage: TaskUsage;
+  last_tool_name?: string;
+}
+
+/** The state of a sub-agent has changed. */
+export interface TaskUpdatedFrame {
+  type: "system";
+  session_id: string;
+  uuid: string;
+  subtype: "task_updated";
+  task_id: string;
+  patch: Record<string, unknown>;
+}
+
+/** A sub-agent has ended. */
+export interface TaskNotificationFrame {
+  type: "system";
+  session_id: string;
+  uuid: string;
+  subtype: "task_notification";
+  task_id: string;
+  tool_use_id: string;
+  status: "completed" | "failed" | "stopped";
+  output_file: string;
+  summary: string;
+  usage?: TaskUsage;
+}
+
+/** The session has another title. */
+export interface SessionTitleChangedFrame {
+  type: "system";
+  session_id: string;
+  uuid: string;
+  subtype: "session_title_changed";
+  title: string;
+}
+
+/** `/clear` has begun another session. Later frames have its id. */
+export interface ConversationResetFrame {
+  type: "conversation_reset";
+  session_id: string;
+  uuid: string;
+  new_conversation_id: string;
+  trigger: string;
+}
+
+/** What happens to a prompt that has a uuid. */
+export interface CommandLifecycleFrame {
+  type: "command_lifecycle";
+  session_id: string;
+  uuid: string;
+  command_uuid: string;
+  state: "cancelled" | "completed" | "queued" | "started";
+}
+
+/** Ask for consent to a tool call. The answer is `PermissionResult`; everything else refuses the call. */
+export interface CanUseToolRequest {
+  subtype: "can_use_tool";
+  tool_name: string;
+  display_name: string;
+  input: Record<string, unknown>;
+  tool_use_id: string;
+  /** Changes of the rules or of the mode that an answer may return in `updatedPermissions`. */
+  permission_suggestions?: (Record<string, unknown>)[];
+  description?: string;
+  blocked_path?: string;
+  decision_reason?: string;
+  agent_id?: string;
+  mcp_server?: McpServerOfTool;
+}
+
+/** The answer to `can_use_tool`. */
+export interface PermissionResult {
+  behavior: "allow" | "deny";
+  /** Run the tool with this input instead. */
+  updatedInput?: Record<string, unknown> | null;
+  /** Change the rules or the mode. */
+  updatedPermissions?: (Record<string, unknown>)[] | null;
+  /** Why the call is refused; the model sees it. */
+  message?: string | null;
+  /** Whether to stop the turn too. */
+  interrupt?: boolean | null;
+}
+
+/** Where the key of the provider comes from. */
+export interface Account {
+  apiKeySource: string;
+  apiProvider: string;
+  tokenSource: string;
+}
+
+/** A kind of sub-agent. */
+export interface AgentInfo {
+  name: string;
+  description: string;
+  model?: string;
+}
+
+export interface AppliedSettings {
+  model: string;
+  effort: string | null;
+}
+
+export interface CompactMetadata {
+  trigger: "auto" | "manual";
+  pre_tokens: number;
+  post_tokens?: number;
+}
+
+export interface ContextCategory {
+  id: string;
+  name: string;
+  tokens: number;
+  color: string;
+  kind: string;
+}
+
+/** An answer to a control request. */
+export interface ControlResponseBody {
+  subtype: "error" | "success";
+  request_id: string;
+  /** The result; absent if there is none. */
+  response?: unknown;
+  /** What went wrong, for people to read. */
+  error?: string;
+  /** A short name, for errors that programs need to tell apart. */
+  error_code?: string;
+  /** The questions that wait for an answer, beside the result of `initialize`. */
+  pending_permission_requests?: unknown[];
+}
+
+export interface McpServerName {
+  name: string;
+  status: string;
+  source: string;
+}
+
+export interface McpServerOfTool {
+  name: string;
+  source: string;
+}
+
+/** An MCP server. `status` is connected, failed, needs-auth, pending or disabled. */
+export interface McpServerStatus {
+  name: string;
+  status: string;
+  error?: string;
+  scope?: string;
+  tools?: (Record<string, unknown>)[];
+}
+
+/** A model to choose. `value` is what `set_model` and `--model` take. */
+export interface ModelInfo {
+  value: string;
+  displayName: string;
+  description: string;
+  resolvedModel?: string;
+  supportsEffort?: boolean;
+  supportedEffortLevels?: string[];
+}
+
+/** One block of an answer. All blocks of an answer have the same `id`; hosts put them together. */
+export interface ModelMessage {
+  id: string;
+  type: "message";
+  role: "assistant";
+  model: string;
+  /** One block of the Messages API: `text`, `thinking` or `tool_use`. */
+  content: (Record<string, unknown>)[];
+  /** Always null: the frame is sent when the block ends. */
+  stop_reason: null;
+  stop_sequence: string | null;
+  usage: Record<string, unknown>;
+}
+
+/** The tokens of one model in the session, and their cost in US dollars. */
+export interface ModelUsage {
+  inputTokens: number;
+  outputTokens: number;
+  cacheReadInputTokens: number;
+  cacheCreationInputTokens: number;
+  webSearchRequests: number;
+  costUSD: number;
+  contextWindow: number;
+  maxOutputTokens: number;
+}
+
+/** The message of a prompt. */
+export interface PromptMessage {
+  role: "user";
+  /** A text, or blocks of the Messages API: `text`, and `image` with a base64 source. */
+  content: string | (Record<string, unknown>)[];
+}
+
+/** A prompt that begins with a slash and this name. */
+export interface SlashCommand {
+  name: string;
+  description: string;
+  argumentHint: string;
+  aliases?: string[];
+}
+
+export interface TaskUsage {
+  total_tokens: number;
+  tool_uses: number;
+  duration_ms: number;
+}
+
+export interface UserContent {
+  role: "user";
+  content: string | (Record<string, unknown>)[];
+}
+
+/** The control requests of a host. */
+export interface HostRequests {
+  initialize: { request: InitializeRequest; response: Initialized };
+  interrupt: { request: InterruptRequest; response: Interrupted };
+  set_permission_mode: { request: SetPermissionModeRequest; response: PermissionModeSet };
+  set_model: { request: SetModelRequest; response: ModelSet };
+  set_max_thinking_tokens: { request: SetMaxThinkingTokensRequest; response: undefined };
+  get_settings: { request: GetSettingsRequest; response: SettingsInUse };
+  apply_flag_settings: { request: ApplyFlagSettingsRequest; response: undefined };
+  mcp_status: { request: McpStatusRequest; response: McpServers };
+  get_context_usage: { request: GetContextUsageRequest; response: ContextUsage };
+  cancel_async_message: { request: CancelAsyncMessageRequest; response: Cancelled };
+  rename_session: { request: RenameSessionRequest; response: undefined };
+  get_binary_version: { request: GetBinaryVersionRequest; response: BinaryVersion };
+  list_models: { request: ListModelsRequest; response: Models };
+  end_session: { request: EndSessionRequest; response: undefined };
+}

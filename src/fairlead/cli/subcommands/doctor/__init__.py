@@ -1,1 +1,0 @@
-"""`fairlead doctor`: the command and its checks."""

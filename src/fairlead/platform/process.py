@@ -1,0 +1,231 @@
+"""Daemon threads for work that blocks, what the end of the process has to call, and the guard of child processes.
+
+The event loop's own pool (`asyncio.to_thread`) makes the process wait for its threads before it can exit. A daemon thread
+does not, even while it blocks.
+
+The guard ends child processes when this process is killed and cannot do it itself. It is a small shell that is told which
+children run and holds the read end of a pipe. The kernel closes the write end when this process ends, however that happens. The
+guard then ends the children that are left, with all processes of their groups. It is started with the first child. Children
+that leave their group (`setsid`) escape.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextvars
+import logging
+import os
+import subprocess
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from subprocess import Popen
+
+
+T = TypeVar("T")
+
+
+def start_thread(work: Callable[[], object], name: str) -> None:
+    """Run `work` in a daemon thread and do not wait for it.
+
+    Args:
+        work: the function to run. Its result is dropped; an exception ends its thread only.
+        name: the thread's name, for debuggers.
+    """
+    threading.Thread(target=work, name=name, daemon=True).start()
+
+
+async def run_in_thread(work: Callable[[], T], name: str = "fairlead-blocking") -> T:
+    """Run `work` in a daemon thread and wait for its result.
+
+    The thread sees the context variables of the caller. A caller that is cancelled stops waiting at once. The thread itself
+    cannot be stopped; its result is then dropped.
+
+    Args:
+        work: the function to run.
+        name: the thread's name, for debuggers.
+
+    Returns:
+        What `work` returns.
+
+    Raises:
+        BaseException: what `work` raises, except that a StopIteration arrives as a RuntimeError.
+    """
+    import asyncio  # noqa: PLC0415  not at the top: the command can do without it for --version and --help
+
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def deliver(result: T | None, error: BaseException | None) -> None:
+        if done.done():
+            return
+        if error is None:
+            done.set_result(result)  # pyright: ignore[reportArgumentType]
+        elif isinstance(error, StopIteration):  # which a future refuses to hold
+            done.set_exception(RuntimeError("StopIteration was raised in a thread"))
+        else:
+            done.set_exception(error)
+
+    def run() -> None:
+        result, error = None, None
+        try:
+            result = work()
+        except BaseException as raised:
+            error = raised
+        with suppress(RuntimeError):  # the loop is closed, so no caller is waiting
+            loop.call_soon_threadsafe(deliver, result, error)
+
+    context = contextvars.copy_context()
+    start_thread(lambda: context.run(run), name)
+    return await done
+
+
+_callbacks: list[Callable[[], None]] = []
+
+
+def on_process_ending(callback: Callable[[], None]) -> None:
+    """Call `callback`, on any thread, when the process is about to end. Registering twice is the same as once."""
+    if callback not in _callbacks:
+        _callbacks.append(callback)
+
+
+def process_is_ending() -> None:
+    """Call every registered callback: the process is about to end."""
+    for callback in list(_callbacks):
+        callback()
+
+
+def runs_foreign_code() -> bool:
+    """Return whether code that is not ours may have run in this process."""
+    return bool(_callbacks)
+
+
+_log = logging.getLogger("fairlead.config")
+
+#: `+ TARGET` and `- TARGET` add and remove what `kill` gets: a process, or a group with a minus sign. At the end of the input
+#: everything that is left is asked to end, and killed a moment later.
+_SCRIPT = """trap '' HUP INT TERM
+while read -r change target; do
+  case $change in
+    +) set -- "$@" "$target" ;;
+    -) left=; for each; do [ "$each" = "$target" ] || left="$left $each"; done; set -- $left ;;
+  esac
+done
+[ $# = 0 ] && exit
+for each; do kill -s TERM -- "$each"; done
+sleep 0.2
+for each; do kill -s KILL -- "$each"; done
+"""
+
+
+class ChildGuard:
+    """The guard of this process."""
+
+    def __init__(self) -> None:
+        self._targets: set[str] = set()
+        self._shell: Popen[bytes] | None = None
+        self._pipe = -1
+        #: Threads start children too.
+        self._changing = threading.Lock()
+        self._is_registered = False
+        self._is_missing = False
+
+    def prepare(self) -> None:
+        """Start the guard, unless it runs. Call it before a child is started, so that `add` takes no time after that."""
+        if self._pipe < 0 and os.name == "posix":
+            with self._changing:
+                if self._pipe < 0:
+                    self._start()
+
+    def add(self, pid: int, *, is_group: bool = True) -> None:
+        """End a child when this process is killed. Call it as soon as the child runs: one that runs before that may escape.
+
+        Args:
+            pid: the process.
+            is_group: whether it leads a process group, which ends with it.
+        """
+        if os.name != "posix":
+            return
+        target = f"-{pid}" if is_group else f"{pid}"
+        with self._changing:
+            self._targets.add(target)
+            if self._pipe < 0:
+                self._start()  # this tells it all targets
+            else:
+                self._write_line(f"+ {target}\n")
+
+    def remove(self, pid: int) -> None:
+        """Forget a child that has ended. Call it before the number of the process can belong to another one, if possible."""
+        with self._changing:
+            for target in {f"-{pid}", f"{pid}"} & self._targets:
+                self._targets.discard(target)
+                if self._pipe >= 0:
+                    self._write_line(f"- {target}\n")
+
+    def close(self) -> None:
+        """End the guard, and all children that are left."""
+        with self._changing:
+            pipe, shell, self._pipe, self._shell = self._pipe, self._shell, -1, None
+        if pipe >= 0:
+            os.close(pipe)
+        if shell is not None:
+            shell.wait()
+
+    def _write_line(self, text: str) -> None:
+        try:
+            os.write(self._pipe, text.encode())
+        except BlockingIOError:
+            _log.warning("The process that guards children does not read; some may outlive this process if it is killed.")
+        except OSError:  # it was killed: start another one
+            os.close(self._pipe)
+            self._pipe = -1
+            if self._shell is not None:
+                self._shell.wait()
+            self._start()
+
+    def _start(self) -> None:
+        if self._is_missing:
+            return
+        read_end, write_end = os.pipe()
+        try:
+            self._shell = subprocess.Popen(
+                ["/bin/sh", "-c", _SCRIPT],
+                stdin=read_end,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                env={"PATH": os.defpath},
+                start_new_session=True,
+            )
+        except OSError as error:
+            _log.warning("Children may outlive this process if it is killed: /bin/sh could not be started: %s", error.strerror)
+            self._is_missing = True
+            os.close(write_end)
+            return
+        finally:
+            os.close(read_end)
+        os.set_blocking(write_end, False)
+        self._pipe = write_end
+        if not self._is_registered:
+            self._is_registered = True
+            atexit.register(self.close)
+            os.register_at_fork(after_in_child=self._forget)
+        with suppress(OSError):
+            os.write(write_end, "".join(f"+ {target}\n" for target in self._targets).encode())
+
+    def _forget(self) -> None:
+        """In a fork: the guard and the children are those of the other process."""
+        self._changing = threading.Lock()
+        self._targets = set()
+        if self._pipe >= 0:
+            os.close(self._pipe)
+            self._pipe = -1
+        if self._shell is not None:
+            self._shell.returncode = 0  # only the other process can wait for it
+            self._shell = None
+
+
+child_guard = ChildGuard()

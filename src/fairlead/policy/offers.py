@@ -1,0 +1,140 @@
+"""Finds the rules that an answer to an approval may write: those that cover the call in question, and that a person can judge.
+
+A rule is offered only if it covers the call and says plainly what else it covers. So there is nothing for a command line that is
+not plain, for several commands, and for texts with characters that a person does not see.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePath
+
+from fairlead.config.settings import ApprovalRule
+from fairlead.core import questions
+from fairlead.core.approval import NewRule
+from fairlead.policy.approvals import PatternContext, Policy, Subject
+from fairlead.policy.known_programs import PROGRAMS, program_name
+from fairlead.policy.shell import PlainCommand, plain_commands
+from fairlead.policy.wildcards import Words, count_spelled_words
+
+#: Programs for which a wildcard is offered: `fairlead.policy.wildcards` limits what it covers to words that only show something,
+#: or the program only shows something whatever its words are. Programs that show any file are not listed: a rule for them would
+#: let a model read files that are protected.
+_WIDENED = frozenset(
+    """basename cargo df dirname docker du gh git go kubectl ls nerdctl npm oc pip pnpm podman pwd pytest realpath stat tree
+    which""".split()
+)
+#: Longer patterns are more than a person judges at a glance.
+LONGEST_PATTERN = 500
+_WILDCARD = re.compile(r"[*?]")
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+
+
+def suggest_patterns(subject: Subject, project: str, *, is_any_call: bool) -> list[str]:
+    """Return patterns that cover a call, the narrowest first.
+
+    Args:
+        subject: what the call is about.
+        project: the directory of the project.
+        is_any_call: whether the tool has no subject, so that a pattern for all of its calls makes sense.
+    """
+    match subject.kind:
+        case "command":
+            found = _command_patterns(subject.text)
+        case "path":
+            found = _path_patterns(PurePath(subject.text), PurePath(project))
+        case "uri":
+            found = [] if _WILDCARD.search(subject.text) else [subject.text]
+        case "arguments":
+            found = [] if _WILDCARD.search(subject.text) else [subject.text]
+            found += ["*"] if is_any_call else []
+    return [pattern for pattern in found if _find_unreadable(pattern) is None]
+
+
+def _command_patterns(line: str) -> list[str]:
+    commands = plain_commands(line) or []
+    if len(commands) != 1 or questions.reveal(line, one_line=True) != line:
+        return []
+    words = commands[0].words
+    found = [] if any(re.search(r"[*?\s]", word) or not word for word in words) else [" ".join(words)]
+    has_redirection = re.search(r"[<>]", _QUOTED.sub("", line)) is not None
+    start = None if has_redirection else _find_spelled_start(commands[0])
+    return found if start is None else [*found, f"{start} *"]
+
+
+def _find_spelled_start(command: PlainCommand) -> str | None:
+    """Return the words of a command that a pattern with a wildcard spells: the program, and the subcommands that only read.
+
+    A pattern that spells a subcommand which can also change something would cover that as well, as `git branch *` does.
+    """
+    words = command.words
+    if "/" in words[0] or program_name(words[0]) not in _WIDENED:
+        return None
+    table: Words | None = PROGRAMS.get(program_name(words[0]))
+    spelled = 1
+    while table is not None and (table.subcommands or table.when_spelled):
+        word = words[spelled] if spelled < len(words) else ""
+        if word not in table.subcommands or word in table.when_spelled:
+            return None
+        table = table.subcommands[word]
+        spelled += 1
+    return " ".join(words[:spelled])
+
+
+def _path_patterns(path: PurePath, project: PurePath) -> list[str]:
+    if _WILDCARD.search(str(path)):
+        return []
+    if not path.is_relative_to(project) or path == project:
+        return [str(path)]
+    inside = path.relative_to(project)
+    wider = [f"./{inside.parent}/**"] if len(inside.parts) > 1 else []
+    return [f"./{inside}", *wider]
+
+
+def find_problem(policy: Policy, tool: str, subject: Subject, around: PatternContext, rule: ApprovalRule) -> str | None:
+    """Return why a rule that a person wants cannot be written, as a sentence; None if it can.
+
+    Args:
+        policy: what decides now.
+        tool: the tool that was called.
+        subject: what the call is about.
+        around: how to interpret patterns and command lines.
+        rule: the rule.
+    """
+    pattern = rule.pattern or ""
+    problem = _find_unreadable(pattern) or _find_too_wide(pattern, subject, rule.project)
+    if problem is not None:
+        return problem
+    verdict = policy.with_rule(rule).verdict(tool, harmless=False, subject=subject, around=around)
+    if verdict.action == "allow":
+        return None
+    if verdict.because.startswith("approvals.rules"):
+        return f"Another rule is stricter, so this one would change nothing ({verdict.because})."
+    return "The rule does not cover this call. Patterns for commands cover plain lines, and wildcards cover harmless options."
+
+
+def _find_unreadable(pattern: str) -> str | None:
+    if not pattern.strip() or pattern != pattern.strip():
+        return "Expected a pattern without spaces around it."
+    if len(pattern) > LONGEST_PATTERN:
+        return f"Expected a pattern of at most {LONGEST_PATTERN} characters, found {len(pattern):,}."
+    if questions.reveal(pattern, one_line=True) != pattern:
+        return "The pattern contains characters that are invisible."
+    return None
+
+
+def _find_too_wide(pattern: str, subject: Subject, project: str | None) -> str | None:
+    match subject.kind:
+        case "command" if count_spelled_words(pattern) == 0:
+            return "The pattern has to begin with the name of a program, without a wildcard."
+        case "path" if project is None and not pattern.startswith(("/", "~/")):
+            return "In every project, the pattern has to be an absolute path."
+        case "path" if not set(pattern) - set("*/?.~"):
+            return "The pattern has to name a file or a directory."
+        case _:
+            return None
+
+
+def as_rule(tool: str, rule: NewRule, project: str) -> ApprovalRule:
+    """Return a rule that a person wants in the form of the settings."""
+    return ApprovalRule("allow", tool, rule.pattern, None if rule.everywhere else project)

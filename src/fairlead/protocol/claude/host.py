@@ -1,0 +1,404 @@
+"""What a host sends: prompts, control requests and answers. A class declares a line or a request, its fields and its
+documentation.
+
+A control request travels inside a `control_request` line, with a `request_id` that its answer carries. `null` for an optional
+field means that it is absent. `result` is the type of the answer's `response`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal, TypeAlias
+
+from msgspec import UNSET, Struct, UnsetType, field
+
+
+class Line(Struct, tag_field="type", omit_defaults=True, kw_only=True):
+    pass
+
+
+class PromptMessage(Struct):
+    """The message of a prompt."""
+
+    role: Literal["user"]
+    #: A text, or blocks of the Messages API: `text`, and `image` with a base64 source.
+    content: str | list[dict[str, Any]]
+
+
+class User(Line, tag="user", kw_only=True):
+    """A prompt. During a tool call it joins the running turn, otherwise it waits for the end of the turn."""
+
+    message: PromptMessage
+    parent_tool_use_id: str | None = None
+    #: Not looked at: a process has one session.
+    session_id: str | None = None
+    #: Comes back in `user_message_uuids` of the frames that answer the prompt. A prompt with a uuid that was used before does not
+    #: run again: its result is sent again.
+    uuid: str | None = None
+    priority: str | None = None
+    origin: dict[str, Any] | None = None
+    #: Whether the host wrote the text, so that it is not a slash command.
+    client_composed: bool | None = None
+    should_query: bool | None = field(name="shouldQuery", default=None)
+
+
+class ControlRequest(Line, tag="control_request", kw_only=True):
+    """A request of either side. The other side answers with a `control_response`."""
+
+    request_id: str
+    #: The request, with its name in `subtype`.
+    request: dict[str, Any]
+
+
+class ControlResponseBody(Struct, omit_defaults=True, kw_only=True):
+    """An answer to a control request."""
+
+    subtype: Literal["success", "error"]
+    request_id: str
+    #: The result; absent if there is none.
+    response: Any | UnsetType = UNSET
+    #: What went wrong, for people to read.
+    error: str | UnsetType = UNSET
+    #: A short name, for errors that programs need to tell apart.
+    error_code: str | UnsetType = UNSET
+    #: The questions that wait for an answer, beside the result of `initialize`.
+    pending_permission_requests: list[Any] | UnsetType = UNSET
+
+
+class ControlResponse(Line, tag="control_response", kw_only=True):
+    """The answer to a control request, of either side."""
+
+    response: ControlResponseBody
+
+
+class ControlCancelRequest(Line, tag="control_cancel_request", kw_only=True):
+    """Withdraws a control request, of either side. No answer is needed any more."""
+
+    request_id: str
+
+
+class KeepAlive(Line, tag="keep_alive", kw_only=True):
+    """Does nothing."""
+
+
+class UpdateEnvironmentVariables(Line, tag="update_environment_variables", kw_only=True):
+    """Changes variables of the environment of later commands."""
+
+    variables: dict[str, str]
+
+
+HOST_LINES: tuple[type[Line], ...] = (
+    User,
+    ControlRequest,
+    ControlResponse,
+    ControlCancelRequest,
+    KeepAlive,
+    UpdateEnvironmentVariables,
+)
+
+# Requests
+
+
+class HostRequest(Struct, tag_field="subtype", omit_defaults=True, kw_only=True):
+    #: The type of the answer's `response`; None if it has none.
+    result: ClassVar[type[Struct] | None] = None
+
+
+class SlashCommand(Struct, omit_defaults=True, kw_only=True):
+    """A prompt that begins with a slash and this name."""
+
+    name: str
+    description: str
+    argument_hint: str = field(name="argumentHint")
+    aliases: list[str] | UnsetType = UNSET
+
+
+class AgentInfo(Struct, omit_defaults=True, kw_only=True):
+    """A kind of sub-agent."""
+
+    name: str
+    description: str
+    model: str | UnsetType = UNSET
+
+
+class ModelInfo(Struct, omit_defaults=True, kw_only=True):
+    """A model to choose. `value` is what `set_model` and `--model` take."""
+
+    value: str
+    display_name: str = field(name="displayName")
+    description: str
+    resolved_model: str | UnsetType = field(name="resolvedModel", default=UNSET)
+    supports_effort: bool | UnsetType = field(name="supportsEffort", default=UNSET)
+    supported_effort_levels: list[str] | UnsetType = field(name="supportedEffortLevels", default=UNSET)
+
+
+class Account(Struct, kw_only=True):
+    """Where the key of the provider comes from."""
+
+    api_key_source: str = field(name="apiKeySource")
+    api_provider: str = field(name="apiProvider")
+    token_source: str = field(name="tokenSource")
+
+
+class Initialized(Struct, kw_only=True):
+    """What a host can do with the agent."""
+
+    commands: list[SlashCommand]
+    agents: list[AgentInfo]
+    models: list[ModelInfo]
+    account: Account
+    output_style: str
+    available_output_styles: list[str]
+    pid: int
+    claude_code_version: str
+    current_permission_mode: str
+    hook_on_failure_supported: bool
+    session_state: Literal["idle", "running", "requires_action"]
+    capabilities: list[str]
+
+
+class Initialize(HostRequest, tag="initialize", kw_only=True):
+    """Say what the host brings, and learn what the agent has. It is optional, and may come again."""
+
+    result = Initialized
+    #: The host's hooks, by event: lists of `{matcher, hookCallbackIds, timeout}`.
+    hooks: dict[str, list[dict[str, Any]]] | None = None
+    #: Kinds of sub-agents, by name: `{description, prompt, tools, model}`.
+    agents: dict[str, dict[str, Any]] | None = None
+    #: Replaces the system prompt; a list with one empty text leaves it out.
+    system_prompt: str | list[str] | None = field(name="systemPrompt", default=None)
+    append_system_prompt: str | None = field(name="appendSystemPrompt", default=None)
+    #: The schema of the structured output.
+    json_schema: dict[str, Any] | None = field(name="jsonSchema", default=None)
+    #: The names of the MCP servers that live in the host.
+    sdk_mcp_servers: list[str] | None = field(name="sdkMcpServers", default=None)
+    mcp_servers: dict[str, Any] | None = field(name="mcpServers", default=None)
+    title: str | None = None
+    #: Whether frames of sub-agents include their texts.
+    forward_subagent_text: bool | None = field(name="forwardSubagentText", default=None)
+
+
+class Interrupted(Struct, kw_only=True):
+    #: The uuids of the prompts that still wait.
+    still_queued: list[str]
+    #: The uuids of the prompts that were dropped.
+    cancelled: list[str] | UnsetType = UNSET
+
+
+class Interrupt(HostRequest, tag="interrupt", kw_only=True):
+    """Stop the running turn. The answer comes at once, the turn's last frames and its result later."""
+
+    result = Interrupted
+    #: Whether to drop the prompts that wait.
+    cancel_queued: bool | None = None
+
+
+class PermissionModeSet(Struct, kw_only=True):
+    mode: str
+
+
+class SetPermissionMode(HostRequest, tag="set_permission_mode", kw_only=True):
+    """Change when tool calls need consent. `system/status` follows."""
+
+    result = PermissionModeSet
+    mode: str
+
+
+class ModelSet(Struct, kw_only=True):
+    model: str
+
+
+class SetModel(HostRequest, tag="set_model", kw_only=True):
+    """Use another model from the next model call on; null means the default model."""
+
+    result = ModelSet
+    model: str | None = None
+
+
+class SetMaxThinkingTokens(HostRequest, tag="set_max_thinking_tokens", kw_only=True):
+    """Change how much the model thinks; 0 turns thinking off, null restores the level of the start."""
+
+    max_thinking_tokens: int | None = None
+    thinking_display: str | None = None
+
+
+class AppliedSettings(Struct, kw_only=True):
+    model: str
+    effort: str | None
+
+
+class SettingsInUse(Struct, kw_only=True):
+    #: All settings, merged.
+    effective: dict[str, Any]
+    #: The settings by source, the weakest first.
+    sources: list[dict[str, Any]]
+    applied: AppliedSettings
+
+
+class GetSettings(HostRequest, tag="get_settings", kw_only=True):
+    """Return the settings."""
+
+    result = SettingsInUse
+
+
+class ApplyFlagSettings(HostRequest, tag="apply_flag_settings", kw_only=True):
+    """Merge settings over those of `--settings`: `model` takes effect."""
+
+    settings: dict[str, Any]
+
+
+class McpServerStatus(Struct, omit_defaults=True, kw_only=True):
+    """An MCP server. `status` is connected, failed, needs-auth, pending or disabled."""
+
+    name: str
+    status: str
+    error: str | UnsetType = UNSET
+    scope: str | UnsetType = UNSET
+    tools: list[dict[str, Any]] | UnsetType = UNSET
+
+
+class McpServers(Struct, kw_only=True):
+    mcp_servers: list[McpServerStatus] = field(name="mcpServers")
+
+
+class McpStatus(HostRequest, tag="mcp_status", kw_only=True):
+    """Return the MCP servers and their tools."""
+
+    result = McpServers
+
+
+class ContextCategory(Struct, kw_only=True):
+    id: str
+    name: str
+    tokens: int
+    color: str
+    kind: str
+
+
+class ContextUsage(Struct, kw_only=True):
+    """How much of the model's context is in use."""
+
+    categories: list[ContextCategory]
+    total_tokens: int = field(name="totalTokens")
+    max_tokens: int = field(name="maxTokens")
+    raw_max_tokens: int = field(name="rawMaxTokens")
+    percentage: int
+    grid_rows: list[Any] = field(name="gridRows")
+    model: str
+    memory_files: list[Any] = field(name="memoryFiles")
+    mcp_tools: list[Any] = field(name="mcpTools")
+    agents: list[Any]
+    is_auto_compact_enabled: bool = field(name="isAutoCompactEnabled")
+
+
+class GetContextUsage(HostRequest, tag="get_context_usage", kw_only=True):
+    """Return how much of the model's context is in use."""
+
+    result = ContextUsage
+
+
+class Cancelled(Struct, kw_only=True):
+    cancelled: bool
+
+
+class CancelAsyncMessage(HostRequest, tag="cancel_async_message", kw_only=True):
+    """Drop a prompt that waits."""
+
+    result = Cancelled
+    message_uuid: str
+
+
+class RenameSession(HostRequest, tag="rename_session", kw_only=True):
+    """Give the session a title."""
+
+    title: str
+
+
+class BinaryVersion(Struct, kw_only=True):
+    version: str
+
+
+class GetBinaryVersion(HostRequest, tag="get_binary_version", kw_only=True):
+    """Return the version of the program."""
+
+    result = BinaryVersion
+
+
+class Models(Struct, kw_only=True):
+    models: list[ModelInfo]
+
+
+class ListModels(HostRequest, tag="list_models", kw_only=True):
+    """Return the models that can be used."""
+
+    result = Models
+
+
+class EndSession(HostRequest, tag="end_session", kw_only=True):
+    """End the process, with exit code 0."""
+
+
+REQUESTS: dict[str, type[HostRequest]] = {
+    str(each.__struct_config__.tag): each
+    for each in (
+        Initialize,
+        Interrupt,
+        SetPermissionMode,
+        SetModel,
+        SetMaxThinkingTokens,
+        GetSettings,
+        ApplyFlagSettings,
+        McpStatus,
+        GetContextUsage,
+        CancelAsyncMessage,
+        RenameSession,
+        GetBinaryVersion,
+        ListModels,
+        EndSession,
+    )
+}
+
+# Requests of the agent
+
+
+class AgentRequest(Struct, tag_field="subtype", omit_defaults=True, kw_only=True):
+    pass
+
+
+class McpServerOfTool(Struct, kw_only=True):
+    name: str
+    source: str
+
+
+class CanUseTool(AgentRequest, tag="can_use_tool", kw_only=True):
+    """Ask for consent to a tool call. The answer is `PermissionResult`; everything else refuses the call."""
+
+    tool_name: str
+    display_name: str
+    input: dict[str, Any]
+    tool_use_id: str
+    #: Changes of the rules or of the mode that an answer may return in `updatedPermissions`.
+    permission_suggestions: list[dict[str, Any]] | UnsetType = UNSET
+    description: str | UnsetType = UNSET
+    blocked_path: str | UnsetType = UNSET
+    decision_reason: str | UnsetType = UNSET
+    agent_id: str | UnsetType = UNSET
+    mcp_server: McpServerOfTool | UnsetType = UNSET
+
+
+class PermissionResult(Struct, omit_defaults=True, kw_only=True):
+    """The answer to `can_use_tool`."""
+
+    behavior: Literal["allow", "deny"]
+    #: Run the tool with this input instead.
+    updated_input: dict[str, Any] | None = field(name="updatedInput", default=None)
+    #: Change the rules or the mode.
+    updated_permissions: list[dict[str, Any]] | None = field(name="updatedPermissions", default=None)
+    #: Why the call is refused; the model sees it.
+    message: str | None = None
+    #: Whether to stop the turn too.
+    interrupt: bool | None = None
+
+
+AGENT_REQUESTS: dict[str, tuple[type[AgentRequest], type[Struct]]] = {"can_use_tool": (CanUseTool, PermissionResult)}
+
+PermissionMode: TypeAlias = Literal["default", "acceptEdits", "plan", "dontAsk", "bypassPermissions", "auto"]

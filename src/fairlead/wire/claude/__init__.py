@@ -1,0 +1,1 @@
+"""Serving hosts that use claude-agent-sdk, or that start `claude` with JSON on both sides."""

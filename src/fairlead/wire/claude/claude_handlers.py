@@ -1,0 +1,248 @@
+"""Handlers for the prompts and the control requests of a host of the claude dialect."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
+
+from fairlead.agent.tool_sets.claude import AGENTS, read_agents
+from fairlead.core.model import Model, ThinkingLevel
+from fairlead.errors import ModelNotFound
+from fairlead.models.registry import Registry
+from fairlead.protocol.claude import frames
+from fairlead.protocol.claude import host as h
+from fairlead.wire.claude.claude_codec import CANCEL, USER, VARIABLES, ControlError, encode, read_content
+from fairlead.wire.claude.claude_narrator import Prompt
+from fairlead.wire.routing import Answer, RequestRoute, RouteTable
+
+if TYPE_CHECKING:
+    from fairlead.wire.claude.claude_server import ClaudeOptions, ClaudeServer
+
+#: The thinking level for a number of tokens: the first one whose limit is not exceeded.
+THINKING: Sequence[tuple[int, ThinkingLevel]] = (
+    (0, "off"),
+    (2048, "minimal"),
+    (4096, "low"),
+    (12000, "medium"),
+    (24000, "high"),
+)
+#: What hosts may start with a slash.
+COMMANDS = {
+    "compact": ("Replace the conversation so far by a summary", "[instructions]"),
+    "clear": ("Begin another session", ""),
+}
+#: Why an MCP server is not connected.
+NO_SERVERS = "fairlead connects to no MCP servers for hosts of this dialect yet"
+CAPABILITIES = ["interrupt_receipt_v1", "interrupt_cancel_queued_v1"]
+
+
+def _user(server: ClaudeServer, line: h.User) -> None:
+    text, images = read_content(line.message.content)
+    server.turns.submit(Prompt(text, images, line.message.content, line.uuid, is_plain=line.client_composed is True))
+
+
+def _initialize(server: ClaudeServer, request: h.Initialize) -> h.Initialized:
+    if not server.has_agent:
+        server.hooks.use(request.hooks)
+        _use_initialize(server.options, request)
+    elif request.hooks:
+        raise ControlError("Hooks have to come before the first prompt, and before other requests about the session.")
+    models = [_describe(model) for model in server.agent.registry.available()]
+    return h.Initialized(
+        commands=[h.SlashCommand(name=name, description=text, argument_hint=hint) for name, (text, hint) in COMMANDS.items()],
+        agents=[h.AgentInfo(name=name, description=text) for name, text in _list_agents(server)],
+        models=[h.ModelInfo(value="default", display_name="Default", description="The default model"), *models],
+        account=h.Account(api_key_source=server.key_source(), api_provider="firstParty", token_source="none"),
+        output_style="default",
+        available_output_styles=["default"],
+        pid=os.getpid(),
+        claude_code_version=server.options.version,
+        current_permission_mode=server.consent.mode,
+        hook_on_failure_supported=True,
+        session_state="running" if server.is_running else "idle",
+        capabilities=CAPABILITIES,
+    )
+
+
+def _use_initialize(options: ClaudeOptions, request: h.Initialize) -> None:
+    """Change the options as `initialize` says, before there is an agent."""
+    agent, prompt = options.agent, request.system_prompt
+    if prompt is not None:
+        agent = replace(agent, system_prompt="\n\n".join(prompt) if isinstance(prompt, list) else prompt)
+    if request.append_system_prompt:
+        agent = replace(agent, append_system_prompt=[*agent.append_system_prompt, request.append_system_prompt])
+    options.agent = agent
+    options.mcp_servers = [*options.mcp_servers, *(request.sdk_mcp_servers or ()), *(request.mcp_servers or {})]
+    options.agents = {**options.agents, **read_agents(request.agents or {})}
+    options.schema = request.json_schema or options.schema
+    if request.forward_subagent_text:
+        options.wanted.subagent_texts = True
+
+
+def _list_agents(server: ClaudeServer) -> list[tuple[str, str]]:
+    return [(name, agent.description) for name, agent in {**AGENTS, **server.options.agents}.items()]
+
+
+def match_model(registry: Registry, name: str) -> Model:
+    """Return the model with a name. An unknown name without a provider means a model of
+    Anthropic. Raises ModelNotFound."""
+    try:
+        return registry.match(name)[0]
+    except ModelNotFound:
+        if "/" in name:
+            raise
+        return registry.match(f"anthropic/{name}")[0]
+
+
+def model_name(model: Model | None) -> str:
+    """Return the name of a model for hosts, which `set_model` understands."""
+    if model is None:
+        return ""
+    return model.id if model.provider == "anthropic" else f"{model.provider}/{model.id}"
+
+
+def _describe(model: Model) -> h.ModelInfo:
+    efforts = [level for level in model.levels() if level in ("low", "medium", "high", "xhigh", "max")]
+    return h.ModelInfo(
+        value=model_name(model),
+        display_name=model.name,
+        description=f"{model.provider}/{model.id}",
+        resolved_model=model.id,
+        supports_effort=bool(efforts),
+        supported_effort_levels=efforts or UNSET,
+    )
+
+
+def _interrupt(server: ClaudeServer, request: h.Interrupt) -> h.Interrupted:
+    turns = server.turns
+    cancelled: list[str] | UnsetType = UNSET
+    if request.cancel_queued:
+        cancelled = [uuid for uuid in turns.list_waiting() if turns.drop(uuid)]
+    turns.interrupt()
+    return h.Interrupted(still_queued=turns.list_waiting(), cancelled=cancelled)
+
+
+def _set_permission_mode(server: ClaudeServer, request: h.SetPermissionMode) -> Answer:
+    server.set_mode(request.mode)
+    return Answer(h.PermissionModeSet(mode=server.consent.mode), server.send_mode)
+
+
+def _set_model(server: ClaudeServer, request: h.SetModel) -> h.ModelSet:
+    model = server.find_model(request.model)
+    server.session.models.set_model(model.provider, model.id)
+    return h.ModelSet(model=model_name(model))
+
+
+def _set_thinking(server: ClaudeServer, request: h.SetMaxThinkingTokens) -> None:
+    tokens = request.max_thinking_tokens
+    models = server.session.models
+    if tokens is None:
+        models.set_thinking("medium")
+    else:
+        fitting: list[ThinkingLevel] = [level for most, level in THINKING if tokens <= most]
+        models.set_thinking(fitting[0] if fitting else "max")
+
+
+def _get_settings(server: ClaudeServer, request: h.GetSettings) -> h.SettingsInUse:
+    level = server.session.thinking
+    applied = h.AppliedSettings(model=model_name(server.session.model), effort=None if level == "off" else level)
+    return h.SettingsInUse(effective={}, sources=[], applied=applied)
+
+
+def _apply_settings(server: ClaudeServer, request: h.ApplyFlagSettings) -> None:
+    name = request.settings.get("model")
+    if isinstance(name, str):
+        model = server.find_model(name)
+        server.session.models.set_model(model.provider, model.id)
+
+
+def _mcp_status(server: ClaudeServer, request: h.McpStatus) -> h.McpServers:
+    names = server.options.mcp_servers
+    return h.McpServers(mcp_servers=[h.McpServerStatus(name=name, status="failed", error=NO_SERVERS) for name in names])
+
+
+def _context_usage(server: ClaudeServer, request: h.GetContextUsage) -> h.ContextUsage:
+    usage = server.session.usage.context
+    tokens, window = (0, 0) if usage is None else (usage.tokens or 0, usage.window)
+    free = h.ContextCategory(id="free", name="Free space", tokens=max(0, window - tokens), color="inactive", kind="free")
+    used = h.ContextCategory(id="messages", name="Conversation", tokens=tokens, color="text", kind="used")
+    return h.ContextUsage(
+        categories=[used, free],
+        total_tokens=tokens,
+        max_tokens=window,
+        raw_max_tokens=window,
+        percentage=round(tokens / window * 100) if window else 0,
+        grid_rows=[],
+        model=model_name(server.session.model),
+        memory_files=[],
+        mcp_tools=[],
+        agents=[],
+        is_auto_compact_enabled=server.session.activity.auto_compaction,
+    )
+
+
+def _cancel_message(server: ClaudeServer, request: h.CancelAsyncMessage) -> h.Cancelled:
+    return h.Cancelled(cancelled=server.turns.drop(request.message_uuid))
+
+
+def _rename(server: ClaudeServer, request: h.RenameSession) -> None:
+    server.session.history.set_name(request.title)
+    server.narrator.send(frames.SessionTitleChanged(title=request.title, **server.narrator.common))
+
+
+def _version(server: ClaudeServer, request: h.GetBinaryVersion) -> h.BinaryVersion:
+    return h.BinaryVersion(version=server.options.version)
+
+
+def _list_models(server: ClaudeServer, request: h.ListModels) -> h.Models:
+    return h.Models(models=[_describe(model) for model in server.agent.registry.available()])
+
+
+def _end_session(server: ClaudeServer, request: h.EndSession) -> None:
+    server.turns.has_failed = False
+    server.dispatcher.stopping = True
+
+
+def _cancel_request(server: ClaudeServer, line: h.ControlCancelRequest) -> None:
+    server.dispatcher.cancel(encode(line.request_id).strip())
+
+
+def _set_variables(server: ClaudeServer, line: h.UpdateEnvironmentVariables) -> None:
+    server.options.environment.update(line.variables)
+
+
+_LINES = {h.User: USER, h.ControlCancelRequest: CANCEL, h.UpdateEnvironmentVariables: VARIABLES}
+
+
+def find_name(declaration: type[Struct]) -> str:
+    return _LINES.get(declaration) or str(declaration.__struct_config__.tag)  # pyright: ignore[reportArgumentType]
+
+
+ROUTES: tuple[RequestRoute, ...] = (
+    RequestRoute(h.User, _user),
+    RequestRoute(h.ControlCancelRequest, _cancel_request, when="now"),
+    RequestRoute(h.UpdateEnvironmentVariables, _set_variables),
+    RequestRoute(h.Initialize, _initialize),
+    RequestRoute(h.Interrupt, _interrupt),
+    RequestRoute(h.SetPermissionMode, _set_permission_mode),
+    RequestRoute(h.SetModel, _set_model),
+    RequestRoute(h.SetMaxThinkingTokens, _set_thinking),
+    RequestRoute(h.GetSettings, _get_settings),
+    RequestRoute(h.ApplyFlagSettings, _apply_settings),
+    RequestRoute(h.McpStatus, _mcp_status),
+    RequestRoute(h.GetContextUsage, _context_usage),
+    RequestRoute(h.CancelAsyncMessage, _cancel_message),
+    RequestRoute(h.RenameSession, _rename),
+    RequestRoute(h.GetBinaryVersion, _version),
+    RequestRoute(h.ListModels, _list_models),
+    RequestRoute(h.EndSession, _end_session),
+)
+
+
+def routes() -> RouteTable:
+    """Return the routes of the protocol."""
+    return RouteTable(find_name, ROUTES)

@@ -1,0 +1,86 @@
+// A host that uses claude-agent-sdk for TypeScript: `claude_host.mjs MODULE WHAT CLI CWD`. It prints what it saw as JSON.
+const [module, what, pathToClaudeCodeExecutable, cwd] = process.argv.slice(2);
+const { query, listSessions, getSessionMessages } = await import(module);
+
+const options = { pathToClaudeCodeExecutable, cwd, model: "claude-sonnet-4-5" };
+
+async function ask(prompt, more = {}) {
+  let result;
+  for await (const message of query({ prompt, options: { ...options, ...more } })) {
+    if (message.type === "result") result = message;
+  }
+  return result;
+}
+
+const flows = {
+  async oneShot() {
+    const result = await ask("go", { allowedTools: ["Bash"] });
+    return { result: result.result, turns: result.num_turns };
+  },
+
+  async streaming() {
+    const seen = [];
+    let push;
+    const waiting = [];
+    async function* prompts() {
+      for (;;) {
+        const text = waiting.shift() ?? (await new Promise((resolve) => (push = resolve)));
+        if (text === null) return;
+        yield { type: "user", message: { role: "user", content: text }, parent_tool_use_id: null, session_id: "" };
+      }
+    }
+    const say = (text) => (push ? (push(text), (push = undefined)) : waiting.push(text));
+    const running = query({ prompt: prompts(), options: { ...options, includePartialMessages: true } });
+    say("one");
+    let interrupted = false;
+    for await (const message of running) {
+      if (message.type === "stream_event" && message.event.type === "content_block_delta" && seen.length === 2 && !interrupted) {
+        interrupted = true;
+        await running.interrupt();
+      }
+      if (message.type !== "result") continue;
+      seen.push(message.subtype === "success" ? message.result : message.subtype);
+      if (seen.length === 1) {
+        await running.setModel("claude-haiku-4-5");
+        seen.push((await running.supportedModels()).length > 0);
+        say("slow");
+      } else if (seen.length === 3) say("three");
+      else say(null);
+    }
+    return seen;
+  },
+
+  async consent() {
+    const asked = [];
+    const canUseTool = async (name, input) => {
+      asked.push([name, input]);
+      if (name === "Bash") return { behavior: "allow", updatedInput: { command: "echo changed" } };
+      return { behavior: "deny", message: "Not today" };
+    };
+    async function* once() {
+      yield { type: "user", message: { role: "user", content: "go" }, parent_tool_use_id: null, session_id: "" };
+    }
+    const result = await ask(once(), { canUseTool });
+    return { asked, denied: result.permission_denials };
+  },
+
+  async structured() {
+    const schema = { type: "object", properties: { answer: { type: "number" } }, required: ["answer"] };
+    return (await ask("go", { outputFormat: { type: "json_schema", schema } })).structured_output;
+  },
+
+  async sessions() {
+    const first = (await ask("first")).session_id;
+    const second = await ask("second", { resume: first });
+    const forked = await ask("third", { resume: first, forkSession: true });
+    const listed = await listSessions({ dir: cwd });
+    const said = await getSessionMessages(first, { dir: cwd });
+    return {
+      ids: [second.session_id === first, forked.session_id !== first],
+      listed: listed.length,
+      said: said.map((each) => each.type),
+    };
+  },
+};
+
+console.log(JSON.stringify(await flows[what]()));

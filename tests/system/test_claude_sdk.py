@@ -1,0 +1,149 @@
+"""Hosts that use claude-agent-sdk, in Python and in TypeScript, start this program instead of Claude Code."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bench import peers
+from tests.claude.host import environment
+from tests.support.stage import ENDLESS, Turn, calls, says
+
+from fairlead.testing import ProviderServer
+
+pytestmark = pytest.mark.system
+
+LIMIT = 240
+HERE = Path(__file__).parent
+
+
+def launcher(work: Path) -> Path:
+    """Write the program that hosts start."""
+    made = [sys.executable, "-m", "fairlead", "shim", "claude", str(work / "bin")]
+    subprocess.run(made, check=True, capture_output=True)
+    return work / "bin" / "claude"
+
+
+def host(work: Path, command: Sequence[str], provider: ProviderServer, cli: str | Path | None = None, *more: str) -> Any:
+    for folder in ("home", "cwd", "tmp"):
+        (work / folder).mkdir(exist_ok=True)
+    words = [*command, str(cli or launcher(work)), str(work / "cwd"), *more]
+    env = {**environment(work, provider), "PATH": f"{peers.node().parent}:{os.environ['PATH']}"}
+    done = subprocess.run(words, cwd=work, env=env, capture_output=True, text=True, timeout=LIMIT, check=False)
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def python(what: str) -> list[str]:
+    return [*peers.CLAUDE_PYTHON.command(), str(HERE / "claude_python_host.py"), what]
+
+
+def typescript(what: str) -> list[str]:
+    return [str(peers.node()), str(HERE / "claude_host.mjs"), *peers.CLAUDE_TYPESCRIPT.command(), what]
+
+
+#: Returns the command that runs a flow.
+Sdk = Callable[[str], list[str]]
+both_sdks = pytest.mark.parametrize("sdk", [python, typescript])
+BASH = calls(("Bash", {"command": "mkdir a"}))
+WRITE = calls(("Write", {"file_path": "$CWD/w.txt", "content": "x"}))
+
+
+def play(work: Path, command: Sequence[str], turns: Sequence[Turn], *, loop: bool = False) -> tuple[Any, ProviderServer]:
+    script = json.loads(json.dumps(list(turns)).replace("$CWD", str(work / "cwd")))
+    with ProviderServer(script, loop=loop) as provider:
+        return host(work, command, provider), provider
+
+
+def test_one_shot_with_a_tool(tmp_path: Path) -> None:
+    turns = [BASH, says("done")]
+    seen, _ = play(tmp_path, python("one_shot"), turns)
+    assert (seen["result"], seen["turns"], seen["error"]) == ("done", 2, False)
+    assert seen["cost"] > 0
+    (tmp_path / "ts").mkdir()
+    seen, _ = play(tmp_path / "ts", typescript("oneShot"), turns)
+    assert seen == {"result": "done", "turns": 2}
+
+
+def test_pieces_of_answers(tmp_path: Path) -> None:
+    seen, _ = play(tmp_path, python("partial"), [says("Hello there, friend.")])
+    assert seen == [
+        "message_start",
+        "content_block_start",
+        "content_block_delta",
+        "assistant",
+        "content_block_stop",
+        "message_delta",
+        "message_stop",
+    ]
+
+
+@both_sdks
+def test_prompts_models_and_interrupts_in_one_process(sdk: Sdk, tmp_path: Path) -> None:
+    command = sdk("streaming")
+    # The interrupt may come before the second request is sent.
+    seen, provider = play(tmp_path, command, [says("third", match="three"), says("first"), ENDLESS])
+    assert sorted(map(str, seen)) == sorted(["True", "first", "error_during_execution", "third"])
+    assert [provider.requests[at].body["model"] for at in (0, -1)] == ["claude-sonnet-4-5", "claude-haiku-4-5"]
+
+
+@both_sdks
+def test_the_host_decides_about_calls(sdk: Sdk, tmp_path: Path) -> None:
+    command = sdk("consent")
+    seen, provider = play(tmp_path, command, [BASH, WRITE, says("done")])
+    assert [name for name, _ in seen["asked"]] == ["Bash", "Write"]
+    assert "changed" in json.dumps(provider.requests[1].body) and "Not today" in json.dumps(provider.requests[2].body)
+    assert not list((tmp_path / "cwd").iterdir())
+    assert "Write" in json.dumps(seen["denied"])
+
+
+@both_sdks
+def test_structured_output(sdk: Sdk, tmp_path: Path) -> None:
+    command = sdk("structured")
+    seen, _ = play(tmp_path, command, [calls(("StructuredOutput", {"answer": "x"})), calls(("StructuredOutput", {"answer": 42}))])
+    assert seen == {"answer": 42}
+
+
+def test_a_refused_key_is_an_exception_at_once(tmp_path: Path) -> None:
+    seen, provider = play(tmp_path, python("failing"), [{"status": 401, "error": "who are you?"}])
+    assert seen is not None and "401" in seen[1]
+    assert len(provider.requests) == 1
+
+
+def test_the_functions_of_the_sdk_work_on_our_sessions(tmp_path: Path) -> None:
+    seen, _ = play(
+        tmp_path, python("sessions"), [calls(("Bash", {"command": "echo hi"})), *[says(f"answer {n}") for n in range(1, 6)]]
+    )
+    assert seen["listed"] == [True, "first"]
+    assert [kind for kind, _ in seen["said"]] == ["user", "assistant", "user", "assistant"]
+    assert seen["said"][-1] == ["assistant", [{"type": "text", "text": "answer 1"}]]
+    assert seen["ids"] == [True, True, True] and seen["continued"]
+    assert (seen["titles"], seen["left"]) == (["New title"], 2)
+    (tmp_path / "ts").mkdir()
+    seen, _ = play(tmp_path / "ts", typescript("sessions"), [says("ok")])
+    assert seen == {"ids": [True, True], "listed": 2, "said": ["user", "assistant", "user", "assistant"]}
+
+
+def test_sessions_of_claude_code_resume_here_and_ours_there(tmp_path: Path) -> None:
+    sdk = Path(peers.CLAUDE_PYTHON.command()[0]).parent.parent
+    [real] = sdk.glob("lib/python*/site-packages/claude_agent_sdk/_bundled/claude")
+    with ProviderServer([{"text": f"answer {number}"} for number in range(1, 12)]) as provider:
+        for begins, resumes in ((None, real), (real, None)):
+            host(tmp_path, python("one_shot"), provider, begins)
+            [session] = (tmp_path / "home/.claude/projects").glob("*/*.jsonl")
+            seen = host(tmp_path, python("resume"), provider, resumes, session.stem)
+            assert seen[0]
+            body = next(request.body for request in reversed(provider.requests) if "more" in json.dumps(request.body["messages"]))
+            assert "go" in json.dumps(body["messages"]) and "answer" in json.dumps(body["messages"])
+            session.unlink()
+
+
+def test_a_thousand_prompts_in_one_process(tmp_path: Path) -> None:
+    seen, _ = play(tmp_path, python("many"), [says("ok")])
+    assert seen == 1000
