@@ -204,6 +204,8 @@ class JobRun:
         self._leave_session = store.leave
         self._agent = agent = make_agent(self._job, placement, around.options, store, around.worker, hooks)
         await open_session(agent)
+        # A command may kill this worker at once. The next one must know the lease by then, or it waits until the lease expires.
+        await around.writer.save(self._record, self._progress)
         # An earlier prompt, or an attempt of another worker, may have worked in a directory that is still there.
         agent.session.host.workspace.cwd = placement.cwd
         if self._is_stopped:
@@ -249,9 +251,8 @@ class JobRun:
             raise StoreUnavailable("The worker has not renewed its lease in time.")
 
     def _note_lease(self, epoch: int) -> None:
-        """Save the epoch of the session's lease soon, for the worker that may have to take over."""
+        """Keep the epoch of the session's lease, for the worker that may have to take over."""
         self._progress.lease = epoch
-        self._around.writer.note(self._record, self._progress)
 
     async def _snapshot_to_start_from(self) -> str | None:
         if self._record.snapshot is not None or self._job.session is None:
