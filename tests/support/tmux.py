@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.debian import need
 
 from fairlead.testing import ProviderServer
 
@@ -30,8 +30,7 @@ class Tmux:
     """A terminal with a shell in it."""
 
     def __init__(self, folder: Path, env: Mapping[str, str], columns: int, rows: int) -> None:
-        if shutil.which("tmux") is None:
-            pytest.fail("tmux is missing: install it with your package manager")
+        need("tmux", "tmux")
         self._socket = f"fairlead-{os.getpid()}-{next(_numbers)}"
         shell = ["bash", "--norc", "--noprofile"]
         kept = {**env, "PS1": f"{_PROMPT} "}

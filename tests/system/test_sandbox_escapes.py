@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.debian import need
 from tests.support.gates import wait_for_exit
 from tests.support.host_tools import PROMPT, ends
 from tests.support.stage import Stage, bash, calls, says, stage
@@ -29,13 +29,7 @@ SECRET = "sk-this-is-secret"
 @pytest.fixture(scope="module", autouse=True)
 def bubblewrap() -> None:
     """The program, which is installed if that is possible, and named if it is not."""
-    if shutil.which("bwrap") is None and os.geteuid() == 0 and shutil.which("apt-get") is not None:
-        install = ["apt-get", "install", "-y", "bubblewrap"]
-        if subprocess.run(install, capture_output=True, check=False, timeout=300).returncode:  # its lists may be old, or missing
-            subprocess.run(["apt-get", "update"], capture_output=True, check=False, timeout=300)
-            subprocess.run(install, capture_output=True, check=False, timeout=300)
-    if shutil.which("bwrap") is None:
-        pytest.fail("These tests need bubblewrap: install the package bubblewrap (apt install bubblewrap).")
+    need("bwrap", "bubblewrap")
 
 
 class Inside:
