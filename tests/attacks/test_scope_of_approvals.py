@@ -9,7 +9,7 @@ from tests.support.host_tools import ECHO, echo, offer
 from tests.support.opal import opal
 from tests.support.stage import bash, calls, says, stage
 
-from fairlead.chat.approval_dialog import Approval
+from fairlead.chat.chat_ui import Approval
 from fairlead.chat.view.panels import Proposal
 from fairlead.chat.view.text import width, without_styles
 from fairlead.chat.view.theme import PLAIN

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fairlead import Allow, ApprovalRequest, Deny, FileChange, NewRule, RuleOffer
-from fairlead.chat.approval_dialog import Approval
+from fairlead.chat.chat_ui import Approval
 from fairlead.chat.dialogs import Ask, Choice, Confirm, Dialog, EditorDialog, Line, Picker
 from fairlead.chat.view.panels import Proposal
 from fairlead.chat.view.text import width, without_styles

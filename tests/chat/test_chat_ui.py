@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from fairlead import Allow, ApprovalRequest, CancelToken
+from fairlead.chat.chat_ui import ChatUi
 from fairlead.chat.dialogs import Dialog
-from fairlead.chat.ui import ChatUi
 from fairlead.chat.view.panels import Proposal
 from fairlead.chat.view.theme import PLAIN
 from fairlead.events import Event, UiPromptEnd, UiPromptStart

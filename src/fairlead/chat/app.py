@@ -12,6 +12,7 @@ from time import monotonic
 from typing import Any, TypeVar
 
 from fairlead import Agent, ApprovalRequest, FairleadError, events
+from fairlead.chat.chat_ui import ChatUi
 from fairlead.chat.commands import Commands
 from fairlead.chat.dialogs import Dialog, EditorDialog
 from fairlead.chat.input.editor import Editor
@@ -22,7 +23,6 @@ from fairlead.chat.input.terminal import Terminal
 from fairlead.chat.outside import edit_text, suspend
 from fairlead.chat.sending import Sender
 from fairlead.chat.status import Status
-from fairlead.chat.ui import ChatUi
 from fairlead.chat.view.frame import Drawing, Frame
 from fairlead.chat.view.panels import Proposal
 from fairlead.chat.view.screen import Screen

@@ -6,7 +6,7 @@ import asyncio
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from fairlead.chat.approval_dialog import Approval
+from fairlead.chat.chat_ui import Approval
 from fairlead.chat.dialogs import Choice, Confirm, EditorDialog, Picker
 from fairlead.chat.input.editor import Editor
 from fairlead.chat.outside import can_paste, paste_image, paste_text
