@@ -11,7 +11,7 @@ import pytest
 from tests.attacks.traps import Trap, armed
 from tests.support.fleet import git, make_repository
 
-from fairlead.chat.view.footer import git_branch
+from fairlead.chat.status import git_branch
 from fairlead.sessions.completion import FileIndex
 from fairlead.tools.workspace import Workspace
 
@@ -126,7 +126,7 @@ def test_a_huge_file_is_not_read_whole(tmp_path: Path, name: str) -> None:
         file.truncate(1 << 40)  # a file with a hole
     # A limit of memory that reading the file would exceed.
     code = f"import resource; resource.setrlimit(resource.RLIMIT_AS, (1 << 31, 1 << 31)); from pathlib import Path; \
-from fairlead.chat.view.footer import git_branch; print(git_branch(Path({str(tmp_path)!r})))"
+from fairlead.chat.status import git_branch; print(git_branch(Path({str(tmp_path)!r})))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "None\n"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.chat.view.footer import Facts, dollars, footer_lines, git_branch, queue_lines, short_folder
+from fairlead.chat.status import Facts, dollars, footer_lines, git_branch, queue_lines, short_folder
 from fairlead.chat.view.text import width
 from fairlead.chat.view.theme import PLAIN
 from fairlead.chat.view.titles import format_elapsed

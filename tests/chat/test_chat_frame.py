@@ -8,7 +8,7 @@ import pytest
 
 from fairlead.chat.dialogs import Ask, Choice, Confirm, Dialog, Picker
 from fairlead.chat.input.editor import Editor
-from fairlead.chat.view.footer import Facts
+from fairlead.chat.status import Facts
 from fairlead.chat.view.frame import Frame, compose
 from fairlead.chat.view.text import width, without_styles
 from fairlead.chat.view.theme import DARK

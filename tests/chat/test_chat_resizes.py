@@ -12,7 +12,7 @@ from tests.support.answers import WORD, a_size, an_answer, copies
 
 from fairlead import PartialMessage, events
 from fairlead.chat.input.editor import Editor
-from fairlead.chat.view.footer import Facts
+from fairlead.chat.status import Facts
 from fairlead.chat.view.frame import Drawing, Frame
 from fairlead.chat.view.screen import Screen
 from fairlead.chat.view.theme import PLAIN

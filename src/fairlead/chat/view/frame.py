@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from fairlead.chat.dialogs import Cursor, Dialog, Picker
 from fairlead.chat.input.editor import Editor
-from fairlead.chat.view.footer import SPINNER, Facts, footer_lines, queue_lines
+from fairlead.chat.status import SPINNER, Facts, footer_lines, queue_lines
 from fairlead.chat.view.screen import Screen
 from fairlead.chat.view.scrollback import rows_if_halved
 from fairlead.chat.view.text import clip, one_line, plain, width
