@@ -5,7 +5,7 @@ from __future__ import annotations
 import stat
 from pathlib import Path
 
-from fairlead.chat.input.history import MOST_PROMPTS, PromptHistory
+from fairlead.chat.input.editor import MOST_PROMPTS, PromptHistory
 
 
 def test_prompts_outlast_the_chat_in_a_private_file(tmp_path: Path) -> None:

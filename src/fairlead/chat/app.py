@@ -15,9 +15,8 @@ from fairlead import Agent, ApprovalRequest, FairleadError, events
 from fairlead.chat.chat_ui import ChatUi
 from fairlead.chat.commands import Commands
 from fairlead.chat.dialogs import Dialog, EditorDialog
-from fairlead.chat.input.editor import Editor
+from fairlead.chat.input.editor import Editor, PromptHistory
 from fairlead.chat.input.editor_keys import EditorKeys
-from fairlead.chat.input.history import PromptHistory
 from fairlead.chat.input.keyboard import Keyboard
 from fairlead.chat.input.terminal import Terminal
 from fairlead.chat.outside import edit_text, suspend
