@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fairlead import FileChange
-from fairlead.chat.view.diffs import draw, parse_numbered, parse_unified
+from fairlead.chat.view.code import draw, parse_numbered, parse_unified
 from fairlead.chat.view.panels import ToolPanel
 from fairlead.chat.view.text import width, without_styles
 from fairlead.chat.view.theme import DARK, PLAIN, Theme

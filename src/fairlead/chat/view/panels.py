@@ -14,7 +14,7 @@ from typing import Any, cast
 from msgspec.structs import replace
 
 from fairlead import ApprovalRequest, FileChange
-from fairlead.chat.view import diffs
+from fairlead.chat.view import code
 from fairlead.chat.view.scrollback import Drawn, rest_of, without
 from fairlead.chat.view.text import clip, fold, plain, visible, width, wrap
 from fairlead.chat.view.theme import PLAIN, Theme
@@ -206,8 +206,8 @@ class ToolPanel:
             return self._failure(columns, is_long)
         if changed := self._changed_lines():
             is_known = bool(self._changes) and tuple(self._changes) == self._proposed
-            drawn = [] if is_known else cut(diffs.draw(changed, theme, columns), _CHANGES[is_long], theme)
-            return drawn, diffs.count_facts(changed, theme)
+            drawn = [] if is_known else cut(code.draw(changed, theme, columns), _CHANGES[is_long], theme)
+            return drawn, code.count_facts(changed, theme)
         if self.name == "todo_write" and isinstance(self._details.get("phases"), list):
             return self._todos(self._details["phases"], columns), []
         if self.name == "task" and isinstance(self._details.get("results"), list):
@@ -238,10 +238,10 @@ class ToolPanel:
         text = plain(text).strip("\n")
         return [line.rstrip() for line in text.split("\n")] if text and text != "(no output)" else []
 
-    def _changed_lines(self) -> list[diffs.DiffLine]:
+    def _changed_lines(self) -> list[code.DiffLine]:
         if self._changes:
-            return diffs.parse_unified("".join(change.diff() for change in self._changes))
-        return diffs.of_details(self._details)
+            return code.parse_unified("".join(change.diff() for change in self._changes))
+        return code.of_details(self._details)
 
     def _todos(self, phases: Sequence[Any], columns: int) -> list[str]:
         theme = self._theme
@@ -355,7 +355,7 @@ class Proposal:
     @property
     def about(self) -> str:
         """The files that the call would change."""
-        paths = [line.text for line in diffs.parse_unified(self._diff) if line.kind == "file"]
+        paths = [line.text for line in code.parse_unified(self._diff) if line.kind == "file"]
         return ", ".join(map(self._name, dict.fromkeys(paths)))
 
     @property
@@ -388,15 +388,15 @@ class Proposal:
     def _changes(self, columns: int) -> tuple[str, list[str]]:
         theme, changes = self._theme, self._request.changes
         lines = [
-            replace(line, text=self._name(line.text)) if line.kind == "file" else line for line in diffs.parse_unified(self._diff)
+            replace(line, text=self._name(line.text)) if line.kind == "file" else line for line in code.parse_unified(self._diff)
         ]
-        facts = diffs.count_facts(lines, theme)
+        facts = code.count_facts(lines, theme)
         if len(changes) == 1 and changes[0].old_text is None:
             facts.insert(0, theme.paint("dim", "new file"))
         verb, _ = call_title(self._request.tool_name, {})
         names = len(changes) > 1
         title = theme.paint("tool", verb) if names else f"{theme.paint('tool', verb)} {self.about}"
-        return "  ".join((title, *facts)), diffs.draw(lines, theme, columns, names=names)
+        return "  ".join((title, *facts)), code.draw(lines, theme, columns, names=names)
 
     def _other(self, columns: int) -> tuple[str, list[str]]:
         is_command = self._request.kind == "execute"
