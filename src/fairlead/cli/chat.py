@@ -21,7 +21,7 @@ from fairlead.cli import advice, build
 from fairlead.cli.console import print_text
 from fairlead.cli.event_loop import run
 from fairlead.cli.flags import Arguments
-from fairlead.cli.printing import prompts as prompt_reading
+from fairlead.cli.printing import print_mode as prompt_reading
 from fairlead.config.extras import install_command
 from fairlead.errors import ConfigError
 from fairlead.sessions.places import short_id

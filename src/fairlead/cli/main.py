@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from fairlead.cli import build, chat, claude, code_cache, event_loop
 from fairlead.cli.console import complain, configure_logging, print_text, remark
 from fairlead.cli.flags import Arguments, UsageError, parse, unknown_flag
-from fairlead.cli.printing import output, print_mode, prompts
+from fairlead.cli.printing import output, print_mode
 from fairlead.cli.subcommands import export, help, login, models, replay, subcommand, table
 from fairlead.config.home import Home, expand_user, working_directory
 from fairlead.errors import ConfigError, ExtensionNotLoaded, FairleadError
@@ -181,7 +181,7 @@ def _run_flags(argv: Sequence[str], program: Program) -> int:
     gc.enable()
     is_for_person = program.dialect is None and arguments.dialect is None and "FAIRLEAD_DIALECT" not in os.environ
     if is_for_person and arguments.mode is None and "--" not in argv and not arguments.unknown:
-        arguments.words = prompts.one_prompt(arguments.words)
+        arguments.words = print_mode.one_prompt(arguments.words)
     prints = arguments.mode is not None or arguments.print or arguments.output_format is not None
     if not prints and sys.stdin.isatty() and sys.stdout.isatty():
         return chat.run_chat(argv, arguments, _profile(arguments, program), program)

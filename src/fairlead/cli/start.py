@@ -40,7 +40,6 @@ POSTPONED = frozenset((
     "fairlead.cli.event_loop",
     "fairlead.cli.printing.output",
     "fairlead.cli.printing.print_mode",
-    "fairlead.cli.printing.prompts",
     "fairlead.cli.subcommands.export",
     "fairlead.cli.subcommands.help",
     "fairlead.cli.subcommands.login",
