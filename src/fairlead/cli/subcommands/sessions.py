@@ -15,9 +15,8 @@ from msgspec import Struct
 from fairlead.cli.advice import nearest
 from fairlead.cli.console import complain, print_exact, print_text
 from fairlead.cli.subcommands.export import export_sessions
-from fairlead.cli.subcommands.subcommand import Options, Subcommand
+from fairlead.cli.subcommands.subcommand import Options, Subcommand, table
 from fairlead.cli.subcommands.table import find
-from fairlead.cli.subcommands.tables import table
 from fairlead.core.lenient import one_line
 from fairlead.core.snapshots import SessionInfo, title_of
 from fairlead.errors import FairleadError, SessionError

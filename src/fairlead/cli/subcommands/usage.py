@@ -13,9 +13,8 @@ import msgspec
 
 from fairlead.cli.console import complain, print_bytes, print_exact, print_text
 from fairlead.cli.subcommands.sessions import dollars
-from fairlead.cli.subcommands.subcommand import Subcommand
+from fairlead.cli.subcommands.subcommand import Subcommand, clip, end_of, table, terminal_width
 from fairlead.cli.subcommands.table import find
-from fairlead.cli.subcommands.tables import clip, end_of, table, terminal_width
 from fairlead.core.lenient import visible
 from fairlead.export.contents import count, tokens
 from fairlead.export.files import check_target, write_page

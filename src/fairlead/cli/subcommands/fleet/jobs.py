@@ -20,9 +20,8 @@ from fairlead.cli.console import print_exact, print_text
 from fairlead.cli.event_loop import run
 from fairlead.cli.subcommands.fleet.worker import database
 from fairlead.cli.subcommands.sessions import dollars
-from fairlead.cli.subcommands.subcommand import Options, Subcommand
+from fairlead.cli.subcommands.subcommand import Options, Subcommand, clip, table, terminal_width
 from fairlead.cli.subcommands.table import find
-from fairlead.cli.subcommands.tables import clip, table, terminal_width
 from fairlead.config.home import expand_user, working_directory
 from fairlead.core.lenient import one_line
 from fairlead.core.messages import AssistantMessage, Message, ToolCall, ToolResultMessage, UserMessage, readable_error, user_text
