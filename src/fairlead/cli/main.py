@@ -15,7 +15,7 @@ from fairlead.cli import build, chat, claude, code_cache, event_loop
 from fairlead.cli.console import complain, configure_logging, print_text, remark
 from fairlead.cli.flags import Arguments, UsageError, parse, unknown_flag
 from fairlead.cli.printing import output, print_mode
-from fairlead.cli.subcommands import export, help, login, models, replay, subcommand, table
+from fairlead.cli.subcommands import help, login, models, replay, sessions, subcommand, table
 from fairlead.config.home import Home, expand_user, working_directory
 from fairlead.errors import ConfigError, ExtensionNotLoaded, FairleadError
 from fairlead.extend import SCRIPT_SUFFIXES
@@ -164,7 +164,7 @@ def _run_flags(argv: Sequence[str], program: Program) -> int:
     for flag in arguments.ignored:
         remark(f"{flag} has no effect here")
     if arguments.export is not None:
-        return export.export_as_peers([arguments.export, *arguments.words[:1]])
+        return sessions.export_as_peers([arguments.export, *arguments.words[:1]])
     if arguments.output_format is not None and arguments.mode not in (None, "text"):
         raise UsageError(f"--output-format is for -p, but --mode {arguments.mode} has its own format. Leave out one of them.")
     frame_limit = _frame_limit(arguments.max_frame_bytes)

@@ -77,7 +77,7 @@ SUBCOMMANDS: tuple[Subcommand, ...] = (
         name="export",
         group="sessions",
         summary="write sessions as HTML pages",
-        run="export:export",
+        run="sessions:export",
         usage=("SESSION... [PAGE.html | -] [--output PAGE|DIR] [--force]",),
         about="Writes each session as one page that needs no other file. SESSION is a file, an id, a name, or `last`. Without a\n"
         "name, the page is fairlead-session-ID.html in this directory; `-` writes it to standard output. A session file is\n"
