@@ -1,4 +1,7 @@
-"""Draws code in colour, and what changes in a file."""
+"""Draws code in colour, also while it arrives line by line, and the changes of files as lines with numbers.
+
+Pygments is imported when the first code in a known language appears.
+"""
 
 from __future__ import annotations
 

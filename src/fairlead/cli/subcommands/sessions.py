@@ -1,4 +1,4 @@
-"""`fairlead sessions`: list, show, rename, delete and export sessions."""
+"""`fairlead sessions` and `fairlead export`: list, show, rename and delete sessions, and write them as HTML pages."""
 
 from __future__ import annotations
 
