@@ -13,7 +13,7 @@ import pydantic
 import pytest
 
 from fairlead import Agent, Discovery
-from fairlead.agent.output import OutputType
+from fairlead.agent.prompting import OutputType
 from fairlead.errors import BadOption, LimitReached, OutputError, RunAborted
 from fairlead.messages import ToolCall, user_text
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn

@@ -28,7 +28,6 @@ POSTPONED = frozenset((
     "fairlead.agent.background",
     "fairlead.agent.functions",
     "fairlead.agent.hooks",
-    "fairlead.agent.output",
     "fairlead.agent.prompting",
     "fairlead.agent.result",
     "fairlead.agent.tool_sets.opal",
