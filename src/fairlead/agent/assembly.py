@@ -48,8 +48,8 @@ from fairlead.tools import BUILTIN_NAMES, builtin
 from fairlead.tools.workspace import Workspace
 
 if TYPE_CHECKING:
-    from fairlead.agent.session_sandbox import SessionSandbox
     from fairlead.agent.telemetry import Recorder
+    from fairlead.agent.workspace import SessionSandbox
     from fairlead.core.limits import RunLimits
     from fairlead.session.approvals import Approvals
     from fairlead.session.history.archive import Archive
