@@ -11,7 +11,6 @@ Private: see `fairlead` for the public modules.
 
 from __future__ import annotations
 
-from fairlead.export.files import export_file, export_lines, render_file
-from fairlead.export.page import render
+from fairlead.export.page import export_file, export_lines, render, render_file
 
 __all__ = ["export_file", "export_lines", "render", "render_file"]

@@ -20,7 +20,7 @@ from fairlead.cli.subcommands.table import find
 from fairlead.core.lenient import one_line
 from fairlead.core.snapshots import SessionInfo, title_of
 from fairlead.errors import ConfigError, FairleadError, SessionError
-from fairlead.export.files import default_target, export_file, render_file
+from fairlead.export.page import default_target, export_file, render_file
 from fairlead.platform.open_files import make_private_folders
 from fairlead.session.history.spending import Spending, spendings
 from fairlead.session.history.store import SessionFile

@@ -17,7 +17,7 @@ from fairlead.cli.subcommands.subcommand import Subcommand, clip, end_of, table,
 from fairlead.cli.subcommands.table import find
 from fairlead.core.lenient import visible
 from fairlead.export.contents import count, tokens
-from fairlead.export.files import check_target, write_page
+from fairlead.export.page import check_target, write_page
 from fairlead.export.usage import Totals, UsageReport, render_usage, usage_report
 from fairlead.sessions.places import SessionPlaces
 from fairlead.wire.dialects import Program
