@@ -18,8 +18,7 @@ from tests.support.fleet import MODEL, Fleet
 
 from fairlead.errors import ConfigError, DatabaseUnavailable, JobConflict, JobError, JobNotFound
 from fairlead.jobs import Job, JobLimits, Jobs
-from fairlead.jobs.database import Database, DatabaseUrl, hide_password
-from fairlead.jobs.schema import DBOS_VERSION, TABLES_VERSION
+from fairlead.jobs.database import DBOS_VERSION, TABLES_VERSION, Database, DatabaseUrl, hide_password
 from fairlead.jobs.task import read_tasks
 
 

@@ -15,8 +15,7 @@ from tests.support.store_worker import work
 
 from fairlead.errors import ConfigError, SessionLost, SessionNotFound, StoreUnavailable
 from fairlead.jobs import Job, Jobs
-from fairlead.jobs.database import Database, DatabaseUrl
-from fairlead.jobs.schema import DBOS_VERSION, TABLES_VERSION
+from fairlead.jobs.database import DBOS_VERSION, TABLES_VERSION, Database, DatabaseUrl
 from fairlead.stores import PostgresStore
 from fairlead.testing import STORE_CHECKS, check_store, scripted_agent
 from fairlead.testing.store_writes import Check

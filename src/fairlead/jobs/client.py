@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any, Self
 from msgspec.structs import replace
 
 from fairlead.errors import DatabaseUnavailable, JobConflict, JobError, JobNotFound
-from fairlead.jobs.database import Database, DatabaseUrl, make_closed_error
+from fairlead.jobs.database import JOB_COLUMNS, Database, DatabaseUrl, make_closed_error
 from fairlead.jobs.dbos_queue import KeyLimits, Queues, enqueue, migrate, must_wait, release_waiting, transaction_of
 from fairlead.jobs.event_log import EventReader
 from fairlead.jobs.records import JobRecord, Records, add_event, record_of
 from fairlead.jobs.root import check_root, is_inside
-from fairlead.jobs.schema import JOB_COLUMNS
 from fairlead.jobs.sessions import read_header, read_transcript
 from fairlead.jobs.task import LONGEST_ID, Job, check_key, is_id
 from fairlead.protocol.http.fleet import JobEvent, JobResult

@@ -25,9 +25,16 @@ import msgspec
 from msgspec import Struct
 
 from fairlead.errors import ConfigError
-from fairlead.jobs.database import DatabaseUrl, Transaction, missing_extra, prepare_sqlite, unavailable
+from fairlead.jobs.database import (
+    JOB_COLUMNS,
+    WORKFLOW_OF_JOB,
+    DatabaseUrl,
+    Transaction,
+    missing_extra,
+    prepare_sqlite,
+    unavailable,
+)
 from fairlead.jobs.records import record_of
-from fairlead.jobs.schema import JOB_COLUMNS, WORKFLOW_OF_JOB
 from fairlead.protocol.http.fleet import MOST_PRIORITY
 from fairlead.stores.postgres import CONNECTION
 

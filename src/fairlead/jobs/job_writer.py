@@ -17,9 +17,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from fairlead.jobs.database import CHANNEL, Database, Transaction
+from fairlead.jobs.database import CHANNEL, JOB_COLUMNS, Database, Transaction
 from fairlead.jobs.records import JobRecord, Progress, add_events, as_json, record_of, storable
-from fairlead.jobs.schema import JOB_COLUMNS
 from fairlead.protocol.http.fleet import JobStatus
 
 log = logging.getLogger("fairlead.jobs")

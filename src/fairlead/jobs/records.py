@@ -16,9 +16,8 @@ import msgspec
 from msgspec import Struct
 
 from fairlead.errors import JobError
-from fairlead.jobs.database import CHANNEL, Database, Transaction
+from fairlead.jobs.database import CHANNEL, JOB_COLUMNS, WORKFLOW_OF_JOB, Database, Transaction
 from fairlead.jobs.leases import LEAVING
-from fairlead.jobs.schema import JOB_COLUMNS, WORKFLOW_OF_JOB
 from fairlead.jobs.task import Job
 from fairlead.protocol.http.fleet import ENDED, JobStatus
 
