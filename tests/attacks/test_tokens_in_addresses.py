@@ -19,7 +19,7 @@ from fairlead.core.secrets import without_credentials
 from fairlead.errors import ConfigError, JobError, WorkspaceError
 from fairlead.extend.package_manager import PackageFetcher
 from fairlead.jobs import Job, Jobs
-from fairlead.jobs.root import check_root
+from fairlead.jobs.task import check_root
 from fairlead.jobs.workspaces.repository import RepositoryWorkspace
 from fairlead.models.local.download import fetch
 from fairlead.models.local.weights import RECOMMENDED

@@ -19,8 +19,8 @@ from fairlead.extension import ToolCallEvent
 from fairlead.jobs.event_log import EventEncoder
 from fairlead.jobs.job_writer import JobEnd, JobWriter
 from fairlead.jobs.records import JobRecord, Progress, Records
-from fairlead.jobs.root import resolve
 from fairlead.jobs.sessions import TakeoverStore, make_agent, open_session, prompts_of, run_or_resume, used_since
+from fairlead.jobs.task import resolve
 from fairlead.jobs.workspaces import workspace_of
 from fairlead.jobs.workspaces.workspace import Placement, Workspace
 from fairlead.messages import AssistantMessage, Usage
