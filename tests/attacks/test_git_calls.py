@@ -12,7 +12,7 @@ from tests.support.fleet import git, make_repository
 
 from fairlead.errors import ConfigError, WorkspaceError
 from fairlead.jobs.workspaces.repository import RepositoryWorkspace
-from fairlead.platform.git import git_call
+from fairlead.platform.programs import git_call
 
 _HOOKS = (
     "pre-receive update proc-receive post-receive post-update reference-transaction push-to-checkout pre-auto-gc post-checkout"

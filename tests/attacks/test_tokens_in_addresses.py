@@ -23,7 +23,7 @@ from fairlead.jobs.task import check_root
 from fairlead.jobs.workspaces.repository import RepositoryWorkspace
 from fairlead.models.local.download import fetch
 from fairlead.models.local.weights import RECOMMENDED
-from fairlead.platform.git import git_call
+from fairlead.platform.programs import git_call
 
 TOKEN = "ghp_0123456789abcdefghij"
 USERS = [f"user:{TOKEN}", TOKEN, f"{TOKEN}:x-oauth-basic", f"oauth2:{TOKEN}", "u:pw", f"a%40b:{TOKEN}"]

@@ -26,9 +26,8 @@ from fairlead.errors import ConfigError
 from fairlead.extend.extensions.discovery import missing_extensions
 from fairlead.extend.node.program import npm_command
 from fairlead.extend.npm import drop_settings, npm_environment, npm_flags, packages_with_scripts, refuse_settings, remark
-from fairlead.platform.git import git_call, serving
 from fairlead.platform.open_files import make_private_folders
-from fairlead.platform.programs import current_folder, own_environment
+from fairlead.platform.programs import current_folder, git_call, own_environment, serving
 
 #: Seconds that npm and git have to install a package for one run.
 _INSTALL_SECONDS = 300.0

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from fairlead.core.secrets import without_credentials
 from fairlead.errors import JobError
-from fairlead.platform.git import is_path
+from fairlead.platform.programs import is_path
 from fairlead.protocol.http import fleet
 
 LONGEST_ID = 128

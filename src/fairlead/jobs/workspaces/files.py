@@ -21,8 +21,8 @@ from typing import IO
 from msgspec import Struct
 
 from fairlead.errors import WorkspaceError
-from fairlead.platform.git import GitCall
 from fairlead.platform.open_files import LIST, PASS, READ, open_below, open_real
+from fairlead.platform.programs import GitCall
 from fairlead.tools.background import Stop
 from fairlead.tools.search.walk import Entry, IgnoreRules, walk
 

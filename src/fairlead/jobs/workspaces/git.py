@@ -13,8 +13,7 @@ from weakref import WeakValueDictionary
 
 from fairlead.core.secrets import redacted, without_credentials
 from fairlead.errors import ConfigError, WorkspaceError
-from fairlead.platform.git import GitCall, git_call
-from fairlead.platform.programs import current_folder
+from fairlead.platform.programs import GitCall, current_folder, git_call
 
 #: How long git may take to remove its locks and temporary files when it has to stop, in seconds.
 _STOP_SECONDS = 0.5

@@ -22,7 +22,7 @@ from fairlead.errors import WorkspaceError
 from fairlead.jobs.workspaces.files import Saved, Snapshot, WorktreeFiles, index_lines, read_tree
 from fairlead.jobs.workspaces.git import call_git, lock_file, prepare_git, reason_of
 from fairlead.jobs.workspaces.workspace import Placement
-from fairlead.platform.git import serving
+from fairlead.platform.programs import serving
 from fairlead.tools.background import Stop
 
 log = logging.getLogger("fairlead.jobs")
