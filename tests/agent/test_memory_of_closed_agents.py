@@ -14,7 +14,7 @@ import pytest
 from bench.sessions import write_session
 
 from fairlead import Agent
-from fairlead.platform import memory
+from fairlead.platform import process
 from fairlead.session.history.log import Log
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 
@@ -61,9 +61,9 @@ async def asked(path: Path, answer: str) -> weakref.ref[Log]:
 
 
 async def test_many_closed_entries_are_freed_a_moment_later(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(memory, "ENOUGH", 600_000)
-    monkeypatch.setattr(memory, "PATIENCE", 0)
-    monkeypatch.setattr(memory, "_closed", 0)
+    monkeypatch.setattr(process, "ENOUGH", 600_000)
+    monkeypatch.setattr(process, "PATIENCE", 0)
+    monkeypatch.setattr(process, "_closed", 0)
     first = await closed(tmp_path / "first.jsonl")
     await asyncio.sleep(0)
     assert first() is not None, "one small session is not worth a collection"
@@ -78,8 +78,8 @@ async def test_many_closed_entries_are_freed_a_moment_later(monkeypatch: pytest.
 async def test_sessions_with_few_entries_are_freed_too(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sessions: int, words: int
 ) -> None:
-    monkeypatch.setattr(memory, "PATIENCE", 0)
-    monkeypatch.setattr(memory, "_closed", 0)
+    monkeypatch.setattr(process, "PATIENCE", 0)
+    monkeypatch.setattr(process, "_closed", 0)
     text = " ".join(map(str, range(words)))  # an answer that repeats itself would be stopped
     logs = [await asked(tmp_path / f"{number}.jsonl", text) for number in range(sessions)]
     given_back = asyncio.Event()

@@ -72,7 +72,6 @@ POSTPONED = frozenset((
     "fairlead.models.local.servers",
     "fairlead.models.logins",
     "fairlead.models.model_streams",
-    "fairlead.platform.memory",
     "fairlead.policy.known_programs",
     "fairlead.protocol.explain",
     "fairlead.protocol.result",

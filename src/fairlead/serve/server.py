@@ -27,7 +27,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Match, Route, WebSocketRoute
 
 from fairlead.errors import ConfigError
-from fairlead.platform.memory import trim_heap
+from fairlead.platform.process import trim_heap
 from fairlead.protocol.http.operations import Operation
 from fairlead.serve.access import Access
 from fairlead.serve.api import Api, Refused

@@ -23,7 +23,7 @@ from fairlead.config.home import Home, expand_user, working_directory
 from fairlead.core.secrets import learn
 from fairlead.errors import ConfigError
 from fairlead.jobs import Jobs, http_routes
-from fairlead.platform.memory import use_one_heap
+from fairlead.platform.process import use_one_heap
 from fairlead.serve import access, server
 from fairlead.serve.sessions import hub_sessions, spaces
 

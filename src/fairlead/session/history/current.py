@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from fairlead.core.events import ExtensionError
 from fairlead.errors import SessionError, SessionLost
-from fairlead.platform import memory
+from fairlead.platform import process
 from fairlead.session.events import Events
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.selection import Selection
@@ -104,7 +104,7 @@ class CurrentConversation:
         for conversation in (*self.unsaved, self.conversation):
             conversation.close()
         if self.begun_log is not None:
-            memory.session_closed(self.begun_log.size())
+            process.session_closed(self.begun_log.size())
 
     async def wait_closed(self) -> None:
         """Wait until other processes can have what was closed."""
