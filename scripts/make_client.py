@@ -26,7 +26,7 @@ from fairlead.protocol.http.fleet import FLEET_OPERATIONS
 from fairlead.protocol.http.operations import OPERATIONS, Operation
 from fairlead.protocol.opal.events import EVENTS as OPAL_EVENTS
 from fairlead.protocol.opal.methods import METHODS
-from fairlead.protocol.pi import commands, frames, host_requests, message_updates, omp_commands, protocol_2025, session_commands
+from fairlead.protocol.pi import commands, frames, host_requests, message_updates, omp_commands, session_commands
 from fairlead.protocol.pi.commands import BASIC_COMMANDS, Command
 from fairlead.wire.pi.pi_schema import FRAMES
 
@@ -59,7 +59,7 @@ IDS = {"PromptResult", "BashExecutionUpdate"}
 #: Frames that the client handles itself.
 UNSEEN = {"Response", "RpcChunk"}
 #: Frames that only pi-2025 has.
-FRAMES_2025 = (protocol_2025.Compaction, protocol_2025.Error)
+FRAMES_2025 = (session_commands.Compaction, session_commands.Error)
 
 GROUPS: dict[str, Sequence[type[Command]]] = {
     "BasicMethods": list(BASIC_COMMANDS.values()),

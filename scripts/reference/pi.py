@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from fairlead.protocol.pi.frames import Frame
-from fairlead.protocol.pi.protocol_2025 import COMMANDS_2025, Compaction, Error
+from fairlead.protocol.pi.session_commands import COMMANDS_2025, Compaction, Error
 from fairlead.protocol.schema.builder import Schema, list_mentioned
 from fairlead.protocol.schema.family import Lines, answer_name, command_name, event_name, family_schema, response_name
 from fairlead.wire.pi.pi_schema import events, lines_2025, whole_family

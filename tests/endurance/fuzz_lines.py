@@ -22,7 +22,7 @@ from fairlead.protocol.opal.examples import METHOD_EXAMPLES
 from fairlead.protocol.opal.methods import METHODS
 from fairlead.protocol.pi.commands import Command
 from fairlead.protocol.pi.examples import COMMAND_EXAMPLES
-from fairlead.protocol.pi.protocol_2025 import COMMANDS_2025
+from fairlead.protocol.pi.session_commands import COMMANDS_2025
 from fairlead.wire import jsonrpc
 from fairlead.wire.acp.acp_server import AcpCodec
 from fairlead.wire.opal.opal_codec import OpalCodec

@@ -16,7 +16,7 @@ from tests.support.stage import Stage, bash, calls, says, stage
 
 from fairlead.protocol.pi.commands import ANSWER_NAMES, Command, Persisted
 from fairlead.protocol.pi.host_requests import REPLIES
-from fairlead.protocol.pi.protocol_2025 import COMMANDS_2025
+from fairlead.protocol.pi.session_commands import COMMANDS_2025
 from fairlead.wire.pi.pi_2025 import routes_2025
 from fairlead.wire.pi.pi_schema import COMMANDS, FRAMES
 from fairlead.wire.pi.pi_server import family_routes

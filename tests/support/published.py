@@ -28,7 +28,7 @@ from fairlead.protocol.opal.methods import METHODS
 from fairlead.protocol.opal.objects import Method
 from fairlead.protocol.pi.commands import Command
 from fairlead.protocol.pi.host_requests import REPLIES
-from fairlead.protocol.pi.protocol_2025 import COMMANDS_2025
+from fairlead.protocol.pi.session_commands import COMMANDS_2025
 from fairlead.protocol.schema import opal
 from fairlead.protocol.schema.builder import list_mentioned
 from fairlead.protocol.schema.family import Lines, answer_name, command_name, event_name, response_name

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from fairlead.client.decoding import Event, Restarted, UnknownEvent, UnparsedLine
-from fairlead.protocol.pi import frames, host_requests, message_updates, protocol_2025
+from fairlead.protocol.pi import frames, host_requests, message_updates, session_commands
 from fairlead.protocol.pi.message_updates import (
     InnerEvent,
     TextDelta,
@@ -260,11 +260,11 @@ class ExtensionError(frames.ExtensionError, Event, tag="extension_error"):
     """An extension failed; the run continues."""
 
 
-class Compaction(protocol_2025.Compaction, Event, tag="compaction"):
+class Compaction(session_commands.Compaction, Event, tag="compaction"):
     """A summary has replaced the older part of the conversation."""
 
 
-class Error(protocol_2025.Error, Event, tag="error"):
+class Error(session_commands.Error, Event, tag="error"):
     """A command is invalid or failed, or a compaction failed."""
 
 

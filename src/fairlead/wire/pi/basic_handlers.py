@@ -22,7 +22,7 @@ from fairlead.wire.routing import Answer, Late, Request, RequestRoute
 
 if TYPE_CHECKING:
     from fairlead.core.messages import UserMessage
-    from fairlead.protocol.pi.protocol_2025 import Prompt2025
+    from fairlead.protocol.pi.session_commands import Prompt2025
     from fairlead.session.hooks import Hooks
     from fairlead.session.host import BashDone
     from fairlead.session.run.message_queue import HeldPrompt

@@ -13,8 +13,7 @@ from fairlead.core.messages import Message as ChatMessage
 from fairlead.core.messages import TextContent, UserMessage, user_text
 from fairlead.protocol.pi import frames
 from fairlead.protocol.pi.commands import Abort
-from fairlead.protocol.pi.protocol_2025 import EVENTS_2025, Compaction, Error, Prompt2025
-from fairlead.protocol.pi.session_commands import Compact
+from fairlead.protocol.pi.session_commands import EVENTS_2025, Compact, Compaction, Error, Prompt2025
 from fairlead.wire.pi import session_handlers
 from fairlead.wire.pi.basic_handlers import BASIC_ROUTES, submit
 from fairlead.wire.pi.pi_codec import PiCodec

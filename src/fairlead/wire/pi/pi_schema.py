@@ -15,8 +15,7 @@ from fairlead.protocol.pi.frames import Frame, Response
 from fairlead.protocol.pi.host_requests import HOST_COMMANDS, REPLIES, UI_REQUEST_FIELDS, ExtensionUiRequest
 from fairlead.protocol.pi.message_updates import InnerEvent
 from fairlead.protocol.pi.omp_commands import OMP_COMMANDS, SUBAGENT_COMMANDS
-from fairlead.protocol.pi.protocol_2025 import COMMANDS_2025, EVENTS_2025, Compaction, Error
-from fairlead.protocol.pi.session_commands import SESSION_COMMANDS
+from fairlead.protocol.pi.session_commands import COMMANDS_2025, EVENTS_2025, SESSION_COMMANDS, Compaction, Error
 from fairlead.protocol.schema.builder import NULL, Refinements, reference
 from fairlead.protocol.schema.family import Lines, Variants
 from fairlead.session.history.entries import MessageEntry, OtherEntry, ShownEntry
