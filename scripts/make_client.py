@@ -241,7 +241,7 @@ def events_module() -> str:
             f'"""The events of the pi family, as a client gets them.\n\n{NOTE}\n"""',
             "from __future__ import annotations",
             f"from fairlead.client.decoding import {', '.join(own)}",
-            "from fairlead.protocol.pi import frames, host_requests, message_updates, protocol_2025",
+            "from fairlead.protocol.pi import frames, host_requests, message_updates, session_commands",
             f"from fairlead.protocol.pi.message_updates import InnerEvent, {', '.join(inner)}",
             f"__all__ = {names!r}",
             *(event_class(frame) for frame in shown),

@@ -1,4 +1,7 @@
-"""One call of `Agent.run` or `Agent.ask`: its arguments checked, its runs, and what they come to."""
+"""One call of `Agent.run` or `Agent.ask`: its arguments checked, its runs, and what they come to, also as a value of a type.
+
+See docs/decisions/023-output-types.md for why the model is asked for values in words.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page: its parts, the outline with links to entries, the totals, the download and the content security policy."""
+"""The page of a session: its parts, its outline, totals and content security policy, and which files it may overwrite."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The connection to the database of the jobs: a SQLite file or Postgres, with the same statements for both.
+"""The database of the jobs, a SQLite file or Postgres: its connection, and the tables of fairlead beside those of DBOS.
+
+DBOS holds the queue: which worker has claimed a job, in which order jobs start, and how many of a key may run. The tables of
+fairlead hold what it does not: what a job is, how far it came, its events, and the leases of workers.
 
 All statements of a process go through one connection in one thread, so that they never block the event loop. If Postgres goes
 away, the thread connects again, and runs what was interrupted again.

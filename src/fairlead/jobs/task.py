@@ -1,4 +1,9 @@
-"""Jobs as callers describe them, and files of tasks."""
+"""Jobs as callers describe them, files of tasks, and the root of a job.
+
+The root is the directory that holds everything on a worker's disk that the job names. A server with `--root` gives one to each
+job. It checks the job before it queues it, and the worker checks it again before it runs it: links may have changed, and the
+worker may be another machine.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Daemon threads for work that blocks, what the end of the process has to call, and the guard of child processes.
+"""Daemon threads for work that blocks, what the end of the process has to call, the guard of child processes, and memory.
 
 The event loop's own pool (`asyncio.to_thread`) makes the process wait for its threads before it can exit. A daemon thread
 does not, even while it blocks.
@@ -7,6 +7,9 @@ The guard ends child processes when this process is killed and cannot do it itse
 children run and holds the read end of a pipe. The kernel closes the write end when this process ends, however that happens. The
 guard then ends the children that are left, with all processes of their groups. It is started with the first child. Children
 that leave their group (`setsid`) escape.
+
+The parts of a session refer to each other, so that only the garbage collector can free a closed session. In a process that has
+become idle, it may not run for a long time. And what it frees stays in the C library's heap until that is trimmed.
 """
 
 from __future__ import annotations

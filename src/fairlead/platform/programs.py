@@ -1,7 +1,11 @@
-"""Finds the programs that fairlead starts for itself.
+"""Finds the programs that fairlead starts for itself, and runs git.
 
 A repository, or a command in the sandbox, can put a program called `git` into a folder that is on PATH. So a program counts only
 if neither its folder nor anything that its links lead through is in the working directory.
+
+Git starts programs that the configuration of a repository names: filters, hooks, monitors, pagers, helpers of protocols. It also
+finds repositories by itself, fetches what is missing, and takes orders from variables. A call from here names its repository,
+and nothing else has a say.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
 """Commands about sessions: switch, fork, list, delete, inspect, compact.
 
+The protocol that pi spoke in 2025, before it had responses, has three commands and eleven events.
+
 A command that changes the session first ends a run in progress, including all its events.
 """
 
