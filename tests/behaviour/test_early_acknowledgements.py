@@ -229,3 +229,85 @@ def test_in_pi_a_prompt_is_answered_when_it_has_been_accepted(event: str, tmp_pa
         answer(host, question)
         assert host.response("p")["success"]
         host.until("agent_settled")
+
+
+#: Extensions that are still loading when the host prompts. They say so, and wait for the test.
+SLOW = {
+    "ext.py": """
+import asyncio, os
+
+async def setup(fl):
+    open(os.environ["HOME"] + "/began", "w").write("x\\n")
+    await asyncio.to_thread(lambda: open(os.environ["HOME"] + "/go").read(1))
+    {then}
+""",
+    "ext.ts": """
+import {{ promises as fs }} from "node:fs";
+export default async function (pi: any) {{
+  await fs.writeFile(process.env.HOME + "/began", "x\\n");
+  await (await fs.open(process.env.HOME + "/go", "r")).read(Buffer.alloc(1), 0, 1);
+  {then}
+}}
+""",
+}
+FAILS = {"ext.py": "raise ValueError('no rules')", "ext.ts": "throw new Error('no rules');"}
+SLOWLY = pytest.mark.parametrize("name", list(SLOW))
+
+
+@SLOWLY
+@PROMPTS
+@EARLY
+def test_a_prompt_is_acknowledged_before_a_required_extension_is_loaded(
+    dialect: str, command: str, name: str, tmp_path: Path
+) -> None:
+    source = SLOW[name].format(then="")
+    with stage(tmp_path, dialect, [says("done")], flags=["-e", name], files={name: source}) as host:
+        host.began.wait()
+        host.send({"id": "p", "type": command, "message": "go"})
+        assert host.response("p")["success"]
+        assert host.frames[0]["type"] == "ready"
+        assert host.provider.requests == []
+        host.go.open()
+        host.until("agent_end")
+        assert host.request("get_last_assistant_text")["data"]["text"] == "done"
+        assert responses(host, "p") == [True]
+
+
+@SLOWLY
+@EARLY
+def test_an_extension_that_fails_after_an_acknowledgement_ends_the_process(dialect: str, name: str, tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    flags = ["-e", name, "--session", str(path)]
+    with stage(tmp_path, dialect, flags=flags, files={name: SLOW[name].format(then=FAILS[name])}) as host:
+        host.began.wait()
+        host.send({"id": "p", "type": "prompt", "message": "go"})
+        assert host.response("p")["success"]
+        assert saved(path) == ([], ["go"])
+        host.go.open()
+        error = host.until("response", id="p", success=False)
+        assert "no rules" in error["error"]
+        assert host.exit_code() == 1
+        assert host.provider.requests == [] and responses(host, "p") == [True, False]
+
+
+@EARLY
+def test_other_commands_wait_until_a_required_extension_is_loaded(dialect: str, tmp_path: Path) -> None:
+    with stage(tmp_path, dialect, flags=["-e", "ext.py"], files={"ext.py": SLOW["ext.py"].format(then="")}) as host:
+        host.began.wait()
+        host.send({"id": "s", "type": "get_state"})
+        host.go.open()
+        assert host.response("s")["success"]
+        assert host.frames[0]["type"] == "ready"
+
+
+@EARLY
+def test_a_prompt_during_the_load_of_an_extension_can_be_aborted(dialect: str, tmp_path: Path) -> None:
+    with stage(tmp_path, dialect, flags=["-e", "ext.py"], files={"ext.py": SLOW["ext.py"].format(then="")}) as host:
+        host.began.wait()
+        host.send({"id": "p", "type": "prompt", "message": "go"})
+        assert host.response("p")["success"]
+        assert host.request("abort")["success"]
+        host.until("response", id="p", success=False)
+        host.go.open()
+        assert host.request("get_tools")["success"]
+        assert host.provider.requests == []

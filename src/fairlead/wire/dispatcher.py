@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager
 from itertools import takewhile
 from typing import Any, cast
@@ -63,6 +63,8 @@ class Dispatcher:
         self._service = service
         self._codec = service.codec
         self._late: set[asyncio.Task[None]] = set()
+        #: The work on the request whose turn it is, or was last.
+        self._turn: asyncio.Future[None] | None = None
         self._queue_is_blocked = False
         #: The queued requests that may take effect before their turn.
         self._early: deque[Request] = deque()
@@ -86,7 +88,8 @@ class Dispatcher:
             work = self._take(message)
             self.handled += 1
             if work is not None:
-                await self._block_queue(work)
+                self._turn = asyncio.ensure_future(work)
+                await self._block_queue(self._turn)
             self._finish_first_answer()
             if output.paused and not self.stopping:
                 await self._block_queue(output.wait(self._leaving))
@@ -124,9 +127,10 @@ class Dispatcher:
         task.add_done_callback(self._late.discard)
 
     async def late_answers(self) -> None:
-        """Wait until the late requests are answered."""
-        if self._late:
-            await asyncio.wait(self._late)
+        """Wait until the late requests are answered, and the one whose turn it is."""
+        running = self._late if self._turn is None else {*self._late, self._turn}
+        if running:
+            await asyncio.wait(running)
 
     def acknowledge(self, request: Request, result: Any = None) -> None:
         """Send the result of a request before the work on it has ended. It gets no other result, but may still get an error."""
@@ -194,7 +198,7 @@ class Dispatcher:
 
     # Turns
 
-    async def _block_queue(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _block_queue(self, work: Awaitable[None]) -> None:
         """Do work that later requests wait for. Urgent requests may take effect meanwhile."""
         task = asyncio.ensure_future(work)
         # The work starts before any later request takes effect: an abort must find the run that it is meant for.

@@ -216,6 +216,12 @@ class Connection:
         self._release(size)
         return message
 
+    async def wait_queued(self, is_wanted: Callable[[Any], bool]) -> None:
+        """Wait until a message is queued for which `is_wanted` returns true."""
+        while not any(map(is_wanted, self.list_queued())):
+            self._arrived.clear()
+            await self._arrived.wait()
+
     def list_queued(self) -> Iterator[Any]:
         """Return the queued messages."""
         return (message for message, _ in self._messages)

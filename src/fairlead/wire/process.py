@@ -8,6 +8,7 @@ import logging
 import signal
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Literal, Protocol, TypeAlias
 
 from fairlead.config.settings import OutputSettings
@@ -64,7 +65,7 @@ class HostServer(Protocol):
         ...
 
     async def late_answers(self) -> None:
-        """Wait until the commands that are still running are answered."""
+        """Wait until the commands that are running are answered."""
         ...
 
     async def close(self) -> None:
@@ -99,9 +100,14 @@ class HostProcess:
         on_eof: OnEof = "abort",
         tap: FrameTap | None = None,
         exit_code: Callable[[], int] = lambda: 0,
+        starting: asyncio.Task[None] | None = None,
     ) -> None:
-        """Serve a transport. `exit_code` returns the exit code for the case that nothing went wrong with the process itself."""
+        """Serve a transport. `exit_code` returns the exit code for the case that nothing went wrong with the process itself.
+
+        `starting` is the rest of the start, if the host may be served before it is done. The end of the input counts after it.
+        """
         self._on_eof = on_eof
+        self._starting = starting
         self._exit_code = exit_code
         self._connection = Connection(transport, queue_bytes=output.queue_bytes, tap=tap)
         self._server = make(self._connection)
@@ -111,12 +117,14 @@ class HostProcess:
         self._leaving: asyncio.Task[None] | None = None
 
     async def run(self) -> int:
-        """Serve until the host leaves. Returns the exit code."""
+        """Serve until the host leaves. Returns the exit code. Raises what the start raises."""
         stop_handling_signals = self._handle_signals()
         self._connection.on_broken = lambda: self._finish(0)
         self._connection.on_end = self._on_input_end
         if self._on_eof == "abort":
             self._connection.on_end_seen = process_is_ending
+        if self._starting is not None:
+            self._starting.add_done_callback(self._on_started)
         self._connection.start()
         serving = asyncio.create_task(self._serve())
         self._server.dispatcher.after_first_answer = self._after_first_answer
@@ -125,7 +133,19 @@ class HostProcess:
         serving.cancel()
         await self._wind_down()
         stop_handling_signals()
+        if self._starting is not None and self._starting.done():
+            self._starting.result()
         return code
+
+    def _on_started(self, starting: asyncio.Task[None]) -> None:
+        if starting.cancelled() or starting.exception() is not None:
+            self._leaving = asyncio.create_task(self._leave_unstarted())
+
+    async def _leave_unstarted(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ABORT_PATIENCE):
+                await self._server.late_answers()  # those that were acknowledged fail for the same reason
+        self._finish(1)
 
     def leave(self) -> None:
         """End with exit code 0 once everything that runs has ended and was answered."""
@@ -142,6 +162,10 @@ class HostProcess:
         except Exception:  # a bug in fairlead: better a dead process than a silent one
             _log.exception("A bug in fairlead: the process cannot serve any longer.")
             self._finish(1)
+        if self._starting is not None and not self._server.dispatcher.stopping:
+            await asyncio.wait({self._starting})
+            if self._leaving is not None:
+                await self._leaving
         if not self._server.dispatcher.stopping and self._on_eof == "finish":
             await self._server.late_answers()  # a late command may start a run
             await self._server.idle()
@@ -180,6 +204,9 @@ class HostProcess:
 
         Commands that arrived before it are still served, as long as the host reads or nothing blocks.
         """
+        if self._starting is not None and not self._starting.done():
+            self._starting.add_done_callback(lambda _: self._on_input_end())
+            return
         self._server.host_left()
         if self._on_eof == "abort":
             self._server.cancel(resumable=True)

@@ -82,7 +82,7 @@ async def _submit(
     if aborts:
         await server.session.abort()
     try:
-        hooks = await (await _begin(server, request, held, server.session.extensions.ready(stoppable=True)))
+        hooks = await (await _begin(server, request, held, server.ready()))
     except BaseException:
         held.finish(None)
         raise

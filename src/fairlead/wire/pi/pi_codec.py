@@ -110,7 +110,7 @@ def _value(line: bytes) -> dict[str, Any]:
 
 
 #: Commands whose failure is a second response in profiles with `acknowledges_prompts`.
-_PROMPTS = frozenset(("prompt", "abort_and_prompt"))
+PROMPTS = frozenset(("prompt", "abort_and_prompt"))
 
 
 class PiCodec:
@@ -190,7 +190,7 @@ class PiCodec:
 
     def _wants_acknowledgement(self, message: Message, error: BaseException) -> TypeGuard[Request]:
         """Whether the host expects an acknowledgement before the error, as some profiles do for a failed prompt."""
-        if not self._profile.acknowledges_prompts or not isinstance(message, Request) or message.name not in _PROMPTS:
+        if not self._profile.acknowledges_prompts or not isinstance(message, Request) or message.name not in PROMPTS:
             return False
         return message.parameters is not None and isinstance(error, FairleadError | asyncio.CancelledError)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import AbstractContextManager, nullcontext
@@ -29,7 +30,7 @@ from fairlead.wire.host_connection import Connection
 from fairlead.wire.pi import host_tools, omp_handlers, session_handlers, subagent_frames
 from fairlead.wire.pi.basic_handlers import BASIC_ROUTES
 from fairlead.wire.pi.paced_updates import ChunkedOutlet, Form, Pacing, Updates
-from fairlead.wire.pi.pi_codec import PiCodec
+from fairlead.wire.pi.pi_codec import PROMPTS, PiCodec
 from fairlead.wire.pi.pi_encoding import EventFrames
 from fairlead.wire.pi.profile import Profile
 from fairlead.wire.prompts import AcceptedPrompts, PromptOutcome
@@ -39,6 +40,7 @@ from fairlead.wire.routing import HostReply, Id, Request, RequestRoute, RouteTab
 if TYPE_CHECKING:
     from fairlead.core.runtime import Ui
     from fairlead.models.logins import Logins
+    from fairlead.session.hooks import Hooks
 
 
 _OF_SUBAGENTS = frozenset({SubagentLifecycle, SubagentProgress, SubagentEvent})
@@ -62,6 +64,7 @@ class PiServer:
         logins: Callable[[], Logins] | None = None,
         reload_extensions: Callable[[], Awaitable[list[str]]] | None = None,
         max_frame: int | None = None,
+        starting: asyncio.Task[None] | None = None,
     ) -> None:
         self.session = session
         self.profile = profile
@@ -89,6 +92,9 @@ class PiServer:
         if profile.omp_events:
             self.commands = omp_handlers.AnnouncedCommands(session.additions, self.frames.send)
         self.dispatcher = Dispatcher(connection, self)
+        self._connection = connection
+        #: The rest of the start of the process, until it is done.
+        self._starting = starting
         self._is_extended = not session.extensions.may_exist
         if dialect_named(profile.name).can_ask:
             session.host.make_ui = self._make_ui
@@ -99,7 +105,16 @@ class PiServer:
         return family_routes()
 
     async def serve(self) -> None:
-        """Serve the host until its input ends or it asks to shut down."""
+        """Serve the host until its input ends or it asks to shut down.
+
+        As in omp, a host hears nothing before the required extensions are loaded. But a prompt does not wait for them.
+        """
+        if self._starting is not None:
+            prompt = asyncio.create_task(self._connection.wait_queued(_is_prompt))
+            await asyncio.wait({self._starting, prompt}, return_when=asyncio.FIRST_COMPLETED)
+            prompt.cancel()
+            if self._starting.done() and self._starting.exception() is not None:
+                return
         self.frames.greet()
         if self.commands is not None:
             await self.commands.announce()
@@ -122,8 +137,15 @@ class PiServer:
             return None
         return self._wait_for_extensions()
 
+    async def ready(self) -> Hooks | None:
+        """Wait until all extensions are loaded, and return the hooks. Raises what `Extensions.ready` and the start raise."""
+        hooks = await self.session.extensions.ready(stoppable=True)
+        if self._starting is not None:
+            await asyncio.shield(self._starting)
+        return hooks
+
     async def _wait_for_extensions(self) -> None:
-        await self.session.extensions.ready(stoppable=True)
+        await self.ready()
         self._is_extended = True
         if self.commands is not None:
             await self.commands.announce()
@@ -157,6 +179,10 @@ class PiServer:
         self.frames.send_event(event)
         if self.commands is not None and isinstance(event, SessionReplaced | AgentSettled):
             self.commands.announce_soon()
+
+
+def _is_prompt(message: Any) -> bool:
+    return isinstance(message, Request) and message.name in PROMPTS
 
 
 def family_routes() -> RouteTable:

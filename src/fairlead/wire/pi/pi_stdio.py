@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import Struct
@@ -32,6 +33,8 @@ class RpcOptions(Struct, kw_only=True):
     updates: Form = "full"
     max_frame_bytes: int | None = None
     on_eof: OnEof = "abort"
+    #: The rest of the start, if a prompt may be acknowledged before it is done.
+    starting: asyncio.Task[None] | None = None
     #: Sees all lines in both directions.
     tap: FrameTap | None = None
 
@@ -40,15 +43,30 @@ async def serve(dialect: str, options: ServeOptions) -> int:
     """Make an agent and serve one host with it. Returns the exit code."""
     profile = profile_named(dialect, options.version)
     agent = Agent(options.agent_options(profile))
-    await options.prepare(agent)
+    starting = await _start(agent, options, profile)
     rpc = RpcOptions(
         profile=profile,
         updates=options.updates,
         max_frame_bytes=options.max_frame_bytes,
         on_eof=options.on_eof,
+        starting=starting,
         tap=options.tap,
     )
     return await serve_agent(agent, options.stdin, options.stdout, rpc)
+
+
+async def _start(agent: Agent, options: ServeOptions, profile: Profile) -> asyncio.Task[None] | None:
+    """Prepare the agent. Returns the rest of that if it takes long and the host need not wait for it with a prompt."""
+    starting = asyncio.create_task(_prepare(agent, options))
+    await asyncio.sleep(0)
+    if profile.acknowledges_prompts and not starting.done():
+        return starting
+    await starting
+    return None
+
+
+async def _prepare(agent: Agent, options: ServeOptions) -> None:
+    await options.prepare(agent)
 
 
 def server_type(profile: Profile) -> type[PiServer]:
@@ -64,6 +82,7 @@ async def serve_agent(agent: Agent, stdin: int, stdout: int, options: RpcOptions
         agent.settings.output,
         on_eof=options.on_eof,
         tap=options.tap,
+        starting=options.starting,
     )
     agent.extensions.on_shutdown = process.leave
     return await process.run()
@@ -104,6 +123,7 @@ class AgentServer:
             logins=lambda: agent.logins,
             reload_extensions=agent.reload_extensions,
             max_frame=options.max_frame_bytes,
+            starting=options.starting,
         )
         self.dispatcher = server.dispatcher
         self.serve = server.serve
