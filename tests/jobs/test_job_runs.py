@@ -57,6 +57,23 @@ async def test_an_event_reaches_a_reader_while_the_job_runs(fleet: Fleet) -> Non
     assert seen[-1].type == "done"
 
 
+async def test_the_seconds_of_a_job_count_while_its_first_turn_runs(fleet: Fleet) -> None:
+    fleet.start_worker()
+    async with Jobs(fleet.url) as jobs:
+        await jobs.submit(fleet.job("a", "while [ ! -e go ]; do sleep 0.05; done"))
+        async for event in jobs.events("a"):
+            if event.type == "tool_running":
+                break
+        (first,) = await jobs.list()
+        assert first.status == "running"
+        async with asyncio.timeout(30):
+            while (await jobs.get("a")).seconds <= first.seconds:
+                pass
+        (fleet.workdir / "go").touch()
+        result = (await ended(jobs, "a"))["a"]
+        assert [each.seconds for each in await jobs.list()] == [result.seconds]
+
+
 async def test_cancelling_stops_a_running_tool_within_a_second(fleet: Fleet) -> None:
     fleet.start_worker()
     async with Jobs(fleet.url) as jobs:

@@ -358,7 +358,7 @@ def _result(record: JobRecord) -> JobResult:
         session=record.session,
         turns=record.turns,
         tokens=record.tokens,
-        seconds=record.seconds,
+        seconds=record.seconds + max(0.0, record.uncounted_seconds or 0.0),
         answer=record.answer,
         error=record.error,
         labels=record.labels,

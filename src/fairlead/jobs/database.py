@@ -61,7 +61,7 @@ TABLES = (
         prompts_before BIGINT,
         lease BIGINT,
         submitted_at {real} NOT NULL,
-        started_at {real},
+        counted_at {real},
         ended_at {real}
     )""",
     "CREATE INDEX IF NOT EXISTS fairlead_jobs_worker ON fairlead_jobs (worker, status)",
@@ -89,7 +89,7 @@ TABLES = (
 #: The columns of `fairlead_jobs` that a `JobRecord` has, in its order.
 JOB_COLUMNS = (
     "seq, id, session, task, key, status, generation, epoch, attempts, deaths, worker, answer, error, turns, tokens, cost,"
-    " cost_before, seconds, snapshot, prompts_before, lease, submitted_at, started_at, ended_at"
+    " cost_before, seconds, snapshot, prompts_before, lease, submitted_at, counted_at, ended_at"
 )
 
 #: The id of the workflow of a job in DBOS, as `JobRecord.workflow` has it, in SQL.

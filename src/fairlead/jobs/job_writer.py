@@ -188,7 +188,7 @@ def _settle(future: asyncio.Future[Any], result: Any) -> None:
 def _start(transaction: Transaction, claims: Sequence[_Claim], worker: str) -> dict[str, Started]:
     change = (
         "UPDATE fairlead_jobs SET status = 'running', worker = ?, epoch = epoch + 1, attempts = attempts + 1,"
-        f" started_at = COALESCE(started_at, {transaction.now})"
+        f" counted_at = {transaction.now}"
     )
     if transaction.is_postgres:  # one statement for all
         rows = transaction.rows(
@@ -218,7 +218,8 @@ WITH live AS (
     JOIN live ON live.id = event.job AND live.epoch = event.epoch ON CONFLICT DO NOTHING
 ), changed AS (
     UPDATE fairlead_jobs SET turns = change.turns, tokens = change.tokens, cost = change.cost, seconds = change.seconds,
-        snapshot = change.snapshot, lease = change.lease, status = change.status, answer = change.answer, error = change.error,
+        counted_at = EXTRACT(EPOCH FROM clock_timestamp()), snapshot = change.snapshot, lease = change.lease,
+        status = change.status, answer = change.answer, error = change.error,
         worker = CASE WHEN change.status = 'running' THEN fairlead_jobs.worker END,
         ended_at = CASE WHEN change.status = 'running' THEN NULL ELSE EXTRACT(EPOCH FROM clock_timestamp()) END
     FROM json_to_recordset(?::json) AS change (id text, epoch bigint, turns bigint, tokens bigint, cost float8, seconds float8,
@@ -251,7 +252,7 @@ def _change_one(transaction: Transaction, change: _ChangeRow) -> bool:
     ended = "" if change.status == "running" else f", worker = NULL, ended_at = {transaction.now}"
     changed = transaction.run(
         "UPDATE fairlead_jobs SET turns = ?, tokens = ?, cost = ?, seconds = ?, snapshot = ?, lease = ?, status = ?, answer = ?,"
-        f" error = ?{ended} WHERE id = ? AND epoch = ? AND status = 'running'",
+        f" error = ?, counted_at = {transaction.now}{ended} WHERE id = ? AND epoch = ? AND status = 'running'",
         (*values, id, epoch),
     )
     return changed == 1

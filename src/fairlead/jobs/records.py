@@ -56,8 +56,11 @@ class JobRecord(Struct, frozen=True):
     #: The epoch of the lease that the last attempt had of the session.
     lease: int | None
     submitted_at: float
-    started_at: float | None
+    #: When `seconds` was last counted: at the start of the attempt, and after each of its turns.
+    counted_at: float | None
     ended_at: float | None
+    #: How many seconds the attempt has run since then. None if the job does not run, or if nobody asked.
+    uncounted_seconds: float | None = None
 
     @property
     def job(self) -> Job:
@@ -130,7 +133,7 @@ def as_json(value: Any) -> str:
 
 
 def record_of(row: Sequence[Any]) -> JobRecord:
-    """Return the record of a row with `JOB_COLUMNS`."""
+    """Return the record of a row with `JOB_COLUMNS`, and perhaps with its uncounted seconds."""
     seq, id, session, task, key, status, *rest = row
     # A job that waits for another one of its session is queued, as callers see it.
     return JobRecord(seq, id, session, task, key, "queued" if status == "waiting" else status, *rest)
@@ -171,6 +174,7 @@ class Records:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._columns = f"{JOB_COLUMNS}, CASE WHEN status = 'running' THEN {database.now} - counted_at END"
 
     async def find(self, ids: Sequence[str]) -> dict[str, JobRecord]:
         """Return the records of these jobs by id, without those that do not exist."""
@@ -178,7 +182,7 @@ class Records:
         for start in range(0, len(ids), 500):
             some = ids[start : start + 500]
             marks = ", ".join("?" * len(some))
-            for row in await self._database.rows(f"SELECT {JOB_COLUMNS} FROM fairlead_jobs WHERE id IN ({marks})", some):
+            for row in await self._database.rows(f"SELECT {self._columns} FROM fairlead_jobs WHERE id IN ({marks})", some):
                 record = record_of(row)
                 found[record.id] = record
         return found
@@ -186,7 +190,7 @@ class Records:
     async def all(self, *, session: str | None = None) -> list[JobRecord]:
         """Return the records of all jobs, or of one session, in the order of submission."""
         where, values = ("", ()) if session is None else (" WHERE session = ?", (session,))
-        rows = await self._database.rows(f"SELECT {JOB_COLUMNS} FROM fairlead_jobs{where} ORDER BY seq", values)
+        rows = await self._database.rows(f"SELECT {self._columns} FROM fairlead_jobs{where} ORDER BY seq", values)
         return [record_of(row) for row in rows]
 
     async def of_sessions(self, sessions: Sequence[str]) -> dict[str, list[JobRecord]]:

@@ -117,6 +117,16 @@ export class JobsView {
 
   /** Show what the job does until it has ended, across lost connections. */
   async _follow(signal) {
+    // Its time goes on between events.
+    const timer = setInterval(() => !document.hidden && this._load().catch(() => {}), REFRESH);
+    try {
+      await this._listen(signal);
+    } finally {
+      clearInterval(timer);
+    }
+  }
+
+  async _listen(signal) {
     for (let attempt = 0; !signal.aborted; attempt++) {
       try {
         const job = await this._load();
