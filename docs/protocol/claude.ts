@@ -3,9 +3,9 @@ export type HostLine = UserLine | ControlRequestLine | ControlResponseLine | Con
 
 export type AgentLine = InitFrame | AssistantFrame | UserFrame | StreamEventFrame | ResultFrame | StatusFrame | CompactBoundaryFrame | ApiRetryFrame | PermissionDeniedFrame | InformationalFrame | SessionStateChangedFrame | TaskStartedFrame | TaskProgressFrame | TaskUpdatedFrame | TaskNotificationFrame | SessionTitleChangedFrame | ConversationResetFrame | CommandLifecycleFrame | ControlRequestLine | ControlResponseLine | ControlCancelRequestLine;
 
-export type HostRequest = InitializeRequest | InterruptRequest | SetPermissionModeRequest | SetModelRequest | SetMaxThinkingTokensRequest | GetSettingsRequest | ApplyFlagSettingsRequest | McpStatusRequest | GetContextUsageRequest | CancelAsyncMessageRequest | RenameSessionRequest | GetBinaryVersionRequest | ListModelsRequest | EndSessionRequest;
+export type HostRequest = InitializeRequest | InterruptRequest | SetPermissionModeRequest | SetModelRequest | SetMaxThinkingTokensRequest | GetSettingsRequest | ApplyFlagSettingsRequest | McpStatusRequest | McpToggleRequest | McpReconnectRequest | McpSetServersRequest | McpServerMessageRequest | GetContextUsageRequest | CancelAsyncMessageRequest | RenameSessionRequest | GetBinaryVersionRequest | ListModelsRequest | EndSessionRequest;
 
-export type AgentRequest = CanUseToolRequest;
+export type AgentRequest = CanUseToolRequest | McpMessageRequest;
 
 /** A prompt. During a tool call it joins the running turn, otherwise it waits for the end of the turn. */
 export interface UserLine {
@@ -71,6 +71,7 @@ export interface InitializeRequest {
   jsonSchema?: Record<string, unknown> | null;
   /** The names of the MCP servers that live in the host. */
   sdkMcpServers?: string[] | null;
+  /** Other MCP servers by name, as in `--mcp-config`. */
   mcpServers?: Record<string, unknown> | null;
   title?: string | null;
   /** Whether frames of sub-agents include their texts. */
@@ -117,6 +118,33 @@ export interface ApplyFlagSettingsRequest {
 /** Return the MCP servers and their tools. */
 export interface McpStatusRequest {
   subtype: "mcp_status";
+}
+
+/** Disconnect an MCP server, or connect it again. */
+export interface McpToggleRequest {
+  subtype: "mcp_toggle";
+  serverName: string;
+  enabled: boolean;
+}
+
+/** Connect to an MCP server again. An error says why that failed. */
+export interface McpReconnectRequest {
+  subtype: "mcp_reconnect";
+  serverName: string;
+}
+
+/** Replace the MCP servers that earlier requests of this kind have brought. */
+export interface McpSetServersRequest {
+  subtype: "mcp_set_servers";
+  /** The servers by name, as in `--mcp-config`; `{type: "sdk", name}` for one in the host. */
+  servers: Record<string, unknown>;
+}
+
+/** Pass on a message that an MCP server in the host sends by itself, such as a notification. */
+export interface McpServerMessageRequest {
+  subtype: "mcp_message";
+  server_name: string;
+  message: Record<string, unknown>;
 }
 
 /** Return how much of the model's context is in use. */
@@ -192,6 +220,13 @@ export interface SettingsInUse {
 
 export interface McpServers {
   mcpServers: McpServerStatus[];
+}
+
+export interface McpServersSet {
+  added: string[];
+  removed: string[];
+  /** Why servers could not be connected, by name. */
+  errors: Record<string, string>;
 }
 
 /** How much of the model's context is in use. */
@@ -497,6 +532,14 @@ export interface CanUseToolRequest {
   mcp_server?: McpServerOfTool;
 }
 
+/** A message to an MCP server that lives in the host. The answer is `McpMessageResult`. */
+export interface McpMessageRequest {
+  subtype: "mcp_message";
+  server_name: string;
+  /** A message of MCP: a request, or a notification, which any answer confirms. */
+  message: Record<string, unknown>;
+}
+
 /** The answer to `can_use_tool`. */
 export interface PermissionResult {
   behavior: "allow" | "deny";
@@ -508,6 +551,12 @@ export interface PermissionResult {
   message?: string | null;
   /** Whether to stop the turn too. */
   interrupt?: boolean | null;
+}
+
+/** The answer to `mcp_message`. */
+export interface McpMessageResult {
+  /** The server's answer to the message. */
+  mcp_response: Record<string, unknown>;
 }
 
 /** Where the key of the provider comes from. */
@@ -572,8 +621,18 @@ export interface McpServerOfTool {
 export interface McpServerStatus {
   name: string;
   status: string;
+  /** The name and the version that the server gives itself. */
+  serverInfo?: Record<string, string>;
+  /** Why it is not connected. */
   error?: string;
+  /** How it was configured, without secrets. */
+  config?: Record<string, unknown>;
+  /** stdio, http, sse, or sdk if it lives in the host. */
+  transport?: string;
+  /** Where it was configured: dynamic for the command line and the host, project or user for files. */
   scope?: string;
+  source?: string;
+  /** The names of its tools and what they say about themselves. */
   tools?: (Record<string, unknown>)[];
 }
 
@@ -649,6 +708,10 @@ export interface HostRequests {
   get_settings: { request: GetSettingsRequest; response: SettingsInUse };
   apply_flag_settings: { request: ApplyFlagSettingsRequest; response: undefined };
   mcp_status: { request: McpStatusRequest; response: McpServers };
+  mcp_toggle: { request: McpToggleRequest; response: undefined };
+  mcp_reconnect: { request: McpReconnectRequest; response: undefined };
+  mcp_set_servers: { request: McpSetServersRequest; response: McpServersSet };
+  mcp_message: { request: McpServerMessageRequest; response: undefined };
   get_context_usage: { request: GetContextUsageRequest; response: ContextUsage };
   cancel_async_message: { request: CancelAsyncMessageRequest; response: Cancelled };
   rename_session: { request: RenameSessionRequest; response: undefined };

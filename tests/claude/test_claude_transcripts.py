@@ -60,8 +60,8 @@ def step(frame: Frame, asked: Mapping[str, str]) -> str:
             return f"answer {asked.get(inner['request_id'], '?')} {inner['subtype']}"
         case "control_request":
             request = frame["request"]
-            what = request.get("tool_name") or request.get("input", {}).get("hook_event_name") or ""
-            return f"asks {request['subtype']} {what}"
+            inner = request.get("input", {}).get("hook_event_name") or request.get("message", {}).get("method")
+            return f"asks {request['subtype']} {request.get('tool_name') or inner or ''}"
         case "assistant":
             blocks = [block["name"] if block["type"] == "tool_use" else block["type"] for block in frame["message"]["content"]]
             marks = f"{' aborted' if frame.get('aborted') else ''}{' error' if frame.get('error') else ''}"

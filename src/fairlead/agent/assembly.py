@@ -380,7 +380,7 @@ class Assembly:
         known = list(dict.fromkeys([*tools, TODO_WRITE, TASK, ASK]))
         named = [name for name in (*(options.tool_names() or ()), *options.exclude_tools) if not is_pattern(name)]
         unknown = [name for name in named if name not in known]
-        if self.extensions.mcp is not None:  # their tools are not known yet
+        if self.extensions.mcp is not None or options.tool_set is not None:  # tools of servers are not known yet
             unknown = [name for name in unknown if not name.startswith("mcp_")]
         self.extensions.check_tools(unknown, known)
         wanted = tools if options.tool_names() is None and options.tool_set is not None else options.list_wanted_tools()

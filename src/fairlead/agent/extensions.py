@@ -23,6 +23,7 @@ from fairlead.errors import ExtensionNotLoaded, ModelNotFound
 from fairlead.extend import search_paths
 from fairlead.extend.additions import UserAdditions
 from fairlead.extend.extensions.late import ExtensionHost, LateExtensions
+from fairlead.extend.mcp import config
 from fairlead.models.registry import Registry
 from fairlead.session.session import Session
 from fairlead.tools.workspace import Workspace, readable
@@ -105,6 +106,7 @@ class AgentExtensions:
         from fairlead.extend.mcp.servers import McpOptions, McpServers, config_files  # noqa: PLC0415  an extra
 
         options = self._options
+        make_style = None if options.tool_set is None else options.tool_set.mcp_style
         named = [workspace.resolve(str(path)) for path in options.discovery.mcp_config]
         cwd = workspace.cwd
         return McpServers(
@@ -116,11 +118,12 @@ class AgentExtensions:
                 warn=self._warn,
                 sign_ins=None if self._home.isolated else self._home.mcp_sign_ins_path,
                 wait=self._settings.mcp.wait_seconds,
+                style=config.McpStyle() if make_style is None else make_style(),
             )
         )
 
-    def _servers_for_more(self) -> McpServers:
-        """Return the MCP servers, to which an extension adds one."""
+    def servers_for_more(self) -> McpServers:
+        """Return the MCP servers, to which one can be added."""
         session = self._session
         assert session is not None, "extensions are loaded for a session"
         if self.mcp is None:
@@ -162,7 +165,7 @@ class AgentExtensions:
             program_handlers=self._handlers(),
             shutdown=self._shut_down,
             loaded=self._on_load,
-            servers=self._servers_for_more,
+            servers=self.servers_for_more,
         )
         self.late = LateExtensions(host)
 

@@ -318,9 +318,9 @@ def _claude_options(flags: ClaudeFlags, program: Program) -> ClaudeOptions:
     rules += settings
     commands = {**env, "CLAUDECODE": "1", "GIT_EDITOR": "true"}
     return ClaudeOptions(
-        agent=_agent_options(flags, rules, commands),
+        agent=_agent_options(flags, rules, removed, commands),
         environment=commands,
-        mcp_servers=_list_servers(flags.mcp_config or ()),
+        mcp_servers=_read_servers(flags.mcp_config or ()),
         tools=[name for name in _read_tools(flags.tools) if name not in removed],
         schema=None if flags.json_schema is None else _read_schema(flags.json_schema),
         version="2.1.326" if program.release is None else program.release.version,
@@ -344,16 +344,16 @@ def _read_tools(texts: list[str] | None) -> Sequence[str]:
     return TOOL_NAMES if "default" in named else [name for name in TOOL_NAMES if name in named]
 
 
-def _list_servers(configs: Sequence[str]) -> list[str]:
-    """Return the names of the MCP servers that the host wants. Raises ConfigError."""
-    names: list[str] = []
+def _read_servers(configs: Sequence[str]) -> dict[str, Any]:
+    """Return the MCP servers that the host wants, by name. Raises ConfigError."""
+    servers: dict[str, Any] = {}
     for config in configs:
         text = config if config.lstrip().startswith("{") else _read_text("--mcp-config", config)
         try:
-            names += msgspec.json.decode(text, type=_McpConfig).mcp_servers
+            servers |= msgspec.json.decode(text, type=_McpConfig).mcp_servers
         except msgspec.DecodeError as error:
             raise ConfigError(f"option '--mcp-config': {error}") from None
-    return names
+    return servers
 
 
 class _McpConfig(Struct, rename="camel"):
@@ -367,7 +367,9 @@ def _read_schema(text: str) -> dict[str, Any]:
         raise ConfigError(f"option '--json-schema': {error}") from None
 
 
-def _agent_options(flags: ClaudeFlags, rules: Sequence[ApprovalRule], env: Mapping[str, str]) -> AgentOptions:
+def _agent_options(
+    flags: ClaudeFlags, rules: Sequence[ApprovalRule], removed: Sequence[str], env: Mapping[str, str]
+) -> AgentOptions:
     sources = None if flags.setting_sources is None else flags.setting_sources.split(",")
     system_prompt = flags.system_prompt
     if flags.system_prompt_file is not None:
@@ -379,9 +381,14 @@ def _agent_options(flags: ClaudeFlags, rules: Sequence[ApprovalRule], env: Mappi
         model=os.environ.get("ANTHROPIC_MODEL") or None if flags.model in (None, "default") else flags.model,
         system_prompt=system_prompt,
         append_system_prompt=appended,
+        exclude_tools=[pattern for name in removed if name.startswith("mcp__") for pattern in (name, f"{name}__*")],
         cwd=working_directory(),
         add_dirs=[Path(folder) for folder in flags.add_dir or ()],
-        discovery=Discovery(context_files=sources is None or "project" in sources, find_extensions=False),
+        discovery=Discovery(
+            context_files=sources is None or "project" in sources,
+            find_extensions=False,
+            find_mcp=not flags.strict_mcp_config and (sources is None or "project" in sources),
+        ),
         keep=not flags.no_persistence,
         store=Storage(config_folder(env) / "projects", layout="claude"),
         env=env,

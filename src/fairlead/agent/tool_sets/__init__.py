@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from fairlead.core.events import Event
     from fairlead.core.model import Model, ThinkingLevel
     from fairlead.core.runtime import Ui
+    from fairlead.extend.mcp.config import McpStyle
     from fairlead.session.additions import Additions
     from fairlead.session.history.conversation import Conversation
     from fairlead.session.session import Session
@@ -30,6 +31,8 @@ class ToolSet(Struct, frozen=True):
     for_session: Callable[[ToolServices], Sequence[Tool]]
     #: The names of the tools that the model may use: of these, and of those that come later. None: all.
     only: Sequence[str] | None = None
+    #: Returns how the tools of MCP servers look beside them. None: as usual.
+    mcp_style: Callable[[], McpStyle] | None = None
 
 
 class ToolServices:

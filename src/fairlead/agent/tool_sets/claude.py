@@ -6,17 +6,21 @@ The details of a result are the `tool_use_result` that hosts draw.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 from msgspec.structs import replace
 
 from fairlead.agent.tool_sets import ToolServices, ToolSet
-from fairlead.core.messages import TextContent, ToolResultMessage, Usage
+from fairlead.core.lenient import json_data
+from fairlead.core.messages import TextContent, ToolResultMessage, Usage, UserBlock
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import ToolError
+from fairlead.extend.mcp import config
+from fairlead.session.history.claude_lines import encode_blocks
 from fairlead.session.subagents.agents import BUILT_IN, AgentDefinition
 from fairlead.session.subagents.subagents import Order
 from fairlead.tools import repair_arguments, string
@@ -25,6 +29,10 @@ from fairlead.tools.claude.search import glob_tool, grep_tool
 from fairlead.tools.claude.shell import bash_tool
 from fairlead.tools.truncate import head
 from fairlead.tools.workspace import Workspace
+
+if TYPE_CHECKING:
+    from mcp.types import CallToolResult
+
 
 __all__ = ["AGENTS", "STRUCTURED_OUTPUT", "TOOL_NAMES", "claude_tools"]
 
@@ -67,13 +75,30 @@ def claude_tools(
         made = [found[name] for name in wanted]
         return made if schema is None else [*made, _output_tool(schema, on_output)]
 
-    return ToolSet(for_workspace, for_session)
+    return ToolSet(for_workspace, for_session, mcp_style=_mcp_style)
 
 
 def _machine_tools(workspace: Workspace) -> list[Tool]:
     machine = Machine(workspace, ReadFiles())
     makers = (read_tool, write_tool, edit_tool, bash_tool, glob_tool, grep_tool)
     return [make(machine) for make in makers]
+
+
+# MCP servers
+
+
+def _mcp_style() -> config.McpStyle:
+    return config.McpStyle(illegal=re.compile(r"[^a-zA-Z0-9_-]"), call_id_key="claudecode/toolUseId", shape=_shape_answer)
+
+
+def _shape_answer(answer: CallToolResult, blocks: Sequence[UserBlock]) -> tuple[list[UserBlock], Any]:
+    """Return what the model sees of an answer, and the `tool_use_result`. Structured content takes the place of all else."""
+    structured = answer.structured_content
+    told = encode_blocks(blocks)
+    if structured is None:
+        return list(blocks), told
+    text = msgspec.json.encode(json_data(structured)).decode()
+    return [TextContent(text)], {"content": text, "structuredContent": structured}
 
 
 # To-dos

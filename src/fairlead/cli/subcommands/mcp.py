@@ -25,7 +25,7 @@ from fairlead.core.lenient import one_line
 from fairlead.core.runtime import CancelToken
 from fairlead.core.secrets import learn_url, learn_variables, redacted
 from fairlead.errors import ConfigError, LoginFailed
-from fairlead.extend.mcp.config import ServerConfig, SignIns, load_servers, read_server
+from fairlead.extend.mcp.config import McpStyle, ServerConfig, SignIns, load_servers, read_server
 from fairlead.extend.mcp.server import McpServer
 from fairlead.extend.mcp.servers import config_files
 from fairlead.platform.process import run_in_thread
@@ -160,7 +160,7 @@ async def _connect(config: ServerConfig, sign_ins: SignIns) -> int:
         def report(server: McpServer, kind: str, text: str) -> None:
             problems.append(text)
 
-        server = McpServer(config, config.name, agent.session.host.workspace, lambda _: None, report, sign_ins)
+        server = McpServer(config, config.name, agent.session.host.workspace, lambda _: None, report, sign_ins, McpStyle())
         server.connect()
         try:
             await server.wait_until_settled(_PATIENCE, CancelToken())

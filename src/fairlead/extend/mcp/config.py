@@ -13,9 +13,9 @@ from __future__ import annotations
 import fnmatch
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import msgspec
 from msgspec import Struct
@@ -25,6 +25,11 @@ from fairlead.config.named_code import expand_variables
 from fairlead.core.secrets import learn
 from fairlead.errors import ConfigError
 from fairlead.session.slash_commands import Origin
+
+if TYPE_CHECKING:
+    from mcp.types import CallToolResult
+
+    from fairlead.core.messages import UserBlock
 
 _LOOPBACK_URL = re.compile(r"http://(127\.0\.0\.1|localhost|\[::1\])(:\d+)?(/|$)", re.IGNORECASE)
 
@@ -79,13 +84,29 @@ EXPOSURES = ("codemode", "deferred", "direct", "hidden")
 _ALL_EXPOSURES = (*EXPOSURES, "codemode-deferred")
 
 
+#: Sends a message to a server that lives in another program, and returns its answer. Raises FairleadError if there is none.
+Exchange: TypeAlias = Callable[[dict[str, Any]], Awaitable[Any]]
+
+
+class McpStyle(Struct, frozen=True, kw_only=True):
+    """How the tools of servers look in a family of tools."""
+
+    #: The characters that names of tools cannot have. None: all but letters, digits and `_`.
+    illegal: re.Pattern[str] | None = None
+    #: The key under which a call tells the server the id of the model's call.
+    call_id_key: str | None = None
+    #: Takes an answer and what the model would see of it. Returns what the model sees, and the details.
+    shape: Callable[[CallToolResult, Sequence[UserBlock]], tuple[list[UserBlock], Any]] | None = None
+
+
 class ServerConfig(Struct, frozen=True, kw_only=True):
-    """A server: a program to start with its arguments, or the URL of a running server."""
+    """A server: a program to start with its arguments, the URL of a running server, or one that lives in another program."""
 
     name: str
     origin: Origin
     command: tuple[str, ...] = ()
     url: str = ""
+    exchange: Exchange | None = None
     #: Variables to add to our environment, and the program's working directory if it is not ours.
     env: Mapping[str, str] = {}
     cwd: str | None = None

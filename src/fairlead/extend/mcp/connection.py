@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import os
 import re
 import time
@@ -13,13 +14,16 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
+import msgspec
+
 from fairlead import __version__
+from fairlead.core.lenient import json_data
 from fairlead.core.secrets import learn_headers, learn_url, learn_variables, redacted
-from fairlead.errors import ConfigError
+from fairlead.errors import ConfigError, FairleadError
 from fairlead.extend.mcp import sdk
-from fairlead.extend.mcp.config import ServerConfig
+from fairlead.extend.mcp.config import Exchange, ServerConfig
 from fairlead.extend.mcp.limits import MOST_BYTES, Limits
-from fairlead.extend.mcp.process import NotAMessage, ServerProcess, process_transport
+from fairlead.extend.mcp.process import NotAMessage, ServerProcess, process_transport, read_messages
 from fairlead.platform.programs import find_program, search_path, user_folder, working_folders
 from fairlead.tools.workspace import Workspace
 
@@ -66,6 +70,8 @@ class McpConnection:
     def __init__(self) -> None:
         self.lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.process: ServerProcess | None = None
+        #: Takes a message that a server in another program sends by itself.
+        self.receive: Callable[[dict[str, Any]], Awaitable[None]] | None = None
         #: The last HTTP status of 400 or above.
         self.status: int | None = None
         self.session_id: str | None = None
@@ -117,6 +123,7 @@ async def connected_client(
     client = sdk.Client(
         connection.limits.transport(await _transport(connection, config, workspace, auth)),
         client_info=sdk.types.Implementation(name="fairlead", version=__version__),
+        mode="auto" if config.exchange is None else "legacy",
         message_handler=on_any_message,
         logging_callback=on_log,
         log_level="info",
@@ -129,6 +136,8 @@ async def connected_client(
 async def _transport(
     connection: McpConnection, config: ServerConfig, workspace: Workspace | None, auth: httpx2.Auth | None
 ) -> Transport:
+    if config.exchange is not None:
+        return cast("Transport", _hosted(connection, config.exchange))
     if config.url:
         return cast("Transport", (_sse if config.is_sse else _http)(connection, config, auth))
     assert workspace is not None, "a program runs in a workspace"
@@ -137,6 +146,50 @@ async def _transport(
     connection.process = await ServerProcess.start(command, environment, cwd)
     connection.lost = connection.process.lost
     return process_transport(connection.process)
+
+
+@asynccontextmanager
+async def _hosted(connection: McpConnection, exchange: Exchange) -> AsyncGenerator[tuple[Any, Any]]:
+    """Exchange messages with a server in another program, which answers each of them by itself."""
+    to_us, incoming = sdk.anyio.create_memory_object_stream[Any](math.inf)
+    from_us, outgoing = sdk.anyio.create_memory_object_stream[Any](0)
+    asking: dict[Any, sdk.anyio.CancelScope] = {}
+
+    async def receive(message: Any) -> None:
+        for item in read_messages(msgspec.json.encode(json_data(message))):
+            await to_us.send(item if isinstance(item, NotAMessage) else sdk.SessionMessage(item))
+
+    async def ask(message: dict[str, Any]) -> None:
+        ident = message.get("id")
+        with sdk.anyio.CancelScope() as scope:
+            asking[ident] = scope
+            try:
+                answer = await exchange(message)
+            except FairleadError as error:
+                answer = {"error": {"code": sdk.INTERNAL_ERROR, "message": str(error)}}
+            fields = cast("dict[str, Any]", answer) if isinstance(answer, dict) else {}
+            if ident is not None and "method" in message:
+                await receive({**fields, "jsonrpc": "2.0", "id": ident})
+        if asking.get(ident) is scope:
+            del asking[ident]
+
+    async def send() -> None:
+        async with outgoing:
+            async for item in outgoing:
+                message = item.message.model_dump(mode="json", by_alias=True, exclude_unset=True)
+                group.start_soon(ask, message)
+                await asyncio.sleep(0)  # messages leave in this order
+                if message.get("method") == "notifications/cancelled" and (gone := asking.get(message["params"]["requestId"])):
+                    gone.cancel()
+
+    connection.receive = receive
+    async with to_us, from_us, incoming, sdk.anyio.create_task_group() as group:
+        group.start_soon(send)
+        try:
+            yield incoming, from_us
+        finally:
+            connection.receive = None
+            group.cancel_scope.cancel()
 
 
 def _program(config: ServerConfig, workspace: Workspace) -> tuple[list[str], dict[str, str], str]:

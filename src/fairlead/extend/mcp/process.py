@@ -198,7 +198,7 @@ async def _streams(process: ServerProcess) -> AsyncGenerator[tuple[Any, Any]]:
     async def receive() -> None:
         async with incoming:
             while (line := await process.next_line()) is not None:
-                for item in _messages(line):
+                for item in read_messages(line):
                     await incoming.send(item if isinstance(item, NotAMessage) else sdk.SessionMessage(item))
 
     async def send() -> None:
@@ -217,7 +217,7 @@ async def _streams(process: ServerProcess) -> AsyncGenerator[tuple[Any, Any]]:
             group.cancel_scope.cancel()
 
 
-def _messages(line: bytes) -> list[JSONRPCMessage | NotAMessage]:
+def read_messages(line: bytes) -> list[JSONRPCMessage | NotAMessage]:
     """Return the message in a line.
 
     A line that breaks the protocol becomes a `NotAMessage`. If it answers a request, an error response follows, since the caller

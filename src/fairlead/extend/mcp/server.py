@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from msgspec import Struct
 
@@ -14,7 +14,7 @@ from fairlead.core.runtime import CancelToken
 from fairlead.core.secrets import redacted
 from fairlead.errors import ToolError
 from fairlead.extend.mcp import sdk
-from fairlead.extend.mcp.config import ServerConfig
+from fairlead.extend.mcp.config import McpStyle, ServerConfig
 from fairlead.extend.mcp.connection import McpConnection, all_pages, connected_client, failure_reason, one_line
 from fairlead.session.subagents.subagent import cut
 from fairlead.tools.workspace import Workspace
@@ -74,8 +74,10 @@ class McpServer:
         on_offer: Callable[[McpServer], None],
         report_problem: ReportProblem,
         sign_ins: SignIns,
+        style: McpStyle,
     ) -> None:
         self.config = config
+        self.style = style
         self.key = key
         self.offer = Offer([], [], False)
         self._workspace = workspace
@@ -93,6 +95,8 @@ class McpServer:
         self._reason = ""
         self._closing = False
         self._was_connected = False
+        #: Whether it must not be connected until `reconnect`.
+        self.is_disabled = False
         self._fetch_lock = asyncio.Lock()
         #: Whether the offer has changed since it was last asked for, and whether it is being fetched again.
         self._is_offer_old = self._is_refreshing = False
@@ -104,13 +108,64 @@ class McpServer:
             tools, prompts = len(self.offer.tools), len(self.offer.prompts)
             more = f", {prompts} prompt{'s' * (prompts != 1)}" if prompts else ""
             return f"connected: {tools} tool{'s' * (tools != 1)}{more}"
+        if self.is_disabled:
+            return "disabled"
         if self._attempt is not None and not self._attempt.done():
             return "connecting"
         if self._connection is not None and self._connection.needs_sign_in:
             return f"needs a sign-in: fairlead mcp login {self.config.name}"
         return f"not connected: {self._reason}" if self._reason else "not connected"
 
+    @property
+    def status(self) -> Literal["connected", "disabled", "pending", "needs-auth", "failed"]:
+        """The same for programs."""
+        if self._client is not None:
+            return "connected"
+        if self.is_disabled:
+            return "disabled"
+        if self._connection is not None and self._connection.needs_sign_in:
+            return "needs-auth"
+        return "failed" if self._reason else "pending"
+
+    @property
+    def problem(self) -> str:
+        """Why it is not connected, as a sentence; empty if it never failed."""
+        if not self._reason or self._client is not None:
+            return ""
+        return f'The MCP server "{self.config.name}" could not be connected: {self._reason}.'
+
+    @property
+    def info(self) -> dict[str, str] | None:
+        """The name and the version that the server gives itself; None while it is not connected."""
+        info = None if self._client is None else self._client.server_info
+        return None if info is None else {"name": info.name, "version": info.version}
+
     # Connecting
+
+    async def disable(self) -> None:
+        """Disconnect, and stay so until `reconnect`."""
+        self.is_disabled = True
+        await self.close()
+        self._client = None
+        self.offer = Offer([], [], False)
+
+    async def reconnect(self, timeout: float) -> None:
+        """Connect again, whatever has failed before, and wait for that. Raises ToolError if it fails."""
+        await self.close()
+        self._client = None
+        self._closing = self.is_disabled = self._was_connected = False
+        self._failures, self._retry_at, self._reason = 0, 0.0, ""
+        self._start_connecting()
+        await self.wait_until_settled(timeout, CancelToken())
+        if self._client is None:
+            raise ToolError(self.problem or f'The MCP server "{self.config.name}" is not connected yet.')
+
+    async def receive(self, message: dict[str, Any]) -> bool:
+        """Take a message that a server in another program sends by itself. Returns whether it is connected."""
+        receive = None if self._connection is None else self._connection.receive
+        if receive is not None:
+            await receive(message)
+        return receive is not None
 
     def connect(self) -> None:
         """Begin to connect, unless that was done before or has failed too often or too recently.
@@ -118,7 +173,7 @@ class McpServer:
         A server that has ended since is restarted by the next request only.
         """
         is_due = self._failures <= RESTARTS and time.monotonic() >= self._retry_at
-        if self._connection_task is None and not self._was_connected and is_due:
+        if self._connection_task is None and not self._was_connected and is_due and not self.is_disabled:
             self._start_connecting()
 
     async def wait_until_settled(self, timeout: float, cancel: CancelToken) -> None:
@@ -287,6 +342,8 @@ class McpServer:
         return answer
 
     async def _session(self, what: str, cancel: CancelToken) -> ClientSession:
+        if self.is_disabled:
+            raise ToolError(f'{what} failed: the MCP server "{self.config.name}" is disabled.')
         if self._client is None:
             if self._connection_task is None and self._failures > RESTARTS:
                 raise ToolError(f"{what} failed: the {self._end_message()} {_GIVEN_UP}")

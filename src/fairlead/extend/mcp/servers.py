@@ -16,7 +16,7 @@ from fairlead.config.home import Level
 from fairlead.core.events import CommandsChanged, ExtensionError
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import ExtensionNotLoaded
-from fairlead.extend.mcp.config import McpConfigFile, SignIns, load_servers
+from fairlead.extend.mcp.config import McpConfigFile, McpStyle, SignIns, load_servers
 from fairlead.extend.mcp.resources import LIST_TOOL, McpUris, expand_prompt, prompt_commands, resources_tool
 from fairlead.extend.mcp.server import McpServer, wait_or_cancel
 from fairlead.extend.mcp.tools import server_keys, server_tools
@@ -69,6 +69,8 @@ class McpOptions(Struct, frozen=True, kw_only=True):
     sign_ins: Path | None
     #: Seconds that a prompt waits for servers that are connecting.
     wait: float
+    #: How the tools of the servers look.
+    style: McpStyle = McpStyle()
 
 
 class McpServers:
@@ -100,13 +102,41 @@ class McpServers:
             self._began_at = time.monotonic()
             self._starting = asyncio.create_task(self._start(), name="fairlead-mcp")
 
-    def add(self, config: ServerConfig) -> None:
-        """Connect to another server as soon as the others are known. It is left out if one of them has the same name."""
-        self._later(lambda: self._add(config))
+    def add(self, config: ServerConfig, *, replaces: bool = False) -> None:
+        """Connect to another server as soon as the others are known.
+
+        If one of them has the same name, it is left out, unless it `replaces` that one.
+        """
+        self._later(lambda: self._add(config, replaces=replaces))
 
     def remove(self, name: str) -> None:
         """Close the connection to a server that was added, and remove its tools."""
         self._later(lambda: self._remove(name))
+
+    @property
+    def servers(self) -> Sequence[McpServer]:
+        """The servers that are known now."""
+        return list(self._servers.values())
+
+    async def list_servers(self, *, settled: bool = False) -> Sequence[McpServer]:
+        """Return all servers that are known, once those that were added before are; if `settled`, they have connected or failed.
+
+        It waits no longer than a prompt does.
+        """
+        if settled:
+            await self.ready(CancelToken())
+        elif self._starting is not None:
+            await asyncio.wait([self._starting], timeout=self._options.wait)
+        return self.servers
+
+    async def disable(self, server: McpServer) -> None:
+        """Disconnect a server and remove its tools, until it is reconnected."""
+        await server.disable()
+        self._update_tools(server)
+
+    async def reconnect(self, server: McpServer) -> None:
+        """Connect a server again. Raises ToolError if that fails."""
+        await server.reconnect(self._options.wait)
 
     def _later(self, work: Callable[[], Awaitable[None]]) -> None:
         """Do work when everything before it is done. `ready` waits for it."""
@@ -123,20 +153,26 @@ class McpServers:
         self._began_at = time.monotonic()
         self._starting = asyncio.create_task(do(), name="fairlead-mcp-change")
 
-    async def _add(self, config: ServerConfig) -> None:
+    async def _add(self, config: ServerConfig, *, replaces: bool) -> None:
+        if replaces:
+            await self._discard(config.name)
         taken = {server.config.name: key for key, server in self._servers.items()}
         if config.name in taken:
             self._options.warn([f'The MCP server "{config.name}" of {config.origin.path} is left out: another one has its name.'])
         elif await self._has_package():
-            keys = server_keys([*taken, config.name])
+            keys = server_keys([*taken, config.name], self._options.style.illegal)
             self._added.add(config.name)
             self._connect_servers([config], keys)
 
     async def _remove(self, name: str) -> None:
-        if name not in self._added:
-            return
+        if name in self._added:
+            await self._discard(name)
+
+    async def _discard(self, name: str) -> None:
         self._added.discard(name)
-        key = next(key for key, server in self._servers.items() if server.config.name == name)
+        key = next((key for key, server in self._servers.items() if server.config.name == name), None)
+        if key is None:
+            return
         server = self._servers.pop(key)
         assert self._toolbox is not None
         self._toolbox.replace(_owner(server), [])
@@ -206,7 +242,8 @@ class McpServers:
         options.warn([_is_replaced(config) for config in own if config.name in given])
         own = [config for config in own if config.name not in given]
         with_project = [config for config in with_project if config.name not in given]
-        keys = server_keys(dict.fromkeys(config.name for config in (*options.given, *own, *with_project)))
+        names = dict.fromkeys(config.name for config in (*options.given, *own, *with_project))
+        keys = server_keys(names, options.style.illegal)
         self._connect_servers(options.given, keys)
         certain = [config for config in own if config in with_project]
         self._connect_servers(certain, keys)
@@ -234,10 +271,10 @@ class McpServers:
         assert self._host is not None and self._toolbox is not None
         if self._closed:
             return
-        sign_ins = SignIns(self._options.sign_ins)
+        sign_ins, style = SignIns(self._options.sign_ins), self._options.style
         for config in configs:
             key = keys[config.name]
-            server = McpServer(config, key, self._host.workspace, self._update_tools, self._report, sign_ins)
+            server = McpServer(config, key, self._host.workspace, self._update_tools, self._report, sign_ins, style)
             self._servers[key] = server
             # Reserves its position: the order of tools must not depend on which server is ready first.
             self._toolbox.replace(_owner(server), [])

@@ -24,6 +24,7 @@ from fairlead.core.secrets import redacted
 from fairlead.core.tool import StructuredResult, Tool, ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.extend.mcp import sdk
+from fairlead.extend.mcp.config import McpStyle
 from fairlead.session.subagents.subagent import cut
 from fairlead.tools.background import Paced
 from fairlead.tools.files.read import MAX_ENCODED
@@ -44,16 +45,21 @@ _UNDERSCORES = re.compile(r"_{2,}")
 _DIGEST_CHARS = 8
 
 
-def server_keys(names: Iterable[str]) -> dict[str, str]:
-    """Return a key for each server name. Keys contain no `__`, so that a tool's name shows where the server's key ends."""
+def server_keys(names: Iterable[str], illegal: re.Pattern[str] | None = None) -> dict[str, str]:
+    """Return a key for each server name. Keys contain no `__`, so that a tool's name shows where the server's key ends.
+
+    With `illegal`, only the characters that it matches are replaced.
+    """
+    if illegal is not None:
+        return _make_unique({name: illegal.sub("_", name) for name in names}, "")
     plain = {name: _UNDERSCORES.sub("_", _ILLEGAL.sub("_", name)).strip("_") or "server" for name in names}
     return _make_unique(plain, "")
 
 
-def tool_names(key: str, names: Iterable[str]) -> dict[str, str]:
+def tool_names(key: str, names: Iterable[str], illegal: re.Pattern[str] | None = None) -> dict[str, str]:
     """Return the name that the model sees for each tool of a server: `mcp__<server>__<tool>`."""
     prefix = f"{_PREFIX}{key}__"
-    return _make_unique({name: prefix + _ILLEGAL.sub("_", name) for name in names}, prefix)
+    return _make_unique({name: prefix + (illegal or _ILLEGAL).sub("_", name) for name in names}, prefix)
 
 
 def _make_unique(plain: dict[str, str], prefix: str) -> dict[str, str]:
@@ -81,7 +87,7 @@ def server_tools(server: McpServer, workspace: Workspace, taken: Collection[str]
     Tools with an invalid schema, and tools with a name in `taken`, are left out and added to `problems`.
     """
     offered = {tool.name: tool for tool in server.offer.tools if server.config.exposure(tool.name) != "hidden"}
-    names = tool_names(server.key, offered)
+    names = tool_names(server.key, offered, server.style.illegal)
     found: list[Tool] = []
     for name, offer in offered.items():
         tool = _tool(server, names[name], offer, workspace)
@@ -147,14 +153,17 @@ async def _run(server: McpServer, name: str, workspace: Workspace, arguments: di
     async def call(session: ClientSession) -> sdk.types.CallToolResult:
         # Not `call_tool`, which raises if an answer does not match the schema that the server has declared. Such an answer is
         # more useful to the model than an error.
-        request = sdk.types.CallToolRequest(params=sdk.types.CallToolRequestParams(name=name, arguments=arguments))
+        key = server.style.call_id_key
+        meta = None if key is None else cast("sdk.types.RequestParamsMeta", {key: context.call_id})
+        params = sdk.types.CallToolRequestParams(name=name, arguments=arguments, _meta=meta)
+        request = sdk.types.CallToolRequest(params=params)
         return await session.send_request(request, sdk.types.CallToolResult, progress_callback=show)
 
     try:
         answer = await server.request(f'The call of "{name}"', call, context.cancel)
     finally:
         soon.stop()
-    return tool_result(answer, server.key, workspace, {"server": server.config.name, "tool": name})
+    return tool_result(answer, server.key, workspace, {"server": server.config.name, "tool": name}, server.style)
 
 
 #: How many images of an answer are sent to the model. Providers reject requests with too many.
@@ -163,13 +172,17 @@ _MAX_IMAGES = 20
 _MAX_PROGRESS_CHARS = 1000
 
 
-def tool_result(answer: types.CallToolResult, key: str, workspace: Workspace, source: dict[str, Any]) -> ToolResult:
+def tool_result(
+    answer: types.CallToolResult, key: str, workspace: Workspace, source: dict[str, Any], style: McpStyle
+) -> ToolResult:
     """Convert the answer of a tool. `source` names the tool in the details. Raises ToolError if the tool failed."""
     blocks = [block for each in answer.content for block in _blocks(each, key)]
     structured = answer.structured_content
-    details: dict[str, Any] = source if structured is None else {**source, "structuredContent": structured}
+    details: Any = source if structured is None else {**source, "structuredContent": structured}
     if not blocks and structured is not None:
         blocks = [TextContent(msgspec.json.encode(json_data(structured)).decode())]
+    if style.shape is not None and not answer.is_error:
+        blocks, details = style.shape(answer, blocks)
     content = _limit(blocks, workspace)
     if answer.is_error:
         texts = [block.text for block in content if isinstance(block, TextContent)]

@@ -42,6 +42,13 @@ REQUEST_EXAMPLES: Mapping[str, Mapping[str, Any]] = {
     "get_settings": {},
     "apply_flag_settings": {"settings": {"model": "claude-haiku-4-5"}},
     "mcp_status": {},
+    "mcp_toggle": {"serverName": "docs", "enabled": False},
+    "mcp_reconnect": {"serverName": "docs"},
+    "mcp_set_servers": {"servers": {"docs": {"command": "docs-server", "args": ["--root", "."]}}},
+    "mcp_message": {
+        "server_name": "docs",
+        "message": {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"},
+    },
     "get_context_usage": {},
     "cancel_async_message": {"message_uuid": _PROMPT},
     "rename_session": {"title": "Fix the tests"},
@@ -71,6 +78,7 @@ RESULT_EXAMPLES: Mapping[str, Mapping[str, Any]] = {
     "set_model": {"model": "claude-haiku-4-5"},
     "get_settings": {"effective": {}, "sources": [], "applied": {"model": "claude-sonnet-4-5", "effort": None}},
     "mcp_status": {"mcpServers": [{"name": "docs", "status": "connected"}]},
+    "mcp_set_servers": {"added": ["docs"], "removed": [], "errors": {}},
     "get_context_usage": {
         "categories": [_CATEGORY],
         "totalTokens": 1840,
@@ -94,6 +102,10 @@ ANSWER_EXAMPLES: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
     "can_use_tool": (
         {"tool_name": "Bash", "display_name": "Bash", "input": {"command": "make test"}, "tool_use_id": _CALL},
         {"behavior": "allow", "updatedInput": {"command": "make test"}},
+    ),
+    "mcp_message": (
+        {"server_name": "docs", "message": {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}},
+        {"mcp_response": {"jsonrpc": "2.0", "id": 1, "result": {"tools": []}}},
     ),
 }
 

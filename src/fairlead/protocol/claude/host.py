@@ -171,6 +171,7 @@ class Initialize(HostRequest, tag="initialize", kw_only=True):
     json_schema: dict[str, Any] | None = field(name="jsonSchema", default=None)
     #: The names of the MCP servers that live in the host.
     sdk_mcp_servers: list[str] | None = field(name="sdkMcpServers", default=None)
+    #: Other MCP servers by name, as in `--mcp-config`.
     mcp_servers: dict[str, Any] | None = field(name="mcpServers", default=None)
     title: str | None = None
     #: Whether frames of sub-agents include their texts.
@@ -251,8 +252,18 @@ class McpServerStatus(Struct, omit_defaults=True, kw_only=True):
 
     name: str
     status: str
+    #: The name and the version that the server gives itself.
+    server_info: dict[str, str] | UnsetType = field(name="serverInfo", default=UNSET)
+    #: Why it is not connected.
     error: str | UnsetType = UNSET
+    #: How it was configured, without secrets.
+    config: dict[str, Any] | UnsetType = UNSET
+    #: stdio, http, sse, or sdk if it lives in the host.
+    transport: str | UnsetType = UNSET
+    #: Where it was configured: dynamic for the command line and the host, project or user for files.
     scope: str | UnsetType = UNSET
+    source: str | UnsetType = UNSET
+    #: The names of its tools and what they say about themselves.
     tools: list[dict[str, Any]] | UnsetType = UNSET
 
 
@@ -264,6 +275,41 @@ class McpStatus(HostRequest, tag="mcp_status", kw_only=True):
     """Return the MCP servers and their tools."""
 
     result = McpServers
+
+
+class McpToggle(HostRequest, tag="mcp_toggle", kw_only=True):
+    """Disconnect an MCP server, or connect it again."""
+
+    server_name: str = field(name="serverName")
+    enabled: bool
+
+
+class McpReconnect(HostRequest, tag="mcp_reconnect", kw_only=True):
+    """Connect to an MCP server again. An error says why that failed."""
+
+    server_name: str = field(name="serverName")
+
+
+class McpServersSet(Struct, kw_only=True):
+    added: list[str]
+    removed: list[str]
+    #: Why servers could not be connected, by name.
+    errors: dict[str, str]
+
+
+class McpSetServers(HostRequest, tag="mcp_set_servers", kw_only=True):
+    """Replace the MCP servers that earlier requests of this kind have brought."""
+
+    result = McpServersSet
+    #: The servers by name, as in `--mcp-config`; `{type: "sdk", name}` for one in the host.
+    servers: dict[str, Any]
+
+
+class McpServerMessage(HostRequest, tag="mcp_message", kw_only=True):
+    """Pass on a message that an MCP server in the host sends by itself, such as a notification."""
+
+    server_name: str
+    message: dict[str, Any]
 
 
 class ContextCategory(Struct, kw_only=True):
@@ -348,6 +394,10 @@ REQUESTS: dict[str, type[HostRequest]] = {
         GetSettings,
         ApplyFlagSettings,
         McpStatus,
+        McpToggle,
+        McpReconnect,
+        McpSetServers,
+        McpServerMessage,
         GetContextUsage,
         CancelAsyncMessage,
         RenameSession,
@@ -399,6 +449,24 @@ class PermissionResult(Struct, omit_defaults=True, kw_only=True):
     interrupt: bool | None = None
 
 
-AGENT_REQUESTS: dict[str, tuple[type[AgentRequest], type[Struct]]] = {"can_use_tool": (CanUseTool, PermissionResult)}
+class McpMessage(AgentRequest, tag="mcp_message", kw_only=True):
+    """A message to an MCP server that lives in the host. The answer is `McpMessageResult`."""
+
+    server_name: str
+    #: A message of MCP: a request, or a notification, which any answer confirms.
+    message: dict[str, Any]
+
+
+class McpMessageResult(Struct, kw_only=True):
+    """The answer to `mcp_message`."""
+
+    #: The server's answer to the message.
+    mcp_response: dict[str, Any]
+
+
+AGENT_REQUESTS: dict[str, tuple[type[AgentRequest], type[Struct]]] = {
+    "can_use_tool": (CanUseTool, PermissionResult),
+    "mcp_message": (McpMessage, McpMessageResult),
+}
 
 PermissionMode: TypeAlias = Literal["default", "acceptEdits", "plan", "dontAsk", "bypassPermissions", "auto"]

@@ -8,7 +8,7 @@ holds an entry that Claude Code does not know, and `fairlead-message` what an an
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -220,16 +220,17 @@ def _encode_user(message: UserMessage) -> str | list[dict[str, Any]]:
         return content
     if len(content) == 1 and isinstance(content[0], TextContent):
         return content[0].text
-    return _encode_blocks(content)
+    return encode_blocks(content)
 
 
 def _encode_result(content: list[UserBlock]) -> str | list[dict[str, Any]]:
     if len(content) == 1 and isinstance(content[0], TextContent):
         return content[0].text
-    return _encode_blocks(content)
+    return encode_blocks(content)
 
 
-def _encode_blocks(content: list[UserBlock]) -> list[dict[str, Any]]:
+def encode_blocks(content: Sequence[UserBlock]) -> list[dict[str, Any]]:
+    """Return blocks in the form of the Messages API."""
     return [
         {"type": "text", "text": block.text}
         if isinstance(block, TextContent)

@@ -18,6 +18,7 @@ from fairlead.core.messages import ImageContent, TextContent, UserBlock
 from fairlead.errors import BadCommand, FairleadError
 from fairlead.protocol.claude.host import ControlResponse, ControlResponseBody, PermissionResult, User
 from fairlead.protocol.explain import explain
+from fairlead.session.history.claude_lines import encode_blocks
 from fairlead.wire.routing import HostReply, Message, Problem, Request, UnknownRequest
 
 _log = logging.getLogger("fairlead.wire")
@@ -178,16 +179,6 @@ def read_content(content: str | list[dict[str, Any]]) -> tuple[str, list[ImageCo
                 kind = block.get("type")
                 raise BadPrompt(f"message.content: a block of the type {kind!r} cannot be read. Send text or base64 images.")
     return "\n".join(texts), images
-
-
-def encode_blocks(blocks: Sequence[UserBlock]) -> list[dict[str, Any]]:
-    """Return blocks in the form of the Messages API."""
-    return [
-        {"type": "text", "text": block.text}
-        if isinstance(block, TextContent)
-        else {"type": "image", "source": {"type": "base64", "media_type": block.mime_type, "data": block.data}}
-        for block in blocks
-    ]
 
 
 def result_content(blocks: Sequence[UserBlock]) -> str | list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import UNSET, Struct, UnsetType
@@ -17,7 +17,7 @@ from fairlead.protocol.claude import frames
 from fairlead.protocol.claude import host as h
 from fairlead.wire.claude.claude_codec import CANCEL, USER, VARIABLES, ControlError, encode, read_content
 from fairlead.wire.claude.claude_narrator import Prompt
-from fairlead.wire.routing import Answer, RequestRoute, RouteTable
+from fairlead.wire.routing import Answer, Late, Request, RequestRoute, RouteTable
 
 if TYPE_CHECKING:
     from fairlead.wire.claude.claude_server import ClaudeOptions, ClaudeServer
@@ -35,8 +35,6 @@ COMMANDS = {
     "compact": ("Replace the conversation so far by a summary", "[instructions]"),
     "clear": ("Begin another session", ""),
 }
-#: Why an MCP server is not connected.
-NO_SERVERS = "fairlead connects to no MCP servers for hosts of this dialect yet"
 CAPABILITIES = ["interrupt_receipt_v1", "interrupt_cancel_queued_v1"]
 
 
@@ -45,12 +43,24 @@ def _user(server: ClaudeServer, line: h.User) -> None:
     server.turns.submit(Prompt(text, images, line.message.content, line.uuid, is_plain=line.client_composed is True))
 
 
-def _initialize(server: ClaudeServer, request: h.Initialize) -> h.Initialized:
+async def _initialize(server: ClaudeServer, request: h.Initialize) -> h.Initialized | Late:
     if not server.has_agent:
         server.hooks.use(request.hooks)
         _use_initialize(server.options, request)
     elif request.hooks:
         raise ControlError("Hooks have to come before the first prompt, and before other requests about the session.")
+    in_host = {name: {"type": "sdk", "name": name} for name in request.sdk_mcp_servers or ()}
+    server.servers.want({**in_host, **(request.mcp_servers or {})})
+    return Late(_greet_servers(server)) if server.servers.has_some_in_host else _describe_session(server)
+
+
+async def _greet_servers(server: ClaudeServer) -> Answer:
+    """Answer `initialize` once the servers in the host have answered their first message."""
+    await server.servers.greet()
+    return Answer(_describe_session(server), server.servers.on_answered)
+
+
+def _describe_session(server: ClaudeServer) -> h.Initialized:
     models = [_describe(model) for model in server.agent.registry.available()]
     return h.Initialized(
         commands=[h.SlashCommand(name=name, description=text, argument_hint=hint) for name, (text, hint) in COMMANDS.items()],
@@ -76,7 +86,6 @@ def _use_initialize(options: ClaudeOptions, request: h.Initialize) -> None:
     if request.append_system_prompt:
         agent = replace(agent, append_system_prompt=[*agent.append_system_prompt, request.append_system_prompt])
     options.agent = agent
-    options.mcp_servers = [*options.mcp_servers, *(request.sdk_mcp_servers or ()), *(request.mcp_servers or {})]
     options.agents = {**options.agents, **read_agents(request.agents or {})}
     options.schema = request.json_schema or options.schema
     if request.forward_subagent_text:
@@ -126,6 +135,11 @@ def _interrupt(server: ClaudeServer, request: h.Interrupt) -> h.Interrupted:
     return h.Interrupted(still_queued=turns.list_waiting(), cancelled=cancelled)
 
 
+def _is_for_running_turn(server: ClaudeServer, request: Request, earlier: Iterable[Request]) -> bool:
+    """Whether an interrupt that waits behind a slow request is meant for the turn that runs: no prompt waits before it."""
+    return not any(each.name == USER for each in earlier)
+
+
 def _set_permission_mode(server: ClaudeServer, request: h.SetPermissionMode) -> Answer:
     server.set_mode(request.mode)
     return Answer(h.PermissionModeSet(mode=server.consent.mode), server.send_mode)
@@ -160,9 +174,24 @@ def _apply_settings(server: ClaudeServer, request: h.ApplyFlagSettings) -> None:
         server.session.models.set_model(model.provider, model.id)
 
 
-def _mcp_status(server: ClaudeServer, request: h.McpStatus) -> h.McpServers:
-    names = server.options.mcp_servers
-    return h.McpServers(mcp_servers=[h.McpServerStatus(name=name, status="failed", error=NO_SERVERS) for name in names])
+async def _mcp_status(server: ClaudeServer, request: h.McpStatus) -> h.McpServers:
+    return await server.servers.describe()
+
+
+async def _mcp_toggle(server: ClaudeServer, request: h.McpToggle) -> None:
+    await server.servers.set_enabled(request.server_name, enabled=request.enabled)
+
+
+async def _mcp_reconnect(server: ClaudeServer, request: h.McpReconnect) -> None:
+    await server.servers.reconnect(request.server_name)
+
+
+async def _mcp_set_servers(server: ClaudeServer, request: h.McpSetServers) -> h.McpServersSet:
+    return await server.servers.replace(request.servers)
+
+
+async def _mcp_message(server: ClaudeServer, request: h.McpServerMessage) -> None:
+    await server.servers.receive(request.server_name, request.message)
 
 
 def _context_usage(server: ClaudeServer, request: h.GetContextUsage) -> h.ContextUsage:
@@ -227,13 +256,17 @@ ROUTES: tuple[RequestRoute, ...] = (
     RequestRoute(h.ControlCancelRequest, _cancel_request, when="now"),
     RequestRoute(h.UpdateEnvironmentVariables, _set_variables),
     RequestRoute(h.Initialize, _initialize),
-    RequestRoute(h.Interrupt, _interrupt),
+    RequestRoute(h.Interrupt, _interrupt, urgent=_is_for_running_turn),
     RequestRoute(h.SetPermissionMode, _set_permission_mode),
     RequestRoute(h.SetModel, _set_model),
     RequestRoute(h.SetMaxThinkingTokens, _set_thinking),
     RequestRoute(h.GetSettings, _get_settings),
     RequestRoute(h.ApplyFlagSettings, _apply_settings),
-    RequestRoute(h.McpStatus, _mcp_status),
+    RequestRoute(h.McpStatus, _mcp_status, when="late"),
+    RequestRoute(h.McpToggle, _mcp_toggle),
+    RequestRoute(h.McpReconnect, _mcp_reconnect),
+    RequestRoute(h.McpSetServers, _mcp_set_servers),
+    RequestRoute(h.McpServerMessage, _mcp_message, when="late"),
     RequestRoute(h.GetContextUsage, _context_usage),
     RequestRoute(h.CancelAsyncMessage, _cancel_message),
     RequestRoute(h.RenameSession, _rename),

@@ -25,7 +25,7 @@ from fairlead.core.model import Model, StreamEnd
 from fairlead.core.tool import ToolResult
 from fairlead.protocol.claude import frames
 from fairlead.session.history.claude_files import new_uuid
-from fairlead.session.history.claude_lines import block_id, encode_usage
+from fairlead.session.history.claude_lines import block_id, encode_blocks, encode_usage
 from fairlead.session.session import Session
 from fairlead.stores.paths import iso
 from fairlead.wire.claude.claude_codec import encode, fit, result_content
@@ -507,7 +507,8 @@ def error_kind(status: int | None) -> str:
 
 def encode_result(call_id: str, result: ToolResult, *, is_error: bool) -> tuple[dict[str, Any], Any]:
     """Return the block for the result of a tool, and the result as data."""
-    content = result_content(result.content)
+    keeps_blocks = not is_error and (isinstance(result.details, list) or result.detail("agentId") is not None)
+    content = encode_blocks(result.content) if keeps_blocks else result_content(result.content)
     block: dict[str, Any] = {"tool_use_id": call_id, "type": "tool_result", "content": content}
     if not is_error:
         return block, content if result.details is None else result.details

@@ -17,6 +17,7 @@ from fairlead.agent.options import AgentOptions, Hooks
 from fairlead.agent.tool_sets.claude import AGENTS, claude_tools
 from fairlead.config.settings import OutputSettings
 from fairlead.core.model import Model
+from fairlead.core.runtime import CancelToken
 from fairlead.errors import ModelNotFound
 from fairlead.protocol.claude import frames
 from fairlead.protocol.schema import claude, typescript
@@ -29,6 +30,7 @@ from fairlead.wire.claude.claude_codec import BadPrompt, ClaudeCodec, encode
 from fairlead.wire.claude.claude_narrator import Narrator, WantedFrames
 from fairlead.wire.claude.consent import APPROVALS, Consent, read_update
 from fairlead.wire.claude.host_hooks import HostHooks
+from fairlead.wire.claude.host_servers import HostServers
 from fairlead.wire.claude.turns import TurnLimits, Turns
 from fairlead.wire.dialects import ServeOptions
 from fairlead.wire.dispatcher import Dispatcher
@@ -57,8 +59,8 @@ class ClaudeOptions(Struct, kw_only=True):
     wanted: WantedFrames = msgspec.field(default_factory=WantedFrames)
     #: The names of the tools that are offered; None: all.
     tools: Sequence[str] | None = None
-    #: The names of the MCP servers that the host wants. They are reported as failed: this dialect connects to none.
-    mcp_servers: Sequence[str] = ()
+    #: The MCP servers that the host wants, by name, as it wrote them.
+    mcp_servers: Mapping[str, Any] = {}
     #: Kinds of sub-agents that the host defines.
     agents: Mapping[str, AgentDefinition] = {}
     #: The environment of commands, which the host may change.
@@ -94,6 +96,7 @@ class ClaudeServer:
             interrupt=lambda: self.turns.interrupt(),
         )
         self.dispatcher = Dispatcher(connection, self)
+        self.servers = HostServers(self.questions, lambda: self.agent, options.mcp_servers)
         self.hooks = HostHooks(self.questions, self.consent, self._describe_session, self._warn)
         #: Called when an interrupt signal has come: the process ends after the turn.
         self._was_signalled = False
@@ -155,9 +158,10 @@ class ClaudeServer:
         """The turns, if there was a session so far."""
         return self.__dict__.get("turns")
 
-    async def _prepare(self) -> None:
+    async def _prepare(self, cancel: CancelToken) -> None:
         await self.agent.extensions.load_required()
         await self.agent.extensions.find_model()
+        await self.servers.ready(cancel)
 
     def make_init(self) -> frames.Init:
         """Return the frame with which a turn begins."""
@@ -165,7 +169,7 @@ class ClaudeServer:
         return frames.Init(
             cwd=str(self.session.host.workspace.cwd),
             tools=["Task" if name == "Agent" else name for name in names],
-            mcp_servers=[frames.McpServerName(name=name, status="failed", source="host") for name in self.options.mcp_servers],
+            mcp_servers=self.servers.list_names(),
             model=claude_handlers.model_name(self.session.model),
             permission_mode=self.consent.mode,
             slash_commands=list(claude_handlers.COMMANDS),

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from fairlead.core import events
 from fairlead.core.limits import RunLimits
 from fairlead.core.messages import UserMessage, user_message
+from fairlead.core.runtime import CancelToken
 from fairlead.errors import CompactionCancelled, FairleadError, RunAborted
 from fairlead.protocol.claude import frames
 from fairlead.session.events import Gate, report
@@ -60,8 +61,8 @@ class TurnLimits:
 class Turns:
     """Runs the turns of one session, one after another.
 
-    `prepare` is awaited before the first turn, and `begin` makes the frame with which each turn begins. `on_state` is called
-    with the state of the session when that changes.
+    `prepare` is awaited before the first turn; an interrupt fires the token that it gets. `begin` makes the frame with which each
+    turn begins. `on_state` is called with the state of the session when that changes.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class Turns:
         *,
         hooks: HostHooks,
         wants_output: bool,
-        prepare: Callable[[], Awaitable[None]],
+        prepare: Callable[[CancelToken], Awaitable[None]],
         begin: Callable[[], frames.Init],
         on_state: Callable[[Any], None],
         gate: Gate,
@@ -90,6 +91,8 @@ class Turns:
         self._task: asyncio.Task[None] | None = None
         self._current: list[Prompt] = []
         self._is_prepared = False
+        #: Fires when the turn is interrupted.
+        self._preparing = CancelToken()
         #: The results of prompts with a uuid; None while there is none.
         self._results: OrderedDict[str, frames.Result | None] = OrderedDict()
         self._repeated: set[str] = set()
@@ -146,6 +149,7 @@ class Turns:
         if self._task is None or turn is None or turn.is_interrupted:
             return
         turn.is_interrupted = True
+        self._preparing.fire()
         turn.was_streaming = not self._narrator.is_in_calls
         self._session.activity.cancel()
 
@@ -191,13 +195,13 @@ class Turns:
         self._on_state("idle")
 
     async def _run(self, prompts: list[Prompt]) -> frames.Result:
-        narrator = self._narrator
+        narrator, self._preparing = self._narrator, CancelToken()
         self._on_state("running")
         for prompt in prompts:
             self._emit_lifecycle(prompt, "started")
         try:
             if not self._is_prepared:
-                await self._prepare()
+                await self._prepare(self._preparing)
                 self._is_prepared = True
             text = "\n\n".join(prompt.text for prompt in prompts)
             verdict = await self._hooks.ask("UserPromptSubmit", prompt=text) if self._hooks.has("UserPromptSubmit") else None
