@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import importlib.util
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -10,6 +12,7 @@ from pathlib import Path
 from tests.cli.command import PATIENCE
 from tests.support.surroundings import surroundings
 
+from fairlead.cli.start import POSTPONED
 from fairlead.testing import ProviderServer
 
 PRELUDE = """
@@ -67,6 +70,55 @@ print(failed)
     assert run(program) == "[]"
 
 
+def test_a_thread_waits_for_the_whole_module_that_another_thread_loads() -> None:
+    program = """
+import threading, pathlib, tempfile
+from fairlead.cli import start
+folder = pathlib.Path(tempfile.mkdtemp())
+sys.path.insert(0, str(folder))
+(folder / "textwrap.py").write_text("import sys\\nearly = 1\\nsys.begun.set()\\nsys.goes_on.wait()\\nlate = 2")
+sys.begun, sys.goes_on = threading.Event(), threading.Event()
+import textwrap
+first = threading.Thread(target=lambda: textwrap.late)
+first.start()
+sys.begun.wait()
+seen = []
+second = threading.Thread(target=lambda: seen.append(textwrap.early))
+second.start()
+second.join(0.2)
+print(seen)
+sys.goes_on.set()
+first.join(), second.join()
+print(seen)
+"""
+    assert run(program).splitlines() == ["[]", "[1]"]
+
+
+def test_vars_and_dir_load_a_postponed_module() -> None:
+    assert run("import textwrap, shlex; print('dedent' in vars(textwrap), 'quote' in dir(shlex))") == "True True"
+
+
+def test_an_empty_package_is_not_loaded_for_its_modules() -> None:
+    program = """
+from fairlead.cli.subcommands import login
+from fairlead.cli import start
+print(type(sys.modules["fairlead.cli.subcommands"]).__name__, type(login).__name__)
+print(callable(login.logout), type(login).__name__, login.__file__.endswith("login.py"))
+from fairlead.cli.subcommands import doctor
+print(callable(doctor.check_machine), sys.modules["fairlead.cli"].subcommands.doctor is doctor)
+"""
+    assert run(program).splitlines() == ["_PostponedModule _PostponedModule", "True module True", "True True"]
+
+
+def test_packages_that_wait_hold_only_a_docstring() -> None:
+    """Their modules are used before they are loaded."""
+    packages = [importlib.util.find_spec(name) for name in POSTPONED if any(other.startswith(f"{name}.") for other in POSTPONED)]
+    files = [Path(spec.origin or "") for spec in packages if spec is not None]
+    assert files and all(file.name == "__init__.py" for file in files)
+    for file in files:
+        assert [type(node) for node in ast.parse(file.read_text()).body if not isinstance(node, ast.Expr)] == [], file
+
+
 def test_a_module_that_cannot_be_loaded_fails_each_time_it_is_used() -> None:
     program = """
 sys.modules["_ssl"] = None
@@ -116,7 +168,7 @@ from fairlead.cli.main import main
 loaded = open("loaded.txt", "w", buffering=1)
 load = start._PostponingLoader.load
 def noted(self, module):
-    print(module.__spec__.name, file=loaded)
+    print(module.__name__, file=loaded)
     load(self, module)
 start._PostponingLoader.load = noted
 sys.argv = ["fairlead", "--mode", "rpc", "--on-eof", "finish"]
@@ -160,7 +212,7 @@ import os
 HostProcess._warm_up_soon = lambda self: None
 leave = os._exit
 def noted(code):
-    loaded = [name for name, module in sys.modules.items() if type(module).__name__ != "_PostponedModule"]
+    loaded = [name for name, module in sys.modules.items() if type(module).__name__ not in ("_PostponedModule", "_LoadingModule")]
     print(*loaded, file=open("modules.txt", "w"), flush=True)
     leave(code)
 os._exit = noted

@@ -5,7 +5,8 @@ LOADED = """
 import atexit, os, sys
 from fairlead.cli.start import main
 def note():
-    print(*[name for name, module in sys.modules.items() if type(module).__name__ != "_PostponedModule"], file=sys.stderr)
+    waiting = ("_PostponedModule", "_LoadingModule")
+    print(*[name for name, module in sys.modules.items() if type(module).__name__ not in waiting], file=sys.stderr)
 def noted(code):
     note()
     leave(code)

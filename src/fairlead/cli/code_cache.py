@@ -13,12 +13,11 @@ import os
 import sys
 from _frozen_importlib import ModuleSpec
 from _frozen_importlib_external import MAGIC_NUMBER, SourceFileLoader
-from types import CodeType
+from types import CodeType, ModuleType
 
 TYPE_CHECKING = False  # importing it from typing would take 3 ms
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from types import ModuleType
     from typing import TypeAlias
 
     #: The name of the source file and of its `.pyc` file, the source's time in nanoseconds and its size, and the place of the
@@ -140,10 +139,11 @@ class CodeCache:
 
     def _list_added(self) -> Iterator[tuple[str, tuple[Entry, bytes]]]:
         """Return the modules that were loaded from their own `.pyc` files."""
-        for name in [name for name in sys.modules if _may_be_kept(name) and name not in self._loaded_before]:
-            spec = getattr(sys.modules.get(name), "__spec__", None)
-            loader = getattr(spec, "loader", None)
-            if spec is None or type(getattr(loader, "postponed", loader)) is not SourceFileLoader:
+        before = self._loaded_before
+        # Postponed modules that have not been loaded have another class.
+        for name, module in [item for item in sys.modules.items() if item[0] not in before and type(item[1]) is ModuleType]:
+            loader = getattr(spec := getattr(module, "__spec__", None), "loader", None)
+            if type(getattr(loader, "postponed", loader)) is not SourceFileLoader or spec is None or not _may_be_kept(name):
                 continue
             found = _read_compiled(spec)
             # It is the same if the file has the module, but another folder comes before the library today.

@@ -17,13 +17,29 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
+#: Those modules of Python's library in `POSTPONED` that are one file and always there.
+_ALWAYS_THERE = frozenset((
+    "base64",
+    "difflib",
+    "fnmatch",
+    "hashlib",
+    "inspect",
+    "ipaddress",
+    "linecache",
+    "locale",
+    "ntpath",
+    "random",
+    "shlex",
+    "shutil",
+    "tempfile",
+    "textwrap",
+    "tokenize",
+))  # fmt: skip
 #: Modules that others import but hardly ever use before the first answer. Together they cost about a tenth of the start. Tools
 #: are declared for the first prompt, and what they need only for a call waits for one.
-POSTPONED = frozenset((
+POSTPONED = _ALWAYS_THERE | frozenset((
     "asyncio.sslproto",
-    "base64",
     "ctypes",
-    "difflib",
     "email.utils",
     "fairlead.agent.background",
     "fairlead.agent.functions",
@@ -37,8 +53,10 @@ POSTPONED = frozenset((
     "fairlead.cli.chat",
     "fairlead.cli.claude",
     "fairlead.cli.event_loop",
+    "fairlead.cli.printing",
     "fairlead.cli.printing.output",
     "fairlead.cli.printing.print_mode",
+    "fairlead.cli.subcommands",
     "fairlead.cli.subcommands.help",
     "fairlead.cli.subcommands.login",
     "fairlead.cli.subcommands.models",
@@ -50,6 +68,7 @@ POSTPONED = frozenset((
     "fairlead.config.project_code",
     "fairlead.config.restrictions",
     "fairlead.config.trust",
+    "fairlead.core.calls",
     "fairlead.core.calls.arguments",
     "fairlead.core.calls.schema_cost",
     "fairlead.core.calls.turn",
@@ -58,28 +77,34 @@ POSTPONED = frozenset((
     "fairlead.core.questions",
     "fairlead.core.secrets",
     "fairlead.extend.extensions.presence",
+    "fairlead.extend.mcp",
     "fairlead.extend.mcp.config",
+    "fairlead.extend.node",
     "fairlead.extend.node.program",
     "fairlead.extend.search_paths",
     "fairlead.extend.skills",
     "fairlead.jobs.http_routes",
     "fairlead.models.adapters",
     "fairlead.models.added_logins",
+    "fairlead.models.apis",
     "fairlead.models.apis.openai_completions_compat",
     "fairlead.models.apis.response_reading",
     "fairlead.models.http.pool",
     "fairlead.models.limiter",
+    "fairlead.models.local",
     "fairlead.models.local.servers",
     "fairlead.models.logins",
     "fairlead.models.model_streams",
     "fairlead.policy.known_programs",
     "fairlead.protocol.explain",
     "fairlead.protocol.result",
+    "fairlead.protocol.schema",
     "fairlead.protocol.schema.acp",
     "fairlead.protocol.schema.claude",
     "fairlead.protocol.schema.family",
     "fairlead.protocol.schema.opal",
     "fairlead.protocol.schema.typescript",
+    "fairlead.replay",
     "fairlead.replay.cleaning",
     "fairlead.replay.recorder",
     "fairlead.serve.access",
@@ -110,6 +135,7 @@ POSTPONED = frozenset((
     "fairlead.session.subagents.subagent",
     "fairlead.session.todos.keeper",
     "fairlead.session.tool_search",
+    "fairlead.sessions",
     "fairlead.sessions.catalogue",
     "fairlead.sessions.places",
     "fairlead.stores.files",
@@ -121,11 +147,13 @@ POSTPONED = frozenset((
     "fairlead.tools.files.matching",
     "fairlead.tools.files.read",
     "fairlead.tools.files.write",
+    "fairlead.tools.search",
     "fairlead.tools.search.contents",
     "fairlead.tools.search.globs",
     "fairlead.tools.search.listing",
     "fairlead.tools.search.searchers",
     "fairlead.tools.search.walk",
+    "fairlead.tools.shell",
     "fairlead.tools.shell.output",
     "fairlead.tools.shell.process",
     "fairlead.tools.truncate",
@@ -142,29 +170,16 @@ POSTPONED = frozenset((
     "fairlead.wire.pi.session_handlers",
     "fairlead.wire.pi.subagent_frames",
     "fairlead.wire.stdio",
-    "fnmatch",
     "h11",
-    "hashlib",
     "html",
     "http",
-    "inspect",
-    "ipaddress",
     "jiter",
     "json",
-    "linecache",
-    "locale",
     "msgspec.inspect",
     "msgspec.toml",
     "msgspec.yaml",
-    "ntpath",
-    "random",
-    "shlex",
-    "shutil",
     "sqlite3",
     "ssl",
-    "tempfile",
-    "textwrap",
-    "tokenize",
 ))  # fmt: skip
 #: The attributes of a module that importing it again reads. They do not load it.
 _READ_BY_IMPORTS = frozenset(("__cached__", "__class__", "__file__", "__loader__", "__name__", "__package__", "__spec__"))
@@ -208,9 +223,7 @@ def postpone_imports() -> None:
     if PathFinder.find_spec("_ssl") is None:  # then `import ssl` has to fail, as asyncio expects
         return
     sys.meta_path.insert(0, _PostponingFinder())
-    for name in POSTPONED:
-        if name.startswith("fairlead."):
-            _add_postponed(name)
+    _add_modules()
     import re
 
     _PostponedPattern.compile = re.compile
@@ -269,16 +282,25 @@ class _SystemName:
         return os.uname().sysname
 
 
-def _add_postponed(name: str) -> None:
-    """Add a module of fairlead that is looked for when it is loaded. Its package says where it is, so that it can wait.
+def _add_modules() -> None:
+    """Add the modules that are looked for when they are loaded: those of fairlead, and of Python's library what is always there.
 
-    Importing it then takes a fifth of the time that it takes to ask a finder.
+    Importing one then takes a fifth of the time that it takes to ask a finder. A package has its modules from the beginning, so
+    that `from package import module` does not load it.
     """
-    module = ModuleType(name)
-    loader = _PostponingLoader(None)
-    module.__spec__ = ModuleSpec(name, loader)  # pyright: ignore[reportArgumentType]
-    sys.modules[name] = module
-    loader.exec_module(module)
+    for name in _ALWAYS_THERE:
+        if name not in sys.modules:
+            sys.modules[name] = _PostponedModule(name)
+    folders = sys.modules["fairlead"].__path__
+    for name in sorted(name for name in POSTPONED if name.startswith("fairlead.")):  # a package comes before its modules
+        module = sys.modules[name] = _PostponedModule(name)
+        package, _, own = name.rpartition(".")
+        if package in POSTPONED:
+            attributes = _attributes(sys.modules[package])
+            attributes[own] = module
+            if "__path__" not in attributes:
+                inside = package.replace(".", "/").removeprefix("fairlead")
+                attributes["__path__"] = [folder + inside for folder in folders]
 
 
 class _PostponingFinder:
@@ -313,13 +335,15 @@ class _PostponingLoader:
 
     def exec_module(self, module: ModuleType) -> None:
         self._has_begun = False
-        module.__class__ = _PostponedModule
+        # Modules of a package may need that it is loaded before them.
+        module.__class__ = _LoadingModule if "__path__" in _attributes(module) else _PostponedModule
 
     def load(self, module: ModuleType) -> None:
         with self._lock:
             if self._has_begun:  # it is loaded, or reads its own attributes while it is
                 return
             self._has_begun = True
+            module.__class__ = _LoadingModule
             try:
                 loader = self.postponed or self._find(module)
                 loader.exec_module(module)
@@ -332,9 +356,10 @@ class _PostponingLoader:
         """Return the module's loader, and set the attributes that the import system sets when it finds a module."""
         name = module.__name__
         package, _, own = name.rpartition(".")
-        __import__(package)
-        parent = sys.modules[package]
-        spec = _find_spec(name, parent.__path__)
+        if package:
+            __import__(package)
+        parent = sys.modules.get(package)
+        spec = _find_spec(name, parent and parent.__path__)
         if spec is None or spec.loader is None:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
         self.postponed, spec.loader = spec.loader, self  # pyright: ignore[reportAttributeAccessIssue]
@@ -342,12 +367,28 @@ class _PostponingLoader:
         attributes["__package__"] = package
         if spec.submodule_search_locations is not None:
             attributes |= {"__path__": spec.submodule_search_locations, "__package__": name}
-        ModuleType.__getattribute__(module, "__dict__").update(attributes)
-        setattr(parent, own, module)
+        _attributes(module).update(attributes)
+        if parent is not None:
+            _attributes(parent)[own] = module
         return self.postponed
 
     def __getattr__(self, name: str) -> Any:  # the source code, for tracebacks
         return getattr(self.postponed, name)
+
+
+#: Protects the loaders of modules that have none yet.
+_lock = RLock()
+#: Returns the attributes of a module, and does not load it.
+_attributes: Callable[[ModuleType], dict[str, Any]] = vars(ModuleType)["__dict__"].__get__
+
+
+def _load(module: ModuleType) -> None:
+    attributes = _attributes(module)
+    with _lock:
+        loader = attributes["__loader__"]
+        if loader is None:
+            loader = attributes["__loader__"] = _PostponingLoader(None)
+    loader.load(module)
 
 
 class _NoSocket:
@@ -355,16 +396,31 @@ class _NoSocket:
 
 
 class _PostponedModule(ModuleType):
-    """A module that is not loaded yet. Once it is, its class is `ModuleType`, so that `super()` would not work here."""
+    """A module that is not loaded yet. It has only what imports read. Once it is loaded, its class is `ModuleType`."""
 
-    def __getattribute__(self, name: str) -> Any:
-        if name not in _READ_BY_IMPORTS:
-            if name == "SSLSocket" and sys._getframe(1).f_code.co_name == "_check_ssl_socket":  # pyright: ignore[reportPrivateUsage]
-                return _NoSocket
-            ModuleType.__getattribute__(self, "__spec__").loader.load(self)
+    def __getattr__(self, name: str) -> Any:
+        if name in _READ_BY_IMPORTS:
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}", name=name, obj=self)
+        if name == "SSLSocket" and sys._getframe(1).f_code.co_name == "_check_ssl_socket":  # pyright: ignore[reportPrivateUsage]
+            return _NoSocket
+        _load(self)
         return ModuleType.__getattribute__(self, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in _READ_BY_IMPORTS:
-            ModuleType.__getattribute__(self, "__spec__").loader.load(self)
+            _load(self)
         ModuleType.__setattr__(self, name, value)
+
+    @property
+    def __dict__(self) -> dict[str, Any]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        _load(self)
+        return _attributes(self)
+
+
+class _LoadingModule(_PostponedModule):
+    """A module that has attributes and is not loaded yet, or not as a whole. Other threads wait until it is."""
+
+    def __getattribute__(self, name: str) -> Any:
+        if name not in _READ_BY_IMPORTS:
+            _load(self)
+        return ModuleType.__getattribute__(self, name)

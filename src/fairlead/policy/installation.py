@@ -12,11 +12,11 @@ import re
 import site
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from importlib.util import cache_from_source
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 from fairlead.errors import ConfigError
@@ -36,6 +36,10 @@ _MOST_IN_FOLDER = 8
 #: The maximum number of hard links, or folders of them, to protect. Each one costs time.
 _MOST_NAMES = 200
 _WHAT_HELPS = "Install fairlead elsewhere (pipx install fairlead, uv tool install fairlead), or start without a sandbox."
+
+
+#: Reads the attributes of a module, and does not load one that is imported when it is first used, as `vars` would.
+_read_attributes: Callable[[object], dict[str, Any]] = vars(ModuleType)["__dict__"].__get__
 
 
 class Installation:
@@ -299,9 +303,9 @@ def _launcher() -> Iterator[str]:
 def _places(module: object) -> Iterator[str]:
     """Yield the files and folders that a module was loaded from, and where Python keeps its bytecode."""
     try:
-        # Not by `getattr`: it would load modules that are imported when they are first used.
-        values: dict[str, Any] = object.__getattribute__(module, "__dict__")
-    except AttributeError:
+        read = _read_attributes if isinstance(module, ModuleType) else vars
+        values: dict[str, Any] = read(module)
+    except TypeError:
         return
     spec = values.get("__spec__")
     try:
