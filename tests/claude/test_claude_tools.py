@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,9 @@ def bash(command: str, **more: Any) -> Turn:
     return calls(("Bash", {"command": command, **more}))
 
 
-def run(work: Path, *turns: Turn, flags: tuple[str, ...] = ALL) -> list[Frame]:
+def run(work: Path, *turns: Turn, flags: tuple[str, ...] = ALL, env: Mapping[str, str] | None = None) -> list[Frame]:
     """Let the model take these turns. Returns the frames with results of tools."""
-    with claude(work, [*turns, DONE], *flags, env=SANDBOX) as host:
+    with claude(work, [*turns, DONE], *flags, env={**SANDBOX, **(env or {})}) as host:
         assert host.ask("go")["subtype"] == "success"
         assert host.leave() == 0
     return results(host)
@@ -175,7 +176,8 @@ def test_no_line_is_longer_than_a_mebibyte(tmp_path: Path) -> None:
 
 def test_todos_and_their_predecessors(tmp_path: Path) -> None:
     one = {"content": "One", "status": "in_progress", "activeForm": "Doing one"}
-    first, second = run(tmp_path, calls(("TodoWrite", {"todos": [one]})), calls(("TodoWrite", {"todos": []})))
+    turns = calls(("TodoWrite", {"todos": [one]})), calls(("TodoWrite", {"todos": []}))
+    first, second = run(tmp_path, *turns, env={"CLAUDE_CODE_ENABLE_TASKS": "0"})
     assert first["tool_use_result"] == {"oldTodos": [], "newTodos": [one]}
     assert second["tool_use_result"] == {"oldTodos": [one], "newTodos": []}
 

@@ -31,6 +31,10 @@ DEPARTURES: Mapping[str, tuple[str, list[str]]] = {
         "The calls of the answer that exceeds the budget still run: every call gets a result.",
         ["+user tool_result ok"],
     ),
+    "slash_commands": (
+        "/clear ends nothing in the background, so it does not say so.",
+        ["-system background_tasks_changed"],
+    ),
     "tools_reading": (
         "NotebookEdit is not offered.",
         ["-user tool_result ok", "+user tool_result error"],

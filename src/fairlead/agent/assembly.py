@@ -149,7 +149,8 @@ class Assembly:
             rules=self._rules() if options.discovery.rules else (),
             rule_settings=settings.stream_rules,
             todo=settings.todo,
-            todo_clear_delay=settings.tasks.todo_clear_delay,
+            # Other tools refer to tasks that are done, so these stay.
+            todo_clear_delay=settings.tasks.todo_clear_delay if options.tool_set is None else -1,
             compaction=self._compaction(),
             sessions=sessions,
             conversation=conversation,

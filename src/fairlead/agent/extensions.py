@@ -71,6 +71,7 @@ class AgentExtensions:
             return search_paths.SearchPaths(
                 home=None if options.isolated else self._home,
                 user=user_folder(env),
+                claude=options.behaviour.claude_files,
                 context_files=options.discovery.context_files,
                 find_skills=options.discovery.find_skills,
                 find_templates=options.discovery.find_prompt_templates,

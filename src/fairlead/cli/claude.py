@@ -12,20 +12,23 @@ import select
 import sys
 import threading
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal, NoReturn, TypeAlias
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from fairlead.agent.options import AgentOptions, Discovery, Storage
-from fairlead.agent.tool_sets.claude import TOOL_NAMES
+from fairlead.agent.tool_sets.claude import AGENTS, TOOL_NAMES, read_agents
 from fairlead.cli import code_cache
 from fairlead.cli.console import complain, configure_logging, print_exact, remark
 from fairlead.cli.event_loop import new_event_loop
-from fairlead.config.home import Home, working_directory
+from fairlead.config import trust
+from fairlead.config.home import ClaudeFiles, ClaudeSource, Home, user_folder, working_directory
 from fairlead.config.settings import ApprovalRule, RetrySettings
+from fairlead.config.settings_files import load_settings
 from fairlead.errors import ConfigError, SessionError
 from fairlead.models.registry import Registry
 from fairlead.session.behaviour import Behaviour
@@ -36,13 +39,14 @@ from fairlead.wire.claude.claude_codec import encode
 from fairlead.wire.claude.claude_narrator import WantedFrames, make_refusal
 from fairlead.wire.claude.claude_server import ClaudeOptions, serve_host
 from fairlead.wire.claude.consent import APPROVALS, read_rules, split_bare
-from fairlead.wire.claude.user_settings import read_settings
+from fairlead.wire.claude.user_settings import UserSettings, read_agent_files, read_settings
 from fairlead.wire.dialects import Program
 from fairlead.wire.stdio import take_over
 
 #: Seconds that a prompt on the command line waits for more on standard input.
 INPUT_PATIENCE = 3.0
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
+_SOURCES: Sequence[ClaudeSource] = ("user", "project", "local")
 Kind: TypeAlias = Literal["switch", "value", "list", "optional"]
 
 #: The flags by their field in `ClaudeFlags`, with their kind. A `list` takes all words up to the next flag, and may be repeated.
@@ -259,7 +263,7 @@ def _check(flags: ClaudeFlags) -> None:
     if flags.input_format == "stream-json" and flags.output_format != "stream-json":
         raise ConfigError("--input-format=stream-json needs --output-format=stream-json")
     skips = flags.skip_permissions or flags.permission_mode == "bypassPermissions"
-    if skips and hasattr(os, "geteuid") and os.geteuid() == 0 and os.environ.get("IS_SANDBOX") != "1":
+    if skips and not _may_skip():
         raise ConfigError("consent cannot be skipped for the user root. Set IS_SANDBOX=1 inside a sandbox")
 
 
@@ -304,28 +308,34 @@ def _has_input() -> bool:
 
 def _claude_options(flags: ClaudeFlags, program: Program) -> ClaudeOptions:
     """Return how to serve the host that gave these flags. Raises ConfigError."""
-    env = os.environ
-    mode = "bypassPermissions" if flags.skip_permissions else flags.permission_mode or "default"
+    env: Mapping[str, str] = os.environ
     emits = env.get("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS") == "1"
     reads = env.get("CLAUDE_CODE_SDK_READS_SESSION_STATE") == "1"
     cwd = str(working_directory())
+    files, settings = _read_user_files(flags, Path(cwd))
+    env = {**env, **settings.env}
+    mode = _choose_mode(flags, settings)
     removed, denied = split_bare(split_rules(flags.disallowed_tools))
     rules = [*read_rules(split_rules(flags.allowed_tools), "allow", cwd), *read_rules(denied, "deny", cwd)]
-    sources = None if flags.setting_sources is None else flags.setting_sources.split(",")
-    settings, remarks = read_settings(config_folder(env), Path(cwd), flags.settings, sources)
+    rules += settings.rules
+    commands = {**env, "CLAUDECODE": "1", "GIT_EDITOR": "true"}
+    agents, problems = read_agent_files(files, Path(cwd), user_folder(env), list(AGENTS))
+    remarks = [*settings.remarks, *problems]
     for text in remarks:
         remark(text)
-    rules += settings
-    commands = {**env, "CLAUDECODE": "1", "GIT_EDITOR": "true"}
+    agent = _agent_options(flags, rules, removed, commands, settings)
     return ClaudeOptions(
-        agent=_agent_options(flags, rules, removed, commands),
+        agent=replace(agent, behaviour=replace(agent.behaviour, claude_files=files)),
         environment=commands,
+        agents=read_agents(agents),
+        remarks=remarks,
+        settings=settings.sources,
         mcp_servers=_read_servers(flags.mcp_config or ()),
         tools=[name for name in _read_tools(flags.tools) if name not in removed],
         schema=None if flags.json_schema is None else _read_schema(flags.json_schema),
         version="2.1.326" if program.release is None else program.release.version,
         mode="default" if mode == "manual" else mode,
-        may_bypass=flags.may_skip_permissions or flags.skip_permissions,
+        may_bypass=settings.may_bypass and (flags.may_skip_permissions or flags.skip_permissions),
         asks_host=flags.permission_prompt_tool == "stdio" and flags.permission_prompts == "host",
         wanted=WantedFrames(partial=flags.partial, replay=flags.replay, subagent_texts=flags.subagent_texts),
         output="text" if flags.output_format is None else flags.output_format,
@@ -334,6 +344,40 @@ def _claude_options(flags: ClaudeFlags, program: Program) -> ClaudeOptions:
         max_budget=_number("--max-budget-usd", flags.max_budget_usd, float),
         state_frames="host" if emits else "sdk" if reads else "no one",
     )
+
+
+def _read_user_files(flags: ClaudeFlags, cwd: Path) -> tuple[ClaudeFiles, UserSettings]:
+    """Return which files of Claude Code's users are read, and what the settings say. Raises ConfigError."""
+    env = os.environ
+    given = flags.setting_sources
+    sources: list[ClaudeSource] = [name for name in _SOURCES if given is None or name in given.replace(" ", "").split(",")]
+
+    @cache
+    def is_trusted() -> bool:
+        home = Home.find(env)
+        default = load_settings(home, cwd)[0].default_project_trust
+        return trust.TrustDecider(home, default=default).is_trusted(cwd)
+
+    files = ClaudeFiles(folder=config_folder(env), sources=sources, is_trusted=is_trusted)
+    return files, read_settings(files, cwd, flags.settings, user_folder(env))
+
+
+def _choose_mode(flags: ClaudeFlags, settings: UserSettings) -> str:
+    """Return the permission mode: that of the flags, or else of the settings. Raises ConfigError."""
+    given = "bypassPermissions" if flags.skip_permissions else flags.permission_mode
+    if given is None and settings.mode == "bypassPermissions" and not _may_skip():
+        settings.remarks.append("permissions.defaultMode: consent cannot be skipped for the user root")
+        return "default"
+    mode = given or settings.mode or "default"
+    if mode == "bypassPermissions" and not settings.may_bypass:
+        if given is not None:
+            raise ConfigError("the settings forbid to skip consent (permissions.disableBypassPermissionsMode)")
+        return "default"
+    return mode
+
+
+def _may_skip() -> bool:
+    return not hasattr(os, "geteuid") or os.geteuid() != 0 or os.environ.get("IS_SANDBOX") == "1"
 
 
 def _read_tools(texts: list[str] | None) -> Sequence[str]:
@@ -368,7 +412,7 @@ def _read_schema(text: str) -> dict[str, Any]:
 
 
 def _agent_options(
-    flags: ClaudeFlags, rules: Sequence[ApprovalRule], removed: Sequence[str], env: Mapping[str, str]
+    flags: ClaudeFlags, rules: Sequence[ApprovalRule], removed: Sequence[str], env: Mapping[str, str], settings: UserSettings
 ) -> AgentOptions:
     sources = None if flags.setting_sources is None else flags.setting_sources.split(",")
     system_prompt = flags.system_prompt
@@ -378,19 +422,19 @@ def _agent_options(
     if flags.append_system_prompt_file is not None:
         appended.append(_read_text("--append-system-prompt-file", flags.append_system_prompt_file))
     return AgentOptions(
-        model=os.environ.get("ANTHROPIC_MODEL") or None if flags.model in (None, "default") else flags.model,
+        model=env.get("ANTHROPIC_MODEL") or settings.model if flags.model in (None, "default") else flags.model,
         system_prompt=system_prompt,
         append_system_prompt=appended,
         exclude_tools=[pattern for name in removed if name.startswith("mcp__") for pattern in (name, f"{name}__*")],
         cwd=working_directory(),
-        add_dirs=[Path(folder) for folder in flags.add_dir or ()],
+        add_dirs=[Path(folder) for folder in [*(flags.add_dir or ()), *settings.folders]],
         discovery=Discovery(
-            context_files=sources is None or "project" in sources,
             find_extensions=False,
             find_mcp=not flags.strict_mcp_config and (sources is None or "project" in sources),
         ),
+        sandbox="workspace" if settings.wants_sandbox else None,
         keep=not flags.no_persistence,
-        store=Storage(config_folder(env) / "projects", layout="claude"),
+        store=Storage(config_folder(os.environ) / "projects", layout="claude"),
         env=env,
         max_turns=0,
         behaviour=Behaviour(

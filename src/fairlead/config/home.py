@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -70,6 +70,30 @@ class PeerHome(Struct, frozen=True, kw_only=True):
             return _absolute(named, env)
         above = user_folder(env) / ((self.folder_variable and env.get(self.folder_variable)) or self.folder)
         return (above / "profiles" / profile / "agent" if profile else above / "agent").absolute()
+
+
+#: Whose files of Claude Code are read: the user's, the project's, or the user's own in the project.
+ClaudeSource: TypeAlias = Literal["user", "project", "local"]
+CLAUDE_FOLDER = ".claude"
+
+
+class ClaudeFiles(Struct, frozen=True, kw_only=True):
+    """Where users of Claude Code keep instructions, commands, skills and agents."""
+
+    #: The folder of the user.
+    folder: Path
+    sources: Sequence[ClaudeSource] = ("user", "project", "local")
+    #: Whether the project is trusted. It is asked only if that makes a difference.
+    is_trusted: Callable[[], bool] = lambda: False
+
+    def folders(self, cwd: Path) -> tuple[tuple[Level, Path], ...]:
+        """Return the folders of the user and the project; if two things have the same name, the earlier one wins."""
+        found: list[tuple[Level, Path]] = [("user", self.folder)] if "user" in self.sources else []
+        own = os.path.realpath(self.folder)
+        for folder in folders_of_repository(cwd) if "project" in self.sources else ():
+            if os.path.realpath(folder / CLAUDE_FOLDER) != own:
+                found.append(("project", folder / CLAUDE_FOLDER))
+        return tuple(found)
 
 
 class Home(Struct, frozen=True):
@@ -231,6 +255,14 @@ class Home(Struct, frozen=True):
         if self.pi_folder is None or self.pi_folder == self.root:
             return (self.root / name,)
         return self.root / name, self.pi_folder / name
+
+
+def folders_of_repository(cwd: Path) -> Iterator[Path]:
+    """Yield `cwd` and its parents up to the root of the repository, or of the file system if there is no repository."""
+    for folder in (cwd, *cwd.parents):
+        yield folder
+        if os.path.lexists(folder / ".git"):
+            return
 
 
 def user_folder(env: Mapping[str, str]) -> Path:

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from fairlead.config.files import Budget, is_owned
-from fairlead.config.home import Home
+from fairlead.config.home import CLAUDE_FOLDER, ClaudeFiles, ClaudeSource, Home
 from fairlead.core.lenient import scrub_text
 from fairlead.errors import ConfigError
 from fairlead.extend import skills
@@ -31,6 +31,15 @@ CONTEXT_NAMES = ("AGENTS.md", "AGENTS.MD", "CLAUDE.md", "CLAUDE.MD")
 
 #: The largest total size of all context files, in bytes.
 MAX_CONTEXT_BYTES = 4 * 1024 * 1024
+
+#: The files with instructions for Claude Code in a folder, and whose they are.
+_CLAUDE_NAMES: Sequence[tuple[ClaudeSource, str]] = (
+    ("project", "CLAUDE.md"),
+    ("project", f"{CLAUDE_FOLDER}/CLAUDE.md"),
+    ("local", "CLAUDE.local.md"),
+)
+#: How far imports of imports are followed.
+_MOST_IMPORTS = 5
 
 _INTRODUCTION = "Instructions from the user and the project. Where two of them differ, the later one applies."
 
@@ -56,6 +65,45 @@ class ContextReader:
         folders = dict.fromkeys([home, *reversed(cwd.parents), cwd])
         found = (self._context_file(folder, cwd, is_home=folder == home) for folder in folders)
         return [file for file in found if file is not None and file.text]
+
+    def claude_files(self, claude: ClaudeFiles, cwd: Path) -> list[ContextFile]:
+        """Read the instructions for Claude Code: those of the user, then those of all directories from the root to `cwd`."""
+        found: dict[str, ContextFile] = {}
+        if "user" in claude.sources:
+            self._follow(claude.folder / CONTEXT_NAMES[2], None, claude, found)
+        for folder in (*reversed(cwd.parents), cwd):
+            for source, name in _CLAUDE_NAMES:
+                path = folder / name
+                if source not in claude.sources or path.parent == claude.folder or not os.path.lexists(path):
+                    continue
+                if is_owned(path.parent, cwd):
+                    self._follow(path, folder, claude, found)
+                else:
+                    self._problems.append(f"{path}: not read: {path.parent} belongs to another user than you and {cwd}.")
+        return [file for file in found.values() if file.text]
+
+    def _follow(
+        self, path: Path, project: Path | None, claude: ClaudeFiles, found: dict[str, ContextFile], deeper: int = _MOST_IMPORTS
+    ) -> None:
+        """Add a file to `found`, and the files that it imports. A file that is there is not read again."""
+        real = os.path.realpath(path)
+        text = None if real in found else self._text(path, project)
+        if text is None:
+            return
+        found[real] = ContextFile(path, text)
+        for imported in skill_files.find_imports(text, path.parent, self._search_paths.user) if "@" in text else ():
+            if not deeper:
+                self._problems.append(
+                    f"{path}: {imported} is not imported, because it is more than {_MOST_IMPORTS} imports away."
+                )
+                continue
+            # A project that is trusted may import what the user has written for it.
+            is_own = project is not None and not self._is_within(imported, project) and claude.is_trusted()
+            self._follow(imported, None if is_own else project, claude, found, deeper - 1)
+
+    def _is_within(self, path: Path, project: Path) -> bool:
+        within = self._search_paths.boundary(project)
+        return within is None or Path(os.path.realpath(path)).is_relative_to(within)
 
     def prompt_file(self, name: str, home: Home, cwd: Path) -> str | None:
         """Return the text of the file `name` in the project, or else in the home, or None if neither exists."""
@@ -102,6 +150,11 @@ def context_prompt(files: Sequence[ContextFile]) -> str:
 
 #: What the slash command of a skill begins with.
 _SKILL_COMMAND = "skill:"
+#: What a model is told about skills that a tool loads.
+_SKILL_TOOL = (
+    "Skills tell you how certain work is done. When a task fits the description of one, call the tool Skill with its name before "
+    "you begin."
+)
 
 
 class _LoadedAdditions(Struct, frozen=True):
@@ -158,21 +211,26 @@ class UserAdditions:
         found = self._get(cwd)
         if not found.templates and not (found.skills and self._skill_commands):
             return []
-        return _commands(found.templates, found.skills if self._skill_commands else {})
+        return _commands(found.templates, found.skills if self._skill_commands else {}, self._prefix)
+
+    @property
+    def _prefix(self) -> str:
+        """What the slash command of a skill begins with."""
+        return _SKILL_COMMAND if self._search_paths.claude is None else ""
 
     def expand(self, text: str, cwd: Path) -> str:
         if not text.startswith("/"):
             return text
         found = self._get(cwd)
-        return _expand(text, found.templates, found.skills if self._skill_commands else None)
+        return _expand(text, found.templates, found.skills if self._skill_commands else None, self._prefix)
 
     def skills(self, cwd: Path) -> list[SkillSummary]:
         return [SkillSummary(each.name, each.description) for each in self._get(cwd).skills.values() if not each.hidden]
 
-    def skill_text(self, name: str, cwd: Path) -> str:
+    def skill_text(self, name: str, cwd: Path, arguments: str = "") -> str:
         return skills.require_skill(
             name, {each.name: each for each in self._get(cwd).skills.values() if not each.hidden}
-        ).make_prompt("")
+        ).make_prompt(arguments)
 
     def discover(self, skills: Sequence[Path], templates: Sequence[Path]) -> None:
         """Also look for skills and templates in these paths. They replace those of an earlier call."""
@@ -208,7 +266,8 @@ def _read(search_paths: SearchPaths, cwd: Path) -> _LoadedAdditions:
     skills_text = ""
     if skill_paths := search_paths.present(search_paths.skill_paths(cwd), cwd):
         skills = skill_files.load_skills(skill_paths, problems, search_paths.check)
-        skills_text = skill_files.skills_prompt(skills.values())
+        introduction = skill_files.INTRODUCTION if search_paths.claude is None else _SKILL_TOOL
+        skills_text = skill_files.skills_prompt(skills.values(), introduction)
     if template_paths := search_paths.present(search_paths.template_paths(cwd), cwd):
         templates = skill_files.load_templates(template_paths, template_problems, search_paths.check)
         problems += template_problems
@@ -216,6 +275,11 @@ def _read(search_paths: SearchPaths, cwd: Path) -> _LoadedAdditions:
     if home is None:
         return _LoadedAdditions(PromptParts(skills=skills_text), skills, templates, problems, template_problems)
     reader = ContextReader(search_paths, problems)
+    if (claude := search_paths.claude) is not None:
+        context = reader.claude_files(claude, cwd) if search_paths.context_files else []
+        paths = [file.path for file in context]
+        parts = PromptParts(context=context_prompt(context), context_files=paths, skills=skills_text)
+        return _LoadedAdditions(parts, skills, templates, problems, template_problems)
     appended = reader.prompt_file("APPEND_SYSTEM.md", home, cwd)
     instead = reader.prompt_file("SYSTEM.md", home, cwd)
     context = reader.context_files(home.root, cwd) if search_paths.context_files else []
@@ -229,19 +293,22 @@ def _read(search_paths: SearchPaths, cwd: Path) -> _LoadedAdditions:
     return _LoadedAdditions(parts, skills, templates, problems, template_problems)
 
 
-def _commands(templates: Mapping[str, Template], skills: Mapping[str, Skill]) -> list[SlashCommand]:
+def _commands(templates: Mapping[str, Template], skills: Mapping[str, Skill], prefix: str) -> list[SlashCommand]:
     """Return the slash commands of these templates and skills."""
-    prompts = [SlashCommand(each.name, each.description, "prompt", each.origin) for each in templates.values()]
+    prompts = [SlashCommand(each.name, each.description, "prompt", each.origin, each.hint) for each in templates.values()]
     return prompts + [
-        SlashCommand(_SKILL_COMMAND + each.name, each.description, "skill", each.origin) for each in skills.values()
+        SlashCommand(prefix + each.name, each.description, "skill", each.origin, each.hint)
+        for each in skills.values()
+        if each.is_command and (prefix or each.name not in templates)
     ]
 
 
-def _expand(text: str, templates: Mapping[str, Template], skills: Mapping[str, Skill] | None) -> str:
+def _expand(text: str, templates: Mapping[str, Template], skills: Mapping[str, Skill] | None, prefix: str) -> str:
     """Return the prompt that `text`, which begins with a slash, stands for.
 
     An unknown name is plain text, because it may be a path. `/skill:` cannot be a path, and the name of a missing skill must not
-    reach the model as text: that raises ConfigError. If `skills` is None, `/skill:name` is plain text too.
+    reach the model as text: that raises ConfigError. If `skills` is None, `/skill:name` is plain text too. Skills of Claude Code
+    have no prefix.
     """
     words = text[1:].split(None, 1)
     if not words or not text.startswith(words[0], 1):
@@ -249,6 +316,6 @@ def _expand(text: str, templates: Mapping[str, Template], skills: Mapping[str, S
     name, arguments = words[0], words[1].strip() if len(words) > 1 else ""
     if name in templates:
         return templates[name].fill(arguments)
-    if skills is None or not name.startswith(_SKILL_COMMAND):
+    if skills is None or not name.startswith(prefix) or (not prefix and (name not in skills or not skills[name].is_command)):
         return text
-    return skill_files.require_skill(name.removeprefix(_SKILL_COMMAND), skills).make_prompt(arguments)
+    return skill_files.require_skill(name.removeprefix(prefix), skills).make_prompt(arguments)

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from fairlead.config import packages as config_packages
 from fairlead.config.files import Budget, Check, is_inside, is_owned
-from fairlead.config.home import PROJECT_FOLDER, Home, Level, project_boundary
+from fairlead.config.home import PROJECT_FOLDER, ClaudeFiles, Home, Level, folders_of_repository, project_boundary
 from fairlead.errors import ConfigError
 from fairlead.session.slash_commands import Origin
 
@@ -57,6 +57,8 @@ class SearchPath(Struct, frozen=True):
     named: str | None = None
     project: Path | None = None
     within: Path | None = None
+    #: A folder of Claude Code: commands may be in folders below it, and skills take arguments.
+    of_claude: bool = False
 
 
 class SearchPaths(Struct, frozen=True, kw_only=True):
@@ -65,6 +67,8 @@ class SearchPaths(Struct, frozen=True, kw_only=True):
     #: fairlead's home, and the user's home directory. If `home` is None, only named paths are searched.
     home: Home | None
     user: Path
+    #: The files of Claude Code, which are then used instead of the usual ones.
+    claude: ClaudeFiles | None = None
     context_files: bool = True
     find_skills: bool = True
     find_templates: bool = True
@@ -84,8 +88,11 @@ class SearchPaths(Struct, frozen=True, kw_only=True):
         yield from _find_discovered(self.discovered_skills)
         if self.home is None or not self.find_skills:
             return
+        if self.claude is not None:
+            yield from self._of_claude(self.claude, "skills", cwd)
+            return
         yield from self._of_project("skills", cwd)
-        for folder in _up_to_repository_root(cwd):
+        for folder in folders_of_repository(cwd):
             # The owner of a folder above can put any text there.
             if folder != self.user and is_owned(folder, cwd):
                 yield from (_folder(folder / name, "skills", "project", folder) for name in SHARED_FOLDERS)
@@ -98,6 +105,9 @@ class SearchPaths(Struct, frozen=True, kw_only=True):
         yield from _find_flagged("--prompt-template", self.templates)
         yield from _find_discovered(self.discovered_templates)
         if self.home is None or not self.find_templates:
+            return
+        if self.claude is not None:
+            yield from self._of_claude(self.claude, "commands", cwd)
             return
         yield from self._of_project("prompts", cwd)
         yield from self._find_listed("prompts", self.settings_templates, cwd)
@@ -131,6 +141,13 @@ class SearchPaths(Struct, frozen=True, kw_only=True):
         folders = () if self.home is None else self.home.project_folders(cwd)
         return (_folder(folder, name, "project", cwd) for folder in reversed(folders))
 
+    def _of_claude(self, claude: ClaudeFiles, name: str, cwd: Path) -> Iterator[SearchPath]:
+        """Yield the folder with this name in each folder of Claude Code. Those that other users own are left out."""
+        for level, folder in claude.folders(cwd):
+            if level == "user" or is_owned(folder.parent, cwd):
+                found = _folder(folder, name, level, None if level == "user" else folder.parent)
+                yield replace(found, of_claude=True)
+
     def _find_listed(self, setting: str, names: Sequence[str], cwd: Path) -> Iterator[SearchPath]:
         if not names:
             return
@@ -154,14 +171,6 @@ def _find_discovered(paths: Sequence[Path]) -> Iterator[SearchPath]:
 def _folder(base: Path, name: str, scope: Level, project: Path | None = None) -> SearchPath:
     path = base / name
     return SearchPath(path, Origin(path, "auto", scope, base), project=project)
-
-
-def _up_to_repository_root(cwd: Path) -> Iterator[Path]:
-    """Yield `cwd` and its parents up to the root of the repository, or of the file system if there is no repository."""
-    for folder in (cwd, *cwd.parents):
-        yield folder
-        if os.path.lexists(folder / ".git"):
-            return
 
 
 def is_folder(path: Path) -> bool:

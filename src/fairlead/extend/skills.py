@@ -36,9 +36,9 @@ MAX_NAME, MAX_DESCRIPTION = 64, 1024
 MAX_DEPTH = 10
 
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
-_KEYS = ("name", "description", "disable-model-invocation")
+_KEYS = ("name", "description", "disable-model-invocation", "argument-hint", "user-invocable")
 _EXPECTED = f"expected at most {MAX_NAME} lower-case letters, digits and single hyphens between them"
-_INTRODUCTION = (
+INTRODUCTION = (
     "Skills tell you how certain work is done. When a task fits the description of one, read the file at its location "
     "before you begin. Relative paths in it start at the folder of that file."
 )
@@ -56,11 +56,18 @@ class Skill(Struct, frozen=True, kw_only=True):
     #: Both are checked whenever the file is read, because it may have been replaced. It must be in the directory `within`.
     check: Check | None = None
     within: Path | None = None
+    #: A skill of Claude Code: its placeholders stand for the arguments, and `hint` says what they are.
+    of_claude: bool = False
+    hint: str = ""
+    #: Whether it can be used as a command.
+    is_command: bool = True
 
     def make_prompt(self, arguments: str) -> str:
         """Return the prompt for this skill, with the user's arguments. Raises ConfigError if its file can no longer be read."""
         body = read_markdown(self.path, _KEYS, self.check, within=self.within)[1]
         location, folder = scrub_text(str(self.path)), scrub_text(str(self.path.parent))
+        if self.of_claude:
+            body, arguments = fill(body, arguments), ""
         block = f'<skill name="{self.name}" location="{location}">\nReferences are relative to {folder}.\n\n{body}\n</skill>'
         return f"{block}\n\n{arguments}" if arguments else block
 
@@ -92,8 +99,8 @@ def require_skill(name: str, skills: Mapping[str, Skill]) -> Skill:
 
 def read_skill(path: Path, source: SearchPath, problems: list[str], check: Check | None, budget: Budget) -> Skill:
     """Read the skill in a file. Raises ConfigError, which says why it cannot be used."""
-    fields, _ = read_markdown(path, _KEYS, check, within=source.within, budget=budget)
-    description = fields.get("description", "")
+    fields, body = read_markdown(path, _KEYS, check, within=source.within, budget=budget)
+    description = fields.get("description", "") or (_first_line(body.lstrip("# ")) if source.of_claude else "")
     if not description:
         raise ConfigError(f"{path}: description: expected a text that says what the skill is good for.")
     if len(description) > MAX_DESCRIPTION:
@@ -106,10 +113,13 @@ def read_skill(path: Path, source: SearchPath, problems: list[str], check: Check
         hidden=fields.get("disable-model-invocation", "").lower() == "true",
         check=check,
         within=source.within,
+        of_claude=source.of_claude,
+        hint=fields.get("argument-hint", ""),
+        is_command=fields.get("user-invocable", "").lower() != "false",
     )
 
 
-def skills_prompt(skills: Iterable[Skill]) -> str:
+def skills_prompt(skills: Iterable[Skill], introduction: str = INTRODUCTION) -> str:
     """Return the part of the system prompt that lists these skills."""
     listed = [
         f"  <skill>\n    <name>{skill.name}</name>\n    <description>{_escape(skill.description)}</description>\n"
@@ -117,7 +127,7 @@ def skills_prompt(skills: Iterable[Skill]) -> str:
         for skill in skills
         if not skill.hidden
     ]
-    return "\n".join([_INTRODUCTION, "", "<available_skills>", *listed, "</available_skills>"]) if listed else ""
+    return "\n".join([introduction, "", "<available_skills>", *listed, "</available_skills>"]) if listed else ""
 
 
 def _files(source: SearchPath, seen: set[str], budget: Budget, problems: list[str]) -> Iterator[Path]:
@@ -178,6 +188,24 @@ def _escape(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
+#: A path behind an `@` at the beginning of a word, which imports a file. Code is not searched.
+_IMPORT = re.compile(r"(?:^|(?<=\s))@((?:[^\s\\`]|\\ )+)")
+_CODE = re.compile(r"^[ \t]*(```|~~~)[^\n]*\n.*?(?:^[ \t]*\1[^\n]*$|\Z)|`[^`\n]*`", re.DOTALL | re.MULTILINE)
+
+
+def find_imports(text: str, folder: Path, user: Path) -> list[Path]:
+    """Return the files that instructions in `folder` import with `@path`. A word that names no file is plain text."""
+    found: list[Path] = []
+    for match in _IMPORT.finditer(_CODE.sub(" ", text)):
+        name = match[1].replace("\\ ", " ")
+        for each in (name, name.rstrip(".,;:!?)")):
+            path = user / each[2:] if each.startswith("~/") else folder / each
+            if each and os.path.isfile(path):
+                found.append(Path(os.path.normpath(path)))
+                break
+    return list(dict.fromkeys(found))
+
+
 SUFFIX = ".md"
 #: How many characters of the first line are shown in place of a missing description.
 MAX_SHOWN = 60
@@ -196,23 +224,29 @@ class Template(Struct, frozen=True, kw_only=True):
     description: str
     text: str
     origin: Origin
+    #: What its arguments are.
+    hint: str = ""
 
     def fill(self, written: str) -> str:
-        """Return the text with these arguments filled in. If the template has no placeholders, the arguments follow the text."""
-        arguments = split_arguments(written)
+        return fill(self.text, written)
 
-        def value(found: re.Match[str]) -> str:
-            if found["number"]:
-                return _at(arguments, int(found["number"]))
-            if found["all"]:
-                return " ".join(arguments)
-            start = max(int(found["start"]) - 1, 0)
-            end = start + int(found["count"]) if found["count"] else None
-            return " ".join(arguments[start:end])
 
-        # In one pass, so that an argument that looks like a placeholder is not replaced.
-        text, count = _PLACEHOLDER.subn(value, self.text)
-        return text if count or not written else f"{text}\n\n{written}"
+def fill(text: str, written: str) -> str:
+    """Return a text with these arguments filled in. If it has no placeholders, the arguments follow it."""
+    arguments = split_arguments(written)
+
+    def value(found: re.Match[str]) -> str:
+        if found["number"]:
+            return _at(arguments, int(found["number"]))
+        if found["all"]:
+            return " ".join(arguments)
+        start = max(int(found["start"]) - 1, 0)
+        end = start + int(found["count"]) if found["count"] else None
+        return " ".join(arguments[start:end])
+
+    # In one pass, so that an argument that looks like a placeholder is not replaced.
+    filled, count = _PLACEHOLDER.subn(value, text)
+    return filled if count or not written else f"{filled}\n\n{written}"
 
 
 def split_arguments(written: str) -> list[str]:
@@ -238,8 +272,9 @@ def load_templates(search_paths: Iterable[SearchPath], problems: list[str], chec
 
 def read_template(path: Path, source: SearchPath, check: Check | None, budget: Budget) -> Template:
     """Read the template in a file. Raises ConfigError, which says why it cannot be used."""
-    fields, text = read_markdown(path, ("description",), check, within=source.within, budget=budget)
-    name = scrub_text(path.stem)
+    fields, text = read_markdown(path, ("description", "argument-hint"), check, within=source.within, budget=budget)
+    folders = path.relative_to(source.path).parts[:-1] if source.of_claude else ()
+    name = scrub_text(":".join([*folders, path.stem]))
     if name.split() != [name]:
         raise ConfigError(f"{path}: the name of a prompt template must not contain spaces. Rename the file.")
     return Template(
@@ -247,18 +282,26 @@ def read_template(path: Path, source: SearchPath, check: Check | None, budget: B
         description=fields.get("description") or _first_line(text),
         text=text,
         origin=replace(source.origin, path=path),
+        hint=fields.get("argument-hint", ""),
     )
 
 
 def _template_files(source: SearchPath, budget: Budget, problems: list[str]) -> Iterator[Path]:
     path = source.path
     if is_folder(path):
-        files = (path / name for name in list_folder(path, problems, within=source.within, budget=budget))
-        yield from (file for file in files if file.suffix == SUFFIX and not is_folder(file))
+        yield from _templates_in(path, source, budget, problems, MAX_DEPTH if source.of_claude else 0)
     elif os.path.lexists(path):
         yield path
     elif source.named is not None:
         problems.append(f"{source.named}: {path}: there is no such file or folder.")
+
+
+def _templates_in(folder: Path, source: SearchPath, budget: Budget, problems: list[str], deeper: int) -> Iterator[Path]:
+    paths = [folder / name for name in list_folder(folder, problems, within=source.within, budget=budget)]
+    yield from (path for path in paths if path.suffix == SUFFIX and not is_folder(path))
+    for path in paths if deeper else ():
+        if is_folder(path) and not path.is_symlink():  # a link could lead back
+            yield from _templates_in(path, source, budget, problems, deeper - 1)
 
 
 def _first_line(text: str) -> str:

@@ -73,7 +73,7 @@ class Additions(Protocol):
         """The skills that the model may ask for."""
         ...
 
-    def skill_text(self, name: str, cwd: Path) -> str:
+    def skill_text(self, name: str, cwd: Path, arguments: str = "") -> str:
         """The instructions of a skill. Raises ConfigError if there is no such skill, or if it cannot be read any more."""
         ...
 

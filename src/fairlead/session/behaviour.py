@@ -8,7 +8,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
-from fairlead.config.home import PeerHome
+from fairlead.config.home import ClaudeFiles, PeerHome
 from fairlead.config.settings import ApprovalMode, ApprovalRule, RetrySettings, SettingsGroup
 from fairlead.core.model import THINKING_LEVELS, ThinkingLevel
 from fairlead.core.queues import InterruptMode
@@ -89,6 +89,8 @@ class Behaviour(Struct, frozen=True, kw_only=True):
     least_approval: ApprovalMode = "auto"
     #: Where a program that fairlead stands in for keeps its files. They are used unless `FAIRLEAD_HOME` is set.
     peer_home: PeerHome | None = None
+    #: The files of users of Claude Code, which are read instead of the usual ones.
+    claude_files: ClaudeFiles | None = None
     #: Patterns for the models to cycle through.
     models: Sequence[str] = ()
     #: Guidelines to add to fairlead's part of the system prompt.

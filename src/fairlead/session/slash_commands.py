@@ -28,6 +28,8 @@ class SlashCommand(Struct, frozen=True):
     description: str
     source: Literal["extension", "prompt", "skill"]
     origin: Origin
+    #: What its arguments are.
+    hint: str = ""
 
 
 class Completion(Struct, frozen=True):

@@ -32,7 +32,7 @@ _BRIEF_END = (
 )
 
 #: The tools with which a model can read a skill.
-_SKILL_READERS = ("read", "use_skill")
+_SKILL_READERS = ("read", "use_skill", "Skill")
 
 _HABITS = (
     "Look before you change: read the files that matter, follow the conventions you find.",

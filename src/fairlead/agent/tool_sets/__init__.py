@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from fairlead.session.history.conversation import Conversation
     from fairlead.session.session import Session
     from fairlead.session.subagents.subagents import SessionSubagents
+    from fairlead.session.todos.lazy import LazyTodos
     from fairlead.session.toolbox import Toolbox
 
 
@@ -70,6 +71,11 @@ class ToolServices:
     def conversation(self) -> Conversation:
         """The current conversation of the session."""
         return self._session.history.conversation
+
+    @property
+    def todos(self) -> LazyTodos:
+        """The list of what there is to do."""
+        return self._session.todos
 
     @property
     def toolbox(self) -> Toolbox:

@@ -7,9 +7,9 @@ The details of a result are the `tool_use_result` that hosts draw.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -18,7 +18,7 @@ from fairlead.agent.tool_sets import ToolServices, ToolSet
 from fairlead.core.lenient import json_data
 from fairlead.core.messages import TextContent, ToolResultMessage, Usage, UserBlock
 from fairlead.core.tool import Tool, ToolContext, ToolResult
-from fairlead.errors import ToolError
+from fairlead.errors import ConfigError, ToolError
 from fairlead.extend.mcp import config
 from fairlead.session.history.claude_lines import encode_blocks
 from fairlead.session.subagents.agents import BUILT_IN, AgentDefinition
@@ -34,11 +34,21 @@ if TYPE_CHECKING:
     from mcp.types import CallToolResult
 
 
-__all__ = ["AGENTS", "STRUCTURED_OUTPUT", "TOOL_NAMES", "claude_tools"]
+__all__ = ["AGENTS", "SKILL", "STRUCTURED_OUTPUT", "TOOL_NAMES", "claude_tools"]
 
 STRUCTURED_OUTPUT = "StructuredOutput"
+SKILL = "Skill"
+_TASK_TOOLS = ("TaskCreate", "TaskGet", "TaskList", "TaskUpdate")
+#: All tools for the list of what there is to do.
+_LIST_NAMES = (*_TASK_TOOLS, "TodoWrite")
+_STATUSES = ["pending", "in_progress", "completed"]
+#: A task of Claude Code.
+_Task: TypeAlias = dict[str, Any]
+_Run: TypeAlias = Callable[..., Coroutine[Any, Any, ToolResult]]
+
+
 #: The tools, in the order in which hosts list them. `StructuredOutput` comes with a schema.
-TOOL_NAMES = ("Agent", "Bash", "Edit", "Glob", "Grep", "Read", "TodoWrite", "Write")
+TOOL_NAMES = ("Agent", "Bash", "Edit", "Glob", "Grep", "Read", "Skill", *_LIST_NAMES, "Write")
 
 _GENERAL, _EXPLORE = BUILT_IN
 #: The kinds of sub-agents that are always there.
@@ -53,6 +63,7 @@ def claude_tools(
     *,
     agents: Mapping[str, AgentDefinition] | None = None,
     schema: dict[str, Any] | None = None,
+    with_tasks: bool = True,
     on_output: Callable[[Any], None] = lambda value: None,
 ) -> ToolSet:
     """Return Claude Code's tools, which replace the built-in ones.
@@ -61,6 +72,7 @@ def claude_tools(
         only: The names of the tools that the model may use. None: all.
         agents: More kinds of sub-agents, by name.
         schema: The JSON Schema of the output that the host wants. It brings a tool that takes it and ends the run.
+        with_tasks: Whether the list of what there is to do is kept with the Task tools, and not with TodoWrite.
         on_output: Called with that output.
     """
     kinds = {**AGENTS, **(agents or {})}
@@ -69,10 +81,15 @@ def claude_tools(
         return {tool.name: tool for tool in _machine_tools(workspace)}
 
     def for_session(services: ToolServices) -> list[Tool]:
-        tools = [*_machine_tools(services.workspace), _agent_tool(services, kinds), _todo_tool(services)]
+        tools = [
+            *_machine_tools(services.workspace),
+            _agent_tool(services, kinds),
+            _skill_tool(services),
+            *_list_tools(services, with_tasks=with_tasks),
+        ]
         wanted = [name for name in TOOL_NAMES if only is None or name in only]
         found = {tool.name: tool for tool in tools}
-        made = [found[name] for name in wanted]
+        made = [found[name] for name in wanted if name in found]
         return made if schema is None else [*made, _output_tool(schema, on_output)]
 
     return ToolSet(for_workspace, for_session, mcp_style=_mcp_style)
@@ -101,33 +118,168 @@ def _shape_answer(answer: CallToolResult, blocks: Sequence[UserBlock]) -> tuple[
     return [TextContent(text)], {"content": text, "structuredContent": structured}
 
 
-# To-dos
+# What there is to do: the Task tools change the todos of the session, and TodoWrite writes a list of its own
+
+
+def _list_tools(services: ToolServices, *, with_tasks: bool) -> list[Tool]:
+    """Return the Task tools, or else TodoWrite."""
+    if not with_tasks:
+        description = (
+            "Write the whole to-do list of a task with several steps. Keep exactly one to-do in progress while you work."
+        )
+        todos = {"todos": {"type": "array", "items": _TODO, "description": "All to-dos"}}
+        return [_list_tool(services, "TodoWrite", description, closed_schema(todos, "todos"), _run_todo)]
+    ident = {"taskId": string("The id of the task")}
+    texts = {
+        "subject": string("What to do, as an order: Fix the test"),
+        "description": string("All that is needed to do it"),
+        "activeForm": string("The same while it is being done: Fixing the test"),
+        "metadata": {"type": "object", "description": "Anything to remember about it"},
+    }
+    ids = {"type": "array", "items": {"type": "string"}}
+    changes = {
+        "status": {"type": "string", "enum": [*_STATUSES, "deleted"]},
+        "owner": string("Who does it"),
+        "addBlocks": {**ids, "description": "Tasks that can begin only when this one is done"},
+        "addBlockedBy": {**ids, "description": "Tasks that have to be done before this one"},
+    }
+    create = "Add a task to the list of what there is to do. Plan work of three steps or more with it before you begin."
+    update = "Change a task. Set it in progress when you begin it, and complete it as soon as it is done and checked."
+    return [
+        _list_tool(services, "TaskCreate", create, closed_schema(texts, "subject", "description"), _create_task),
+        _list_tool(services, "TaskGet", "Show one task with all that is known of it.", closed_schema(ident, "taskId"), _get_task),
+        _list_tool(services, "TaskList", "Show all tasks.", closed_schema({}), _show_tasks),
+        _list_tool(services, "TaskUpdate", update, closed_schema({**ident, **texts, **changes}, "taskId"), _update_task),
+    ]
+
+
+def _list_tool(services: ToolServices, name: str, description: str, parameters: dict[str, Any], run: _Run) -> Tool:
+    return Tool(
+        name=name,
+        description=description,
+        parameters=parameters,
+        run=partial(run, services),
+        kind="think",
+        title=lambda arguments: arguments.get("subject") or "Update the to-do list",
+        harmless=True,
+        snippet="Keep a list of what there is to do",
+        bound=True,
+        exclusive=True,
+        prepare=repair_arguments,
+    )
+
+
+# Tasks
+
+
+def _load_tasks(services: ToolServices) -> list[_Task]:
+    """Return the tasks of the session."""
+    found: list[_Task] = []
+    for phase in services.todos.phases:
+        for todo in phase.tasks:
+            try:
+                notes = msgspec.json.decode(todo.notes or "{}", type=dict[str, Any])
+            except msgspec.DecodeError:
+                notes = {}
+            task = {"id": todo.id, "subject": todo.content, "description": todo.details or "", "status": todo.status}
+            found.append({"blocks": [], "blockedBy": [], **notes, **task})
+    return found
+
+
+def _save_tasks(services: ToolServices, tasks: list[_Task]) -> None:
+    kept = ("id", "subject", "description", "status")
+    todos = [
+        {
+            "id": task["id"],
+            "content": task["subject"],
+            "status": task["status"],
+            "details": task["description"] or None,
+            "notes": msgspec.json.encode({key: value for key, value in task.items() if key not in kept}).decode(),
+        }
+        for task in tasks
+    ]
+    services.todos.set([{"id": "tasks", "name": "Tasks", "tasks": todos}] if todos else [])
+    services.todos.mark_announced()  # the model has made the list itself
+
+
+def _find_task(tasks: list[_Task], ident: str) -> _Task:
+    found = next((task for task in tasks if task["id"] == ident), None)
+    if found is None:
+        known = ", ".join(task["id"] for task in tasks)
+        raise ToolError(f"There is no task {ident}. " + (f"The tasks are {known}." if known else "There are no tasks."))
+    return found
+
+
+async def _create_task(services: ToolServices, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+    tasks = _load_tasks(services)
+    number = max((int(task["id"]) for task in tasks if task["id"].isdecimal()), default=0) + 1
+    if not arguments["subject"].strip():
+        raise ToolError("subject: expected a text that says what to do.")
+    tasks.append({**arguments, "id": str(number), "status": "pending", "blocks": [], "blockedBy": []})
+    _save_tasks(services, tasks)
+    told = {"id": str(number), "subject": arguments["subject"], "description": arguments["description"]}
+    return ToolResult.text(f"Task #{number} created successfully: {arguments['subject']}", {"task": told})
+
+
+async def _update_task(services: ToolServices, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+    tasks, ident = _load_tasks(services), arguments["taskId"]
+    task = _find_task(tasks, ident)
+    details: dict[str, Any] = {"success": True, "taskId": ident}
+    changed = [key for key in ("subject", "description", "activeForm", "owner", "metadata", "status") if key in arguments]
+    before = task["status"]
+    if arguments.get("status") == "deleted":
+        tasks = [other for other in tasks if other is not task]
+        changed = ["deleted"]
+    else:
+        task |= {key: arguments[key] for key in changed}
+        for key, side, other_side in (("addBlocks", "blocks", "blockedBy"), ("addBlockedBy", "blockedBy", "blocks")):
+            for other in [_find_task(tasks, each) for each in arguments.get(key, ())]:
+                _link(task, side, other, other_side)
+            changed += [side] if arguments.get(key) else []
+    if "status" in arguments:
+        details["statusChange"] = {"from": before, "to": arguments["status"]}
+    _save_tasks(services, tasks)
+    return ToolResult.text(f"Updated task #{ident} {', '.join(changed)}", {**details, "updatedFields": changed})
+
+
+def _link(task: _Task, side: str, other: _Task, other_side: str) -> None:
+    if task is other:
+        raise ToolError("A task cannot wait for itself.")
+    task[side] = list(dict.fromkeys([*task[side], other["id"]]))
+    other[other_side] = list(dict.fromkeys([*other[other_side], task["id"]]))
+
+
+async def _get_task(services: ToolServices, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+    task = _find_task(_load_tasks(services), arguments["taskId"])
+    lines = [f"Task #{task['id']}: {task['subject']}", f"Status: {task['status']}", f"Description: {task['description']}"]
+    lines += [
+        f"{title}: {', '.join(task[key])}" for key, title in (("blocks", "Blocks"), ("blockedBy", "Blocked by")) if task[key]
+    ]
+    told = {key: task[key] for key in ("id", "subject", "description", "status", "blocks", "blockedBy")}
+    return ToolResult.text("\n".join(lines), {"task": told})
+
+
+async def _show_tasks(services: ToolServices, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+    tasks = _load_tasks(services)
+    lines = [f"#{task['id']} [{task['status']}] {task['subject']}" for task in tasks]
+    keys = ("id", "subject", "status", "owner", "blockedBy")
+    told = [{key: task[key] for key in keys if key in task} for task in tasks]
+    return ToolResult.text("\n".join(lines) or "There are no tasks.", {"tasks": told})
+
+
+# The older list
+
 
 _TODO = closed_schema(
     {
         "content": string("What to do, as an order: Fix the test"),
-        "status": {"type": "string", "enum": ["pending", "in_progress", "completed"]},
+        "status": {"type": "string", "enum": _STATUSES},
         "activeForm": string("The same while it is being done: Fixing the test"),
     },
     "content",
     "status",
     "activeForm",
 )
-
-
-def _todo_tool(services: ToolServices) -> Tool:
-    return Tool(
-        name="TodoWrite",
-        description="Write the whole to-do list of a task with several steps. Keep exactly one to-do in progress while you work.",
-        parameters=closed_schema({"todos": {"type": "array", "items": _TODO, "description": "All to-dos"}}, "todos"),
-        run=partial(_run_todo, services),
-        kind="think",
-        title=lambda arguments: "Update the to-do list",
-        harmless=True,
-        snippet="Keep a to-do list",
-        bound=True,
-        prepare=repair_arguments,
-    )
 
 
 async def _run_todo(services: ToolServices, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
@@ -144,6 +296,36 @@ def _find_todos(services: ToolServices) -> list[Any]:
             if isinstance(details, dict):
                 return cast("dict[str, Any]", details).get("newTodos") or []
     return []
+
+
+# Skills
+
+
+def _skill_tool(services: ToolServices) -> Tool:
+    async def run(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+        additions, name = services.additions, arguments["skill"].removeprefix("/")
+        if additions is None:
+            raise ToolError("There are no skills here.")
+        try:
+            text = additions.skill_text(name, services.workspace.cwd, arguments.get("args") or "")
+        except ConfigError as error:
+            raise refuse(str(error)) from None
+        return ToolResult([TextContent(f"The skill {name} begins."), TextContent(text)], {"success": True, "commandName": name})
+
+    return Tool(
+        name=SKILL,
+        description="Load a skill: instructions for a certain kind of work. Call it before you begin such work.",
+        parameters=closed_schema(
+            {"skill": string("The name of the skill"), "args": string("What the skill should be used on")}, "skill"
+        ),
+        run=run,
+        kind="think",
+        title=lambda arguments: f"Load the skill {arguments['skill']}",
+        harmless=True,
+        snippet="Load instructions for a certain kind of work",
+        bound=True,
+        prepare=repair_arguments,
+    )
 
 
 # Structured output

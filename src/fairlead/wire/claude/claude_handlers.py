@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
@@ -34,6 +34,9 @@ THINKING: Sequence[tuple[int, ThinkingLevel]] = (
 COMMANDS = {
     "compact": ("Replace the conversation so far by a summary", "[instructions]"),
     "clear": ("Begin another session", ""),
+    "context": ("Say how much of the context window is used", ""),
+    "cost": ("Say what the session has used", ""),
+    "model": ("Say which model answers, or choose another one", "[model]"),
 }
 CAPABILITIES = ["interrupt_receipt_v1", "interrupt_cancel_queued_v1"]
 
@@ -63,7 +66,7 @@ async def _greet_servers(server: ClaudeServer) -> Answer:
 def _describe_session(server: ClaudeServer) -> h.Initialized:
     models = [_describe(model) for model in server.agent.registry.available()]
     return h.Initialized(
-        commands=[h.SlashCommand(name=name, description=text, argument_hint=hint) for name, (text, hint) in COMMANDS.items()],
+        commands=list_commands(server),
         agents=[h.AgentInfo(name=name, description=text) for name, text in _list_agents(server)],
         models=[h.ModelInfo(value="default", display_name="Default", description="The default model"), *models],
         account=h.Account(api_key_source=server.key_source(), api_provider="firstParty", token_source="none"),
@@ -90,6 +93,19 @@ def _use_initialize(options: ClaudeOptions, request: h.Initialize) -> None:
     options.schema = request.json_schema or options.schema
     if request.forward_subagent_text:
         options.wanted.subagent_texts = True
+
+
+def list_commands(server: ClaudeServer) -> list[h.SlashCommand]:
+    """Return what a prompt can begin with: the commands and skills of users, then our own commands."""
+    found = {
+        command.name: h.SlashCommand(
+            name=command.name, description=f"{command.description} ({command.origin.scope})", argument_hint=command.hint
+        )
+        for command in server.session.additions.slash_commands()
+    }
+    for name, (text, hint) in COMMANDS.items():  # ours win: `/clear` of a project must not reach the model
+        found[name] = h.SlashCommand(name=name, description=text, argument_hint=hint)
+    return list(found.values())
 
 
 def _list_agents(server: ClaudeServer) -> list[tuple[str, str]]:
@@ -146,9 +162,7 @@ def _set_permission_mode(server: ClaudeServer, request: h.SetPermissionMode) -> 
 
 
 def _set_model(server: ClaudeServer, request: h.SetModel) -> h.ModelSet:
-    model = server.find_model(request.model)
-    server.session.models.set_model(model.provider, model.id)
-    return h.ModelSet(model=model_name(model))
+    return h.ModelSet(model=server.choose_model(request.model))
 
 
 def _set_thinking(server: ClaudeServer, request: h.SetMaxThinkingTokens) -> None:
@@ -164,14 +178,17 @@ def _set_thinking(server: ClaudeServer, request: h.SetMaxThinkingTokens) -> None
 def _get_settings(server: ClaudeServer, request: h.GetSettings) -> h.SettingsInUse:
     level = server.session.thinking
     applied = h.AppliedSettings(model=model_name(server.session.model), effort=None if level == "off" else level)
-    return h.SettingsInUse(effective={}, sources=[], applied=applied)
+    effective: dict[str, Any] = {}
+    for _, settings in server.options.settings:
+        effective |= settings
+    sources = [{"source": source, "settings": settings} for source, settings in server.options.settings]
+    return h.SettingsInUse(effective=effective, sources=sources, applied=applied)
 
 
 def _apply_settings(server: ClaudeServer, request: h.ApplyFlagSettings) -> None:
     name = request.settings.get("model")
     if isinstance(name, str):
-        model = server.find_model(name)
-        server.session.models.set_model(model.provider, model.id)
+        server.choose_model(name)
 
 
 async def _mcp_status(server: ClaudeServer, request: h.McpStatus) -> h.McpServers:

@@ -8,7 +8,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from msgspec import UNSET, Struct
+from msgspec.structs import replace
 
+from fairlead.agent.tool_sets.claude import SKILL
 from fairlead.core import events
 from fairlead.core.message_updates import BlockEnded, BlockStarted, MessageUpdate, TextDelta, ThinkingDelta, ToolArgumentsDelta
 from fairlead.core.messages import (
@@ -106,6 +108,14 @@ class Spent:
         before, known = self.by_model.get(name, (Usage(), None))
         self.by_model[name] = add_usage(before, usage), model or known
         self.total += usage.cost.total
+
+    def describe(self) -> list[str]:
+        """Return a line for each model."""
+        return [
+            f"{name}: {usage.input} input, {usage.output} output, {usage.cache_read} cache read, {usage.cache_write} cache write"
+            f" (${usage.cost.total:.4f})"
+            for name, (usage, _) in self.by_model.items()
+        ]
 
     def frames(self) -> dict[str, frames.ModelUsage]:
         return {
@@ -246,7 +256,7 @@ class Narrator:
             case events.ToolStart(parent_call_id=None):
                 self._calls[event.call_id] = event.arguments
             case events.ToolEnd(parent_call_id=None):
-                self._send_tool_result(event.call_id, event.result, is_error=event.is_error)
+                self._send_tool_result(event.call_id, event.tool_name, event.result, is_error=event.is_error)
                 self._calls.pop(event.call_id, None)
             case events.ToolApprovalResolved(approved=False):
                 self._note_denial(event)
@@ -375,9 +385,13 @@ class Narrator:
             self._send_piece({"type": "message_delta", "delta": delta, "usage": usage})
             self._send_piece({"type": "message_stop"})
 
-    def _send_tool_result(self, call_id: str, result: ToolResult, *, is_error: bool) -> None:
-        block, detail = encode_result(call_id, result, is_error=is_error)
+    def _send_tool_result(self, call_id: str, tool: str, result: ToolResult, *, is_error: bool) -> None:
+        skill = result.content[1:] if not is_error and tool == SKILL else []
+        shown = replace(result, content=result.content[:1]) if skill else result
+        block, detail = encode_result(call_id, shown, is_error=is_error)
         self.send_user([block], tool_use_result=detail, uuid=self.entry_id())
+        if skill:
+            self.send_user(encode_blocks(skill), is_synthetic=True)
 
     def _note_denial(self, event: events.ToolApprovalResolved) -> None:
         denial = {"tool_name": event.tool_name, "tool_use_id": event.call_id, "tool_input": self.arguments_of(event.call_id)}
@@ -425,6 +439,11 @@ class Narrator:
     def send_failure(self, end: StreamEnd) -> str:
         """Send the frame for a model call that failed for good. Returns its text."""
         text = f"API Error: {readable_error(end.message.error_message or 'unknown error')}"
+        self.send_own(text, error=error_kind(end.status), is_api_error_message=True, api_error_status=end.status)
+        return text
+
+    def send_own(self, text: str, **more: Any) -> None:
+        """Send a text that no model has written, as a message of the assistant."""
         self._message_id = new_uuid()
         message = frames.ModelMessage(
             id=self._message_id,
@@ -436,8 +455,7 @@ class Narrator:
             stop_sequence=None,
             usage=encode_usage(Usage()),
         )
-        self._send_assistant(message, error=error_kind(end.status), is_api_error_message=True, api_error_status=end.status)
-        return text
+        self._send_assistant(message, **more)
 
     def make_result(self, subtype: Any, *, is_error: bool, queued: int, **more: Any) -> frames.Result:
         """Return the frame that ends the turn."""
@@ -507,7 +525,8 @@ def error_kind(status: int | None) -> str:
 
 def encode_result(call_id: str, result: ToolResult, *, is_error: bool) -> tuple[dict[str, Any], Any]:
     """Return the block for the result of a tool, and the result as data."""
-    keeps_blocks = not is_error and (isinstance(result.details, list) or result.detail("agentId") is not None)
+    details: object = result.details
+    keeps_blocks = not is_error and (isinstance(details, list) or result.detail("agentId") is not None)
     content = encode_blocks(result.content) if keeps_blocks else result_content(result.content)
     block: dict[str, Any] = {"tool_use_id": call_id, "type": "tool_result", "content": content}
     if not is_error:

@@ -63,6 +63,9 @@ class ClaudeOptions(Struct, kw_only=True):
     mcp_servers: Mapping[str, Any] = {}
     #: Kinds of sub-agents that the host defines.
     agents: Mapping[str, AgentDefinition] = {}
+    #: The settings of the files that were read, with their source, and a sentence for everything in files that is not used.
+    settings: Sequence[tuple[str, dict[str, Any]]] = ()
+    remarks: Sequence[str] = ()
     #: The environment of commands, which the host may change.
     environment: dict[str, str] = {}
     #: The schema of the output that the host wants.
@@ -115,7 +118,13 @@ class ClaudeServer:
             hooks=Hooks(before_tool=self.hooks.before_tool, after_tool=self.hooks.after_tool)
             if self.hooks.watches_tools
             else None,
-            tools=claude_tools(chosen.tools, agents=chosen.agents, schema=chosen.schema, on_output=self._take_output),
+            tools=claude_tools(
+                chosen.tools,
+                agents=chosen.agents,
+                schema=chosen.schema,
+                with_tasks=chosen.environment.get("CLAUDE_CODE_ENABLE_TASKS") != "0",
+                on_output=self._take_output,
+            ),
         )
         try:
             return Agent(options)
@@ -150,6 +159,8 @@ class ClaudeServer:
             prepare=self._prepare,
             begin=self.make_init,
             on_state=self._send_state,
+            choose_model=self.choose_model,
+            remarks=self.options.remarks,
             gate=self.output,
         )
 
@@ -172,12 +183,12 @@ class ClaudeServer:
             mcp_servers=self.servers.list_names(),
             model=claude_handlers.model_name(self.session.model),
             permission_mode=self.consent.mode,
-            slash_commands=list(claude_handlers.COMMANDS),
+            slash_commands=[command.name for command in claude_handlers.list_commands(self)],
             api_key_source=self.key_source(),
             claude_code_version=self.options.version,
             output_style="default",
-            agents=[*AGENTS, *self.options.agents],
-            skills=[],
+            agents=list(dict.fromkeys((*AGENTS, *self.options.agents))),
+            skills=[skill.name for skill in self.session.additions.skills()],
             plugins=[],
             capabilities=claude_handlers.CAPABILITIES,
             fast_mode_state="off",
@@ -199,6 +210,12 @@ class ClaudeServer:
                 raise ModelNotFound("There is no default model: no provider has a key.")
             return model
         return claude_handlers.match_model(registry, name)
+
+    def choose_model(self, name: str | None) -> str:
+        """Set the model with a name that a host gives. Returns the name of the model. Raises ModelNotFound."""
+        model = self.find_model(name)
+        self.session.models.set_model(model.provider, model.id)
+        return claude_handlers.model_name(model)
 
     def set_mode(self, mode: str) -> None:
         """Change the permission mode. Raises ControlError."""

@@ -146,6 +146,8 @@ def _read_pattern(tool: str, content: str, cwd: str) -> str | None:
         if content.startswith("//"):
             return content[1:]
         return f"{cwd}/{content.removeprefix('./').lstrip('/')}" if not content.startswith("~/") else content
+    if tool in ("Skill", "Agent", "Task") and content not in ("", "*"):  # the name is one of the arguments
+        return f'*"{content}"*'
     return None if content in ("", "*") else content
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -62,7 +62,8 @@ class Turns:
     """Runs the turns of one session, one after another.
 
     `prepare` is awaited before the first turn; an interrupt fires the token that it gets. `begin` makes the frame with which each
-    turn begins. `on_state` is called with the state of the session when that changes.
+    turn begins. `on_state` is called with the state of the session when that changes. `choose_model` sets a model by its name and
+    returns the name.
     """
 
     def __init__(
@@ -76,6 +77,8 @@ class Turns:
         prepare: Callable[[CancelToken], Awaitable[None]],
         begin: Callable[[], frames.Init],
         on_state: Callable[[Any], None],
+        choose_model: Callable[[str], str],
+        remarks: Sequence[str],
         gate: Gate,
     ) -> None:
         self._session = session
@@ -87,6 +90,9 @@ class Turns:
         self._prepare = prepare
         self._begin = begin
         self._on_state = on_state
+        self._choose_model = choose_model
+        #: What the host is told in the first turn.
+        self._remarks = remarks
         self._waiting: deque[Prompt] = deque()
         self._task: asyncio.Task[None] | None = None
         self._current: list[Prompt] = []
@@ -214,6 +220,9 @@ class Turns:
             if len(prompts) == 1 and not self._is_stopping and (result := await self._run_command(prompts[0])) is not None:
                 return result
             narrator.send(self._begin())
+            for remark in self._remarks:
+                narrator.inform(remark, "warning")
+            self._remarks = ()
             for prompt in prompts:
                 narrator.replay(prompt)
             if self._is_stopping:
@@ -292,11 +301,15 @@ class Turns:
     async def _run_command(self, prompt: Prompt) -> frames.Result | None:
         """Carry out a slash command that needs no turn of the model. Returns None for any other prompt."""
         name, _, rest = prompt.text.strip().partition(" ")
-        if prompt.is_plain or name not in ("/compact", "/clear"):
+        if prompt.is_plain or name not in ("/compact", "/clear", "/context", "/cost", "/model"):
             return None
         narrator = self._narrator
         try:
-            if name == "/clear":
+            if name not in ("/compact", "/clear"):
+                narrator.send(self._begin())
+                text = self._describe_session(name, rest.strip())
+                narrator.send_own(text)
+            elif name == "/clear":
                 await self._session.history.new()
                 new_id = self._session.history.conversation.id
                 narrator.send(frames.ConversationReset(new_conversation_id=new_id, trigger="clear", **narrator.common))
@@ -313,7 +326,24 @@ class Turns:
             return self._end_interrupted()
         except FairleadError as error:
             return self._make("error_during_execution", is_error=True, errors=[str(error)])
-        return self._make("success", is_error=False, result=text, local_command=True)
+        result = self._make("success", is_error=False, result=text, local_command=True)
+        if name not in ("/compact", "/clear"):
+            result.num_turns = 0
+        return result
+
+    def _describe_session(self, name: str, rest: str) -> str:
+        """Return what a slash command tells about the session. `/model NAME` chooses a model; raises ModelNotFound."""
+        session = self._session
+        if name == "/cost":
+            return "\n".join([f"Total cost: ${self._narrator.spent.total:.4f}", *self._narrator.spent.describe()])
+        if name == "/context":
+            usage = session.usage.context
+            if usage is None or usage.tokens is None:
+                return "Nothing is known of the context yet: it is counted with the first answer."
+            return f"{usage.tokens} of {usage.window} tokens of the context window are used ({usage.tokens / usage.window:.0%})."
+        if rest:
+            return f"The model is {self._choose_model(rest)} for this session."
+        return f"The model is {session.model.id if session.model is not None else 'not chosen'}. Choose another with /model NAME."
 
     def _outcome(self) -> frames.Result:
         """Return the result of a run that has settled."""

@@ -1,90 +1,163 @@
-"""What the settings of Claude Code say about consent: rules that allow, deny, or ask.
+"""What the files of users of Claude Code say: settings (consent, the environment, the model), and kinds of sub-agents.
 
-The rules of a project that allow something are not used: a project is not trusted. Its rules that deny or ask are.
+A project that is not trusted may forbid, but it may not allow or choose anything. What is not used is named.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from msgspec import Struct
+
+from fairlead.config import trust
+from fairlead.config.files import Budget, is_owned, list_folder
+from fairlead.config.home import CLAUDE_FOLDER, ClaudeFiles, project_boundary
 from fairlead.config.settings import ApprovalAction, ApprovalRule
 from fairlead.core import lenient
 from fairlead.errors import ConfigError
-from fairlead.wire.claude.consent import read_rules
+from fairlead.session import front_matter
+from fairlead.wire.claude.consent import APPROVALS, read_rules
 
 _ACTIONS: Sequence[ApprovalAction] = ("allow", "ask", "deny")
+#: The modes that allow no more than the mode that holds without settings.
+_STRICT_MODES = ("default", "manual", "plan", "dontAsk")
+#: What a kind of sub-agent may choose only if its file is the user's, or the project is trusted.
+_CHOICES = ("model", "effort", "permissionMode", "mcpServers", "hooks", "background")
+_MOST_AGENTS, _LARGEST_AGENTS = 200, 2 * 1024 * 1024
 
 
-def read_settings(
-    folder: Path, cwd: Path, flag: str | None, sources: Sequence[str] | None
-) -> tuple[list[ApprovalRule], list[str]]:
+class UserSettings(Struct):
+    """The settings of all files together; those of a stronger file replace the others, and rules are collected."""
+
+    rules: list[ApprovalRule] = []
+    env: dict[str, str] = {}
+    model: str | None = None
+    mode: str | None = None
+    #: Other folders that count as inside.
+    folders: list[str] = []
+    may_bypass: bool = True
+    wants_sandbox: bool = False
+    #: The files that say something, in the order in which they were read, and what each says.
+    sources: list[tuple[str, dict[str, Any]]] = []
+    #: A sentence for each setting that is not used.
+    remarks: list[str] = []
+
+
+def read_settings(files: ClaudeFiles, cwd: Path, flag: str | None, user: Path) -> UserSettings:
     """Read the settings.
 
     Args:
-        folder: The folder with the settings of the user.
+        files: The folder with the settings of the user, and which files to read.
         cwd: The working directory.
         flag: The value of `--settings`: a file, or JSON.
-        sources: Which of user, project and local to read. None: all.
-
-    Returns:
-        The rules, and a remark for each setting that is not used.
+        user: The user's home directory.
 
     Raises:
         ConfigError: A file cannot be read, or it has a hook that guards tool calls, which fairlead does not run.
     """
-    files = {
-        "user": folder / "settings.json",
-        "project": cwd / ".claude" / "settings.json",
-        "local": cwd / ".claude" / "settings.local.json",
+    paths = {
+        "user": files.folder / "settings.json",
+        "project": cwd / CLAUDE_FOLDER / "settings.json",
+        "local": cwd / CLAUDE_FOLDER / "settings.local.json",
     }
-    rules: list[ApprovalRule] = []
-    remarks: list[str] = []
-    for source, path in files.items():
-        if sources is None or source in sources:
-            _use(_read_file(path), str(path), cwd, rules, remarks, is_trusted=source == "user")
+    found = UserSettings()
+    boundary = project_boundary(cwd, user, files.folder)
+    for source, path in paths.items():
+        if source in files.sources and (source == "user" or path.parent != files.folder):
+            within = None if source == "user" else boundary
+            _Reading(found, str(path), cwd, None if source == "user" else files).use(_read_file(path, within=within), source)
     if flag is not None:
         value = _decode(flag, "--settings") if flag.lstrip().startswith("{") else _read_file(Path(flag), must_exist=True)
-        _use(value, "--settings", cwd, rules, remarks, is_trusted=True)
-    return rules, remarks
+        _Reading(found, "--settings", cwd, None).use(value, "flag")
+    return found
 
 
-def _use(value: dict[str, Any], name: str, cwd: Path, rules: list[ApprovalRule], remarks: list[str], *, is_trusted: bool) -> None:
-    hooks = _object(value, "hooks", name)
-    if hooks.get("PreToolUse"):
-        raise ConfigError(
-            f"{name}: hooks.PreToolUse guards tool calls, and fairlead does not run commands as hooks. "
-            "Remove it, or start with --setting-sources= to use no settings files."
-        )
-    remarks += [f"{name}: hooks.{event} is not used" for event in hooks]
-    permissions = _object(value, "permissions", name)
-    for action in _ACTIONS:
-        texts: Any = permissions.get(action, [])
+class _Reading:
+    """Reads one file of settings into `found`. `project` is given if the file belongs to a project, which may not be trusted."""
+
+    def __init__(self, found: UserSettings, name: str, cwd: Path, project: ClaudeFiles | None) -> None:
+        self._found = found
+        self._name = name
+        self._cwd = cwd
+        self._project = project
+        self._ignored: list[str] = []
+
+    def use(self, value: dict[str, Any], source: str) -> None:
+        found, name = self._found, self._name
+        hooks = self._object(value, "hooks")
+        if hooks.get("PreToolUse"):
+            raise ConfigError(
+                f"{name}: hooks.PreToolUse guards tool calls, and fairlead does not run commands as hooks. "
+                "Remove it, or start with --setting-sources= to use no settings files."
+            )
+        found.remarks += [f"{name}: hooks.{event} is not used" for event in hooks]
+        self._use_permissions(self._object(value, "permissions"))
+        if (env := self._object(value, "env")) and self._may("env"):
+            found.env |= {key: text if isinstance(text, str) else str(text) for key, text in env.items() if "=" not in key}
+        model = value.get("model")
+        if model is not None and not isinstance(model, str):
+            raise ConfigError(f"{name}: model: expected a text")
+        if model and self._may("model"):
+            found.model = model
+        if self._object(value, "sandbox").get("enabled") is True:
+            found.wants_sandbox = True
+        if value:
+            found.sources.append((source, value))
+        if self._ignored:
+            hint = trust.format_trust_hint(self._cwd)
+            found.remarks.append(f"{name}: not used, because the project is not trusted: {', '.join(self._ignored)}. {hint}")
+
+    def _use_permissions(self, permissions: dict[str, Any]) -> None:
+        found, name = self._found, self._name
+        for action in _ACTIONS:
+            texts = self._texts(permissions, action)
+            if texts and (action != "allow" or self._may("permissions.allow")):
+                found.rules += read_rules(texts, action, str(self._cwd))
+        folders = self._texts(permissions, "additionalDirectories")
+        if folders and self._may("permissions.additionalDirectories"):
+            found.folders += folders
+        if permissions.get("disableBypassPermissionsMode") == "disable":
+            found.may_bypass = False
+        mode = permissions.get("defaultMode")
+        if mode is None:
+            return
+        if mode not in APPROVALS:
+            raise ConfigError(f"{name}: permissions.defaultMode: expected {', '.join(APPROVALS)}, got {mode!r}")
+        if mode == "bypassPermissions" and self._project is not None:
+            found.remarks.append(f"{name}: permissions.defaultMode: a project cannot choose bypassPermissions")
+        elif mode in _STRICT_MODES or self._may("permissions.defaultMode"):
+            found.mode = mode
+
+    def _may(self, setting: str) -> bool:
+        """Whether a setting counts that allows or chooses something."""
+        if self._project is None or self._project.is_trusted():
+            return True
+        self._ignored.append(setting)
+        return False
+
+    def _texts(self, permissions: dict[str, Any], key: str) -> list[str]:
+        texts: Any = permissions.get(key, [])
         if not isinstance(texts, list) or not all(isinstance(text, str) for text in cast("list[Any]", texts)):
-            raise ConfigError(f"{name}: permissions.{action}: expected a list of rules")
-        if action == "allow" and not is_trusted:
-            remarks += [f"{name}: permissions.allow is not used, because the project is not trusted"] if texts else []
-        else:
-            rules += read_rules(cast("list[str]", texts), action, str(cwd))
+            what = "rules" if key in _ACTIONS else "texts"
+            raise ConfigError(f"{self._name}: permissions.{key}: expected a list of {what}")
+        return cast("list[str]", texts)
+
+    def _object(self, value: dict[str, Any], key: str) -> dict[str, Any]:
+        inner = value.get(key, {})
+        if not isinstance(inner, dict):
+            raise ConfigError(f"{self._name}: {key}: expected an object")
+        return cast("dict[str, Any]", inner)
 
 
-def _object(value: dict[str, Any], key: str, name: str) -> dict[str, Any]:
-    inner = value.get(key, {})
-    if not isinstance(inner, dict):
-        raise ConfigError(f"{name}: {key}: expected an object")
-    return cast("dict[str, Any]", inner)
-
-
-def _read_file(path: Path, *, must_exist: bool = False) -> dict[str, Any]:
-    try:
-        text = path.read_text("utf-8", "replace")
-    except (FileNotFoundError, NotADirectoryError):
+def _read_file(path: Path, *, within: Path | None = None, must_exist: bool = False) -> dict[str, Any]:
+    data = Budget().read(path, within=within)
+    if data is None:
         if must_exist:
-            raise ConfigError(f"--settings {path}: there is no such file") from None
+            raise ConfigError(f"--settings {path}: there is no such file")
         return {}
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from error
+    text = data.decode("utf-8", "replace")
     return _decode(text, str(path)) if text.strip() else {}
 
 
@@ -96,3 +169,94 @@ def _decode(text: str, name: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ConfigError(f"{name}: expected an object")
     return cast("dict[str, Any]", value)
+
+
+# Sub-agents
+
+
+def read_agent_files(
+    files: ClaudeFiles, cwd: Path, user: Path, taken: Sequence[str]
+) -> tuple[dict[str, dict[str, Any]], list[str]]:
+    """Read the kinds of sub-agents in `agents/*.md`.
+
+    Args:
+        files: Where the files are.
+        cwd: The working directory.
+        user: The user's home directory.
+        taken: The names of the kinds that are always there. A project that is not trusted cannot replace them.
+
+    Returns:
+        The definitions by name, in the form in which a host gives them, and a sentence for everything that is not used.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    problems: list[str] = []
+    for level, base in reversed(files.folders(cwd)):  # a later one replaces an earlier one: the user's win
+        folder = base / "agents"
+        if not folder.is_dir():
+            continue
+        within = None if level == "user" else project_boundary(base.parent, user, files.folder)
+        if level == "project" and not is_owned(base.parent, cwd):
+            problems.append(f"{folder}: not read: {base.parent} belongs to another user than you and {cwd}.")
+            continue
+        budget = Budget(files=_MOST_AGENTS, size=_LARGEST_AGENTS)
+        agents: dict[str, dict[str, Any]] = {}
+        for name in list_folder(folder, problems, within=within, budget=budget):
+            if name.endswith(".md"):
+                try:
+                    agents |= _read_agent(folder / name, budget, within)
+                except ConfigError as error:
+                    problems.append(str(error))
+        if agents and level == "project" and not files.is_trusted():
+            agents = _harmless(agents, taken, folder, problems)
+        found |= agents
+    return found, problems
+
+
+def _read_agent(path: Path, budget: Budget, within: Path | None) -> dict[str, dict[str, Any]]:
+    text = (budget.read(path, within=within) or b"").decode("utf-8", "replace")
+    try:
+        fields, prompt = front_matter.split(text)
+        definition: dict[str, Any] = {key: value for key, value in fields.items() if value != ""}
+        definition["prompt"] = prompt.strip()
+        for key in ("tools", "disallowedTools", "skills"):
+            if key in definition:
+                definition[key] = _split(definition[key])
+        name = front_matter.as_text(fields.get("name", "")) or path.stem
+        if not isinstance(definition.get("description"), str) or not definition["prompt"]:
+            raise ValueError("expected a description, and instructions after the front matter")
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error}. This agent is left out.") from None
+    for key, kind in (("maxTurns", int), ("background", _flag)):
+        if key in definition:
+            try:
+                definition[key] = kind(definition[key])
+            except (TypeError, ValueError):
+                raise ConfigError(f"{path}: {key}: {definition[key]!r} is not expected. This agent is left out.") from None
+    return {name: definition}
+
+
+def _flag(text: str) -> bool:
+    return {"true": True, "false": False}[text.lower()] if text.lower() in ("true", "false") else bool(int(text))
+
+
+def _split(value: Any) -> list[str]:
+    """Return a list of names, which may be written with commas."""
+    items = value.split(",") if isinstance(value, str) else front_matter.as_texts(value)
+    return [name for item in items if (name := item.strip())]
+
+
+def _harmless(
+    agents: Mapping[str, dict[str, Any]], taken: Sequence[str], folder: Path, problems: list[str]
+) -> dict[str, dict[str, Any]]:
+    """Return what may be used of the agents of a project that is not trusted."""
+    reserved = {name.lower() for name in taken}
+    ignored = [f"the agent {name}, because another one has the same name" for name in agents if name.lower() in reserved]
+    used: dict[str, dict[str, Any]] = {}
+    for name, agent in agents.items():
+        if name.lower() not in reserved:
+            ignored += [f"{key} of the agent {name}" for key in _CHOICES if key in agent]
+            used[name] = {key: value for key, value in agent.items() if key not in _CHOICES}
+    if ignored:
+        hint = trust.format_trust_hint(folder.parent.parent)
+        problems.append(f"{folder}: not used, because the project is not trusted: {'; '.join(ignored)}. {hint}")
+    return used
