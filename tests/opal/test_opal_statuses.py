@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.protocol.opal.events import AgentStart, Event, MessageDelta, ThinkingDelta, ToolOutputEvent
-from fairlead.protocol.opal.statuses import LONGEST, Status, StatusFilter, without_statuses
+from fairlead.protocol.opal.objects import LONGEST, Status, StatusFilter, without_statuses
 from fairlead.wire.opal.text_stream import MOST_MERGED, Channel
 
 

@@ -39,8 +39,8 @@ from fairlead.protocol.opal.objects import (
     ListedModel,
     Method,
     ModelInUse,
+    without_statuses,
 )
-from fairlead.protocol.opal.statuses import without_statuses
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.entries import CompactionEntry, Entry, entries_in_context
 from fairlead.tools.opal.results import META, OUTPUT, text_of

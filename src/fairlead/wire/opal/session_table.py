@@ -27,8 +27,7 @@ from fairlead.errors import ConfigError, FairleadError, ModelNotFound
 from fairlead.models.model_patterns import qualify
 from fairlead.protocol.opal.events import NOTIFICATION
 from fairlead.protocol.opal.methods import SessionStart
-from fairlead.protocol.opal.objects import FeatureChanges, Features
-from fairlead.protocol.opal.statuses import ADVICE
+from fairlead.protocol.opal.objects import ADVICE, FeatureChanges, Features
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.sessions import ConversationStore
 from fairlead.session.session import Session
