@@ -17,7 +17,7 @@ from fairlead.platform.open_files import make_private_folders
 from fairlead.policy.approvals import Policy
 from fairlead.policy.protected import Protected, key_files, read_only_in_sandbox
 from fairlead.policy.sandbox import Bubblewrap
-from fairlead.session.approval_rules import RuleWriter
+from fairlead.session.approval_mode import RuleWriter
 from fairlead.session.approvals import Approvals
 from fairlead.tools.workspace import Workspace
 
