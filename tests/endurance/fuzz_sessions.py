@@ -17,7 +17,7 @@ from tests.support.json_values import is_array, is_object
 from fairlead.core import lenient
 from fairlead.core.messages import UserMessage
 from fairlead.errors import FairleadError, SessionError
-from fairlead.session.context.model_view import for_model
+from fairlead.session.context.tokens import for_model
 from fairlead.session.history.log import Log
 from fairlead.session.history.reading import parse, read_session, read_transcript
 from fairlead.session.history.store import SessionFile

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from fairlead.core.messages import AssistantMessage, ImageContent, TextContent, ToolResultMessage, UserMessage, decode_message
-from fairlead.session.context.model_view import for_model
+from fairlead.session.context.tokens import for_model
 from fairlead.session.history.entries import (
     CompactionEntry,
     ContextEditEntry,

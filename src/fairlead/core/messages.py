@@ -162,7 +162,7 @@ class UserMessage(_MessageBase, tag="user"):
     content: str | list[UserBlock]
     timestamp: int
     attribution: Attribution | None = None
-    #: Files that came with the prompt, as JSON objects. They are kept as they came; see `fairlead.session.context.model_view`.
+    #: Files that came with the prompt, as JSON objects. They are kept as they came; see `fairlead.session.context.tokens`.
     attachments: list[dict[str, Any]] | None = None
 
 

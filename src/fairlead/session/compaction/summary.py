@@ -28,8 +28,8 @@ from fairlead.core.messages import (
 from fairlead.core.model import Model, ModelRequest, ModelStream, StreamEnd, ThinkingLevel
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import ProviderError
-from fairlead.session.context.model_view import for_model
 from fairlead.session.context.overflow import is_overflow, without_middle
+from fairlead.session.context.tokens import for_model
 
 if TYPE_CHECKING:
     from fairlead.session.events import Notify

@@ -17,8 +17,7 @@ from msgspec import Raw, to_builtins
 
 from fairlead.core.messages import AssistantBlock, AssistantMessage, Message, ModelMessage
 from fairlead.errors import SessionError, SessionLost
-from fairlead.session.context.model_view import for_model
-from fairlead.session.context.tokens import ContextSize, measure_context
+from fairlead.session.context.tokens import ContextSize, for_model, measure_context
 from fairlead.session.history import stored
 from fairlead.session.history.entries import Replacement, role_of
 
