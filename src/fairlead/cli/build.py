@@ -27,7 +27,7 @@ from fairlead.core.lenient import scrub_text
 from fairlead.errors import ConfigError
 from fairlead.models.model_patterns import LEVEL_NAMES
 from fairlead.session.behaviour import Behaviour
-from fairlead.sessions import places as session_places
+from fairlead.sessions import catalogue as session_places
 from fairlead.stores import listing
 from fairlead.tools import DEFAULT_TOOLS
 

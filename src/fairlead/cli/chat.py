@@ -24,7 +24,7 @@ from fairlead.cli.flags import Arguments
 from fairlead.cli.printing import print_mode as prompt_reading
 from fairlead.config.extras import install_command
 from fairlead.errors import ConfigError
-from fairlead.sessions.places import short_id
+from fairlead.sessions.catalogue import short_id
 from fairlead.tools import workspace
 
 if TYPE_CHECKING:

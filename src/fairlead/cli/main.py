@@ -21,7 +21,7 @@ from fairlead.errors import ConfigError, ExtensionNotLoaded, FairleadError
 from fairlead.extend import SCRIPT_SUFFIXES
 from fairlead.extend.node import program as node_program
 from fairlead.replay import cleaning, recorder
-from fairlead.sessions import places
+from fairlead.sessions import catalogue
 from fairlead.wire import stdio
 from fairlead.wire.dialects import DEFAULT_DIALECT, DIALECTS, ServeOptions, chosen_dialect, program_named, program_started_as
 from fairlead.wire.pi import profile
@@ -243,7 +243,7 @@ def _resume_by_name(argv: Sequence[str], arguments: Arguments, program: Program)
 
 
 def _with_resumed_name(argv: Sequence[str], word: str, session_dir: str | None, program: Program) -> Sequence[str] | None:
-    changed = build.with_resumed_name(argv, word, places.SessionPlaces.find(program.home, os.environ, session_dir))
+    changed = build.with_resumed_name(argv, word, catalogue.SessionPlaces.find(program.home, os.environ, session_dir))
     if changed is None and len(word.split()) == 1:  # a name that is misspelt, not a prompt
         raise ConfigError(
             f'No session has the id or the name "{word}". `fairlead sessions` lists the sessions of this directory. '

@@ -137,7 +137,6 @@ POSTPONED = _ALWAYS_THERE | frozenset((
     "fairlead.session.tool_search",
     "fairlead.sessions",
     "fairlead.sessions.catalogue",
-    "fairlead.sessions.places",
     "fairlead.stores.files",
     "fairlead.stores.listing",
     "fairlead.stores.memory",

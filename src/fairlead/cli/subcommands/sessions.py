@@ -24,7 +24,7 @@ from fairlead.export.page import default_target, export_file, render_file
 from fairlead.platform.open_files import make_private_folders
 from fairlead.session.history.spending import Spending, spendings
 from fairlead.session.history.store import SessionFile
-from fairlead.sessions.places import SessionPlaces, age, short_id
+from fairlead.sessions.catalogue import SessionPlaces, age, short_id
 from fairlead.stores.deleting import delete_session
 from fairlead.stores.headers import refuse_endless
 from fairlead.stores.listing import describe, is_path

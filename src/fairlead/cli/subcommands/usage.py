@@ -19,7 +19,7 @@ from fairlead.core.lenient import visible
 from fairlead.export.contents import count, tokens
 from fairlead.export.page import check_target, write_page
 from fairlead.export.usage import Totals, UsageReport, render_usage, usage_report
-from fairlead.sessions.places import SessionPlaces
+from fairlead.sessions.catalogue import SessionPlaces
 from fairlead.wire.dialects import Program
 
 #: How many rows a table has unless it is the only one.
