@@ -12,7 +12,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from fairlead.core.tool import ApprovedFile
+from fairlead.core.messages import TextContent
+from fairlead.core.tool import ApprovedFile, ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools.files.targets import Target
 from fairlead.tools.workspace import Workspace
@@ -121,3 +122,11 @@ class FileAccess(Struct, frozen=True):
         """The name of a file from `find` for the model and the host: relative to the working directory if it is in there."""
         cwd = os.path.realpath(self.workspace.cwd)
         return path.relative_to(cwd).as_posix() if path.is_relative_to(cwd) else path.as_posix()
+
+
+META, OUTPUT, SKILL, SUB_AGENT = "meta", "output", "skill", "sub_agent"
+
+
+def text_of(result: ToolResult) -> str:
+    """Return the text of a result."""
+    return "\n".join(block.text for block in result.content if isinstance(block, TextContent))

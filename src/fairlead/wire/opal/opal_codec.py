@@ -43,7 +43,7 @@ from fairlead.protocol.opal.objects import (
 )
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.entries import CompactionEntry, Entry, entries_in_context
-from fairlead.tools.opal.results import META, OUTPUT, text_of
+from fairlead.tools.opal.anchors import META, OUTPUT, text_of
 from fairlead.wire.jsonrpc import BadParams, JsonRpcCodec
 from fairlead.wire.routing import Request
 

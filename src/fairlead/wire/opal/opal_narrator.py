@@ -26,7 +26,7 @@ from fairlead.core.messages import (
 from fairlead.errors import FairleadError, RunAborted
 from fairlead.protocol.opal import events
 from fairlead.protocol.opal.objects import Status, StatusFilter, TokenUsage, ToolOutcome, without_statuses
-from fairlead.tools.opal.results import SKILL, SUB_AGENT, text_of
+from fairlead.tools.opal.anchors import SKILL, SUB_AGENT, text_of
 from fairlead.wire.host_connection import Outlet
 from fairlead.wire.opal.opal_codec import meta, outcome
 from fairlead.wire.opal.text_stream import Channel

@@ -1,7 +1,7 @@
 """Opal's tools, as a set for an agent: `Agent(tools=opal_tools())`.
 
 `fairlead.tools.opal` has the tools that work on the machine; the tools in this package need the session too.
-`fairlead.tools.opal.results` says what results and updates hold for the wire. Closing the session ends the processes that the
+`fairlead.tools.opal.anchors` says what results and updates hold for the wire. Closing the session ends the processes that the
 tools have started.
 """
 
@@ -17,10 +17,9 @@ from fairlead.agent.tool_sets.opal.tasks import TaskKeeper, open_tasks, tasks_of
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import ConfigError, ToolError
 from fairlead.tools import object_schema, repair_arguments, string
-from fairlead.tools.opal.anchors import FileAccess
+from fairlead.tools.opal.anchors import SKILL, FileAccess
 from fairlead.tools.opal.edit_file import edit_file_tool, write_file_tool
 from fairlead.tools.opal.read_file import grep_tool, read_file_tool
-from fairlead.tools.opal.results import SKILL
 from fairlead.tools.opal.shell import shell_tool
 from fairlead.tools.workspace import Workspace
 

@@ -23,7 +23,7 @@ from fairlead.session.subagents.agents import BUILT_IN, AgentDefinition
 from fairlead.session.subagents.subagent import cut
 from fairlead.session.subagents.subagents import Order
 from fairlead.tools import integer, object_schema, repair_arguments, string
-from fairlead.tools.opal.results import OUTPUT, SUB_AGENT, text_of
+from fairlead.tools.opal.anchors import OUTPUT, SUB_AGENT, text_of
 from fairlead.tools.truncate import head
 
 #: How many characters the host sees of the prompt, and the model of each logged call's arguments, result and error.
