@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from msgspec.structs import replace
 
@@ -31,9 +31,6 @@ from fairlead.models.registry import Registry
 from fairlead.platform.process import start_thread
 from fairlead.platform.scratch import Scratch, remove_leftovers
 from fairlead.stores.deleting import remove_leftovers_in
-
-if TYPE_CHECKING:
-    from fairlead.models.model_patterns import ModelChoice
 
 #: How many warnings are passed on at a time, and how many characters of each: a project's files can cause any number.
 MOST_WARNINGS = 20

@@ -23,13 +23,11 @@ from fairlead.tools.workspace import LateGuard, Workspace
 
 if TYPE_CHECKING:
     import os
-    from pathlib import Path
 
     from fairlead.policy.sandbox import Bubblewrap
     from fairlead.session.history.conversation import Conversation
     from fairlead.session.history.log import Log
     from fairlead.session.session import Session
-    from fairlead.tools.workspace import Workspace
 
 
 #: A value that is shorter is not taken for a copy of a key.

@@ -1,4 +1,8 @@
-"""Hosts on a WebSocket: the protocols of standard input and output, with one message per line."""
+"""Hosts on a WebSocket: the protocols of standard input and output, with one message per line.
+
+A host has the lease of a session for as long as it has the session open. Another process that has it gets some time to hand it
+back, as for the requests of clients over HTTP.
+"""
 
 from __future__ import annotations
 

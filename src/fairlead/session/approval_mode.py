@@ -1,7 +1,8 @@
-"""The approval mode of a session, which can change while the session lasts, and is noted in it for those who resume it.
+"""The approval mode of a session, and the rules that an answer to an approval may write.
 
-The note is a custom entry `fairlead.approval` with `{"mode": "ask", "chosen": true}`, which hosts and the model do not see.
-`chosen` says that a client of the server chose the mode, and that it is not the default of that server.
+The mode can change while the session lasts, and is noted in it for those who resume it. The note is a custom entry
+`fairlead.approval` with `{"mode": "ask", "chosen": true}`, which hosts and the model do not see. `chosen` says that a client of
+the server chose the mode, and that it is not the default of that server.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from fairlead.session.history.entries import APPROVAL
 
 if TYPE_CHECKING:
     from fairlead.core.runtime import CancelToken
-    from fairlead.core.tool import Permission, Tool
+    from fairlead.core.tool import Permission
     from fairlead.session.approvals import Approvals
     from fairlead.session.history.conversation import Conversation
     from fairlead.session.history.log import Log

@@ -1,4 +1,4 @@
-"""The catalogue of the sessions that a user has saved: listing them in pages, and finding, opening and deleting one."""
+"""The catalogue of the sessions that a user has saved: where they are, listing, finding, opening and deleting them."""
 
 from __future__ import annotations
 

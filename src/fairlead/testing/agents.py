@@ -24,8 +24,6 @@ from fairlead.core.runtime import CancelToken
 
 if TYPE_CHECKING:
     from fairlead.agent import Agent
-    from fairlead.client import Client, SyncClient
-    from fairlead.client.opal import OpalClient
     from fairlead.testing.formats import ScriptTurn
 
 #: The model that `agent_command` uses.

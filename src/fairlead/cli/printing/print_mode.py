@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from fairlead.agent import Agent
     from fairlead.config.files import Check
-    from fairlead.core.messages import ImageContent
     from fairlead.core.model import StreamEnd
     from fairlead.wire.dialects import Program
     from fairlead.wire.pi.profile import Profile

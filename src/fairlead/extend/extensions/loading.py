@@ -23,7 +23,6 @@ from fairlead.extend.extensions.discovery import (
 from fairlead.extend.extensions.registrations import EventBus, Extension, make_handler
 
 if TYPE_CHECKING:
-    from fairlead.extend.extensions.api import Fairlead
     from fairlead.extend.extensions.engine import Engine
     from fairlead.extend.node.remote import RemoteExtensions
 

@@ -18,7 +18,6 @@ from fairlead.session.history.entries import Replacement, entries_in_context, ro
 if TYPE_CHECKING:
     from fairlead.extend.extensions.engine import Engine
     from fairlead.extend.extensions.registrations import Extension
-    from fairlead.session.history.conversation import Conversation
     from fairlead.session.history.history import History
     from fairlead.session.history.log import Log
     from fairlead.session.session import Session

@@ -12,9 +12,8 @@ from pathlib import Path
 
 from fairlead.errors import WorkspaceError
 from fairlead.jobs.task import Job
-from fairlead.jobs.workspaces.container import ContainerWorkspace
 from fairlead.jobs.workspaces.repository import RepositoryWorkspace
-from fairlead.jobs.workspaces.workspace import Placement, Workspace
+from fairlead.jobs.workspaces.workspace import ContainerWorkspace, Placement, Workspace
 
 
 class FolderWorkspace:

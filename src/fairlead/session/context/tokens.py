@@ -1,4 +1,4 @@
-"""The size of a conversation in tokens: what providers report, and estimates for the rest."""
+"""What models see of a conversation: messages in a form that they know, and the size of it all in tokens."""
 
 from __future__ import annotations
 

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from fairlead.session.history.archive import Archive, Place, Saved
     from fairlead.session.history.log import Log
     from fairlead.session.history.sessions import ConversationStore
-    from fairlead.session.history.store import SessionFile
 
 
 class FileArchive(Struct, kw_only=True):

@@ -20,7 +20,6 @@ from fairlead.tools.workspace import Workspace
 
 if TYPE_CHECKING:
     from fairlead.session.history.archive import Archive
-    from fairlead.session.history.log import Log
     from fairlead.session.history.store import SessionFile
     from fairlead.session.history.stored import StoredLog
 

@@ -1,7 +1,19 @@
-"""Names lines by anchors, so that a tool changes only what the model saw.
+"""What Opal's tools share: anchors that name lines, and what results hold besides text, for the wire.
 
-An anchor such as `12:a3|text` has the number of the line, and two digits that change with its text. The digits are Erlang's
-`phash2(Line, 256)` of the line without blanks at its ends. Opal computes the same, so its anchors are valid here.
+An anchor lets a tool change only what the model saw. One such as `12:a3|text` has the number of the line, and two digits that
+change with its text. The digits are Erlang's `phash2(Line, 256)` of the line without blanks at its ends. Opal computes the same,
+so its anchors are valid here.
+
+The `details` of a result may have
+
+    meta      an object for the host only, the wire's `result.meta`: `{"diff": {...}}` from write_file and edit_file
+    output    an object that replaces the text as the wire's `result.output`: from tasks
+
+An update with text is a new piece of output, the wire's `tool_output`. An update without text reports something else in its
+`details`
+
+    skill       `{"name", "description"}`: use_skill has found that skill
+    sub_agent   `{"id", "label", "model", "tools"}`: sub_agent is about to start a sub-agent with that id
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
-"""The sessions of one process: starting, finding and deleting them."""
+"""The sessions of one process: starting, finding and deleting them, and asking the user of their client."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from fairlead.agent import Agent, Shared
@@ -20,14 +20,17 @@ from fairlead.agent.tool_sets import opal
 from fairlead.config import files, json_files
 from fairlead.config.home import Home
 from fairlead.config.settings import Settings
+from fairlead.core.approval import Allow, ApprovalAnswer, ApprovalRequest, Deny, NewRule
 from fairlead.core.lenient import scrub_text
 from fairlead.core.messages import AssistantMessage
 from fairlead.core.model import Model
+from fairlead.core.runtime import CancelToken, NotifyKind, Placement
 from fairlead.errors import ConfigError, FairleadError, ModelNotFound
 from fairlead.models.model_patterns import qualify
+from fairlead.protocol.opal import events as asked
 from fairlead.protocol.opal.events import NOTIFICATION
 from fairlead.protocol.opal.methods import SessionStart
-from fairlead.protocol.opal.objects import ADVICE, FeatureChanges, Features
+from fairlead.protocol.opal.objects import ADVICE, FeatureChanges, Features, Method
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.sessions import ConversationStore
 from fairlead.session.session import Session
@@ -39,7 +42,7 @@ from fairlead.wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, BadParams, Out
 from fairlead.wire.opal.opal_codec import level_named, model_named
 from fairlead.wire.opal.opal_narrator import Narrator
 from fairlead.wire.opal.opal_session import SERVER_TOOLS, OpalSession, change_features, do_nothing
-from fairlead.wire.opal.opal_ui import OpalUi
+from fairlead.wire.questions import Unanswered
 
 #: The features of a session, unless the client says otherwise.
 DEFAULT_FEATURES = Features(sub_agents=True, skills=True, debug=False)
@@ -329,3 +332,112 @@ def check_id(session_id: str) -> str:
     if not 1 <= len(session_id) <= LONGEST_ID:
         raise BadParams(f"session_id: expected 1 to {LONGEST_ID} characters, got {len(session_id)}")
     return session_id
+
+
+R = TypeVar("R", bound=Struct)
+
+#: Seconds to wait for an approval or a text, unless the caller says how long. Questions from the model have no limit.
+DEFAULT_TIMEOUT = 30.0
+
+#: What the user can answer to an approval. Everything but the two that allow the call refuses it.
+ACTIONS: Mapping[str, Allow | None] = {"allow": Allow(), "deny": None, "allow_session": Allow(for_session=True)}
+#: What the user can answer as well if a rule can be written, which the message then describes.
+ALLOW_ALWAYS = "allow_always"
+
+
+class OpalUi:
+    """Implements `fairlead.core.runtime.Ui` for one session. `show` sends a status."""
+
+    def __init__(self, session_id: str, requests: OutboundRequests, show: Callable[[str], None]) -> None:
+        self._session_id = session_id
+        self._requests = requests
+        self._show = show
+
+    @property
+    def available(self) -> bool:
+        return self._requests.can_be_asked
+
+    async def select(
+        self, title: str, options: Sequence[str], *, timeout: float | None = None, cancel: CancelToken | None = None
+    ) -> str | None:
+        """Return what the user chose. A client may answer with another text; without options it has to."""
+        request = asked.AskUser(session_id=self._session_id, question=title, choices=list(options))
+        try:
+            return (await self._request(request, asked.UserAnswer, timeout=timeout, cancel=cancel)).answer
+        except Unanswered:
+            return None
+
+    async def input(
+        self, title: str, placeholder: str | None = None, *, timeout: float | None = None, cancel: CancelToken | None = None
+    ) -> str | None:
+        request = asked.Input(session_id=self._session_id, prompt=title, sensitive=False)
+        try:
+            answer = await self._request(request, asked.InputText, timeout=timeout or DEFAULT_TIMEOUT, cancel=cancel)
+        except Unanswered:
+            return None
+        return answer.text
+
+    async def editor(self, title: str, prefill: str | None = None, *, cancel: CancelToken | None = None) -> str | None:
+        return await self.input(title, prefill, cancel=cancel)
+
+    async def confirm(
+        self, title: str, message: str = "", *, timeout: float | None = None, cancel: CancelToken | None = None
+    ) -> bool:
+        request = asked.Confirm(session_id=self._session_id, title=title, message=message, actions=["allow", "deny"])
+        answer = await self._confirm(request, timeout, cancel)
+        return answer is not None and answer.action == "allow"
+
+    async def approve(
+        self, request: ApprovalRequest, *, timeout: float | None = None, cancel: CancelToken | None = None
+    ) -> ApprovalAnswer | None:
+        offer = request.rules
+        rule = None if offer is None else NewRule(offer.patterns[0])
+        always = "" if offer is None or rule is None else f"Always: {offer.describe(rule)}."
+        confirm = asked.Confirm(
+            session_id=self._session_id,
+            title=request.title,
+            message="\n\n".join(filter(None, (request.message, request.scope and f"For the session: {request.scope}.", always))),
+            actions=[*ACTIONS, *([] if rule is None else [ALLOW_ALWAYS])],
+            tool=request.tool_name,
+            call_id=request.call_id,
+            args=request.arguments,
+            diff=UNSET if request.diff is None else request.diff,
+        )
+        answer = await self._confirm(confirm, timeout, cancel)
+        if answer is None:
+            return None
+        if answer.action == ALLOW_ALWAYS and rule is not None:
+            return Allow(rule=rule)
+        return ACTIONS.get(answer.action) or Deny("" if answer.reason is UNSET else answer.reason)
+
+    async def _confirm(
+        self, request: asked.Confirm, timeout: float | None, cancel: CancelToken | None
+    ) -> asked.Confirmation | None:
+        try:
+            return await self._request(request, asked.Confirmation, timeout=timeout or DEFAULT_TIMEOUT, cancel=cancel)
+        except Unanswered:
+            return None
+
+    async def _request(self, request: Method, result: type[R], *, timeout: float | None, cancel: CancelToken | None) -> R:
+        return await self._requests.request(request.method, request, result, timeout=timeout, cancel=cancel)
+
+    # Showing
+
+    def notify(self, message: str, kind: NotifyKind | None = None) -> None:
+        self._show(message)
+
+    def set_status(self, key: str, text: str | None) -> None:
+        if text:
+            self._show(text)
+
+    def set_widget(self, key: str, lines: Sequence[str] | None, placement: Placement | None = None) -> None:
+        """Opal's protocol has nothing for this."""
+
+    def set_title(self, title: str) -> None:
+        """Opal's protocol has nothing for this."""
+
+    def set_editor_text(self, text: str) -> None:
+        """Opal's protocol has nothing for this."""
+
+    def open_url(self, url: str, instructions: str | None = None) -> None:
+        self._show(f"{instructions} {url}" if instructions else url)
