@@ -2771,7 +2771,7 @@ export interface UserMessage {
   attribution?: "agent" | "user";
   /**
    * Files that came with the prompt, as JSON objects. They are kept as they came; see
-   * `fairlead.session.context.model_view`.
+   * `fairlead.session.context.tokens`.
    */
   attachments?: (Record<string, unknown>)[];
 }
