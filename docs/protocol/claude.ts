@@ -1,7 +1,7 @@
 // The protocol of claude, as fairlead speaks it.
 export type HostLine = UserLine | ControlRequestLine | ControlResponseLine | ControlCancelRequestLine | KeepAliveLine | UpdateEnvironmentVariablesLine;
 
-export type AgentLine = InitFrame | AssistantFrame | UserFrame | StreamEventFrame | ResultFrame | StatusFrame | CompactBoundaryFrame | ApiRetryFrame | PermissionDeniedFrame | InformationalFrame | SessionStateChangedFrame | TaskStartedFrame | TaskProgressFrame | TaskUpdatedFrame | TaskNotificationFrame | SessionTitleChangedFrame | ConversationResetFrame | CommandLifecycleFrame | ControlRequestLine | ControlResponseLine | ControlCancelRequestLine;
+export type AgentLine = InitFrame | AssistantFrame | UserFrame | StreamEventFrame | ResultFrame | StatusFrame | CompactBoundaryFrame | ApiRetryFrame | PermissionDeniedFrame | InformationalFrame | SessionStateChangedFrame | TaskStartedFrame | TaskProgressFrame | TaskUpdatedFrame | TaskNotificationFrame | SessionTitleChangedFrame | ConversationResetFrame | CommandLifecycleFrame | TranscriptMirrorFrame | ControlRequestLine | ControlResponseLine | ControlCancelRequestLine;
 
 export type HostRequest = InitializeRequest | InterruptRequest | SetPermissionModeRequest | SetModelRequest | SetMaxThinkingTokensRequest | GetSettingsRequest | ApplyFlagSettingsRequest | McpStatusRequest | McpToggleRequest | McpReconnectRequest | McpSetServersRequest | McpServerMessageRequest | GetContextUsageRequest | CancelAsyncMessageRequest | RenameSessionRequest | GetBinaryVersionRequest | ListModelsRequest | EndSessionRequest;
 
@@ -514,6 +514,15 @@ export interface CommandLifecycleFrame {
   uuid: string;
   command_uuid: string;
   state: "cancelled" | "completed" | "queued" | "started";
+}
+
+/** Lines that were written to a session file, for hosts that keep sessions themselves (`--session-mirror`). */
+export interface TranscriptMirrorFrame {
+  type: "transcript_mirror";
+  session_id: string;
+  uuid: string;
+  filePath: string;
+  entries: unknown[];
 }
 
 /** Ask for consent to a tool call. The answer is `PermissionResult`; everything else refuses the call. */

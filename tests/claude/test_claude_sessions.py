@@ -209,3 +209,73 @@ def test_results_of_calls_that_ran_together_are_all_read(tmp_path: Path) -> None
 def test_long_folder_names_are_cut_and_hashed() -> None:
     folder = project_folder(Path("/p"), Path("/" + "x" * 150 + "/" + "y" * 150))
     assert len(folder.name) > 200 and folder.name.startswith("-" + "x" * 150 + "-" + "y" * 48 + "-")
+
+
+def test_a_host_gets_a_mirror_of_all_lines_before_each_result(tmp_path: Path) -> None:
+    turns = [calls(("Bash", {"command": "seq 1 200000"})), {"text": "one"}, {"text": "two"}]
+    with claude(tmp_path, turns, "--session-mirror", "--allowedTools", "Bash") as host:
+        for prompt in ("first", "second"):
+            session = host.ask(prompt)["session_id"]
+            mirrored = [entry for frame in host.of("transcript_mirror") for entry in frame["entries"]]
+            assert mirrored == lines_of(file_of(host, session))
+            kinds = [frame["type"] for frame in host.frames]
+            assert kinds.index("transcript_mirror") < kinds.index("result")
+        host.control("rename_session", title="Later")
+        assert host.leave() == 0
+    mirrored = [entry for frame in host.of("transcript_mirror") for entry in frame["entries"]]
+    assert mirrored == lines_of(file_of(host, session)) and mirrored[-1]["customTitle"] == "Later"
+    assert {frame["filePath"] for frame in host.of("transcript_mirror")} == {str(file_of(host, session))}
+    assert host.longest_line <= 1 << 20
+
+
+def test_no_mirror_is_sent_unasked(tmp_path: Path) -> None:
+    with claude(tmp_path) as host:
+        host.ask("go")
+    assert not host.of("transcript_mirror")
+
+
+def test_a_long_output_is_kept_beside_the_session(tmp_path: Path) -> None:
+    with claude(tmp_path, [calls(("Bash", {"command": "seq 1 200000"})), {"text": "ok"}], "--allowedTools", "Bash") as host:
+        session = host.ask("go")["session_id"]
+        assert host.leave() == 0
+    [result] = [frame["tool_use_result"] for frame in host.of("user")]
+    kept = Path(result["persistedOutputPath"])
+    assert kept.parent == file_of(host, session).with_suffix("") / "tool-results"
+    assert kept.read_text().splitlines() == [str(number) for number in range(1, 200_001)]
+    assert result["persistedOutputSize"] == kept.stat().st_size
+
+
+PROMPTS = [
+    f"{number}{number}{number}{number}{number}{number}{number}{number}-1111-4111-8111-111111111111" for number in (1, 2, 3)
+]
+
+
+def test_a_turn_is_dropped_only_if_it_is_the_only_one(tmp_path: Path) -> None:
+    with claude(tmp_path, [{"text": "ok"}], loop=True) as host:
+        for uuid in PROMPTS[:2]:
+            session = host.ask(uuid[:2], uuid=uuid)["session_id"]
+        kept = host.of("assistant")[0]["uuid"]
+        assert host.leave() == 0
+        cut = ("--resume", session, "--resume-session-at", kept)
+        with another(host, *cut, "--resume-drops-turn", PROMPTS[2]) as other:
+            refused = other.until("result")
+            assert other.exit_code() == 1
+        assert refused["is_error"] and "Resume rejected by --resume-drops-turn:" in refused["errors"][0]
+        with another(host, *cut, "--resume-drops-turn", PROMPTS[1]) as other:
+            other.ask("new", uuid=PROMPTS[2])
+            assert other.leave() == 0
+        assert "22" not in told(host) and "11" in told(host)
+        before = file_of(host, session).read_bytes()
+        # The prompts on the present path are the first and the third one.
+        with another(host, *cut, "--resume-drops-turn", PROMPTS[1]) as other:
+            assert other.until("result")["is_error"]
+        assert file_of(host, session).read_bytes() == before
+
+
+def test_a_cut_at_an_unknown_message_is_refused_at_the_start(tmp_path: Path) -> None:
+    with claude(tmp_path) as host:
+        session = host.ask("go")["session_id"]
+        assert host.leave() == 0
+        with another(host, "--resume", session, "--resume-session-at", UNKNOWN) as other:
+            assert UNKNOWN in other.until("result")["errors"][0]
+            assert other.exit_code() == 1

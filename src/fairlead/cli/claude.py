@@ -32,7 +32,7 @@ from fairlead.config.settings_files import load_settings
 from fairlead.errors import ConfigError, SessionError
 from fairlead.models.registry import Registry
 from fairlead.session.behaviour import Behaviour
-from fairlead.session.history.claude_files import ClaudeArchive, entry_of_line
+from fairlead.session.history.claude_files import ClaudeArchive, Mirror, Resume
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.sessions import ConversationStore
 from fairlead.wire.claude.claude_codec import encode
@@ -87,15 +87,17 @@ _FLAGS: Mapping[str, tuple[Kind, str]] = {
     "fork_session": ("switch", "--fork-session"),
     "session_id": ("value", "--session-id"),
     "resume_at": ("value", "--resume-session-at"),
+    "resume_drops_turn": ("value", "--resume-drops-turn"),
+    "session_mirror": ("switch", "--session-mirror"),
     "no_persistence": ("switch", "--no-session-persistence"),
     "version": ("switch", "-v --version"),
     "help": ("switch", "-h --help"),
 }
 #: Flags that are accepted and have no meaning here.
 _IGNORED: Mapping[Kind, str] = {
-    "switch": """--include-hook-events --session-mirror --debug-to-stderr --await-initialize --bare --ide
+    "switch": """--include-hook-events --debug-to-stderr --await-initialize --bare --ide
         --no-chrome --chrome --disable-slash-commands --mcp-debug""",
-    "value": """--fallback-model --task-budget --thinking-display --resume-drops-turn --agent --agents --debug-file
+    "value": """--fallback-model --task-budget --thinking-display --agent --agents --debug-file
     --managed-settings --project-config-root --name --system-prompt-snapshot --prompt-suggestions""",
     "list": "--plugin-dir --betas --file",
     "optional": "-d --debug",
@@ -150,6 +152,8 @@ class ClaudeFlags(Struct, kw_only=True):
     fork_session: bool = False
     session_id: str | None = None
     resume_at: str | None = None
+    resume_drops_turn: str | None = None
+    session_mirror: bool = False
     no_persistence: bool = False
     version: bool = False
     help: bool = False
@@ -323,13 +327,22 @@ def _claude_options(flags: ClaudeFlags, program: Program) -> ClaudeOptions:
     remarks = [*settings.remarks, *problems]
     for text in remarks:
         remark(text)
-    agent = _agent_options(flags, rules, removed, commands, settings)
+    mirrored: list[tuple[Path, bytes]] = []
+    agent = _agent_options(
+        flags,
+        rules,
+        removed,
+        commands,
+        settings,
+        lambda path, lines: mirrored.extend((path, line) for line in lines),
+    )
     return ClaudeOptions(
         agent=replace(agent, behaviour=replace(agent.behaviour, claude_files=files)),
         environment=commands,
         agents=read_agents(agents),
         remarks=remarks,
         settings=settings.sources,
+        mirrored=mirrored,
         mcp_servers=_read_servers(flags.mcp_config or ()),
         tools=[name for name in _read_tools(flags.tools) if name not in removed],
         schema=None if flags.json_schema is None else _read_schema(flags.json_schema),
@@ -412,7 +425,12 @@ def _read_schema(text: str) -> dict[str, Any]:
 
 
 def _agent_options(
-    flags: ClaudeFlags, rules: Sequence[ApprovalRule], removed: Sequence[str], env: Mapping[str, str], settings: UserSettings
+    flags: ClaudeFlags,
+    rules: Sequence[ApprovalRule],
+    removed: Sequence[str],
+    env: Mapping[str, str],
+    settings: UserSettings,
+    mirror: Mirror,
 ) -> AgentOptions:
     sources = None if flags.setting_sources is None else flags.setting_sources.split(",")
     system_prompt = flags.system_prompt
@@ -444,36 +462,25 @@ def _agent_options(
             warn=remark,
             approval_rules=rules,
             retry=_retry(env),
-            conversation=partial(_choose_conversation, flags),
+            conversation=partial(_open_session, flags, mirror),
         ),
     )
 
 
-def _choose_conversation(flags: ClaudeFlags, sessions: ConversationStore) -> Conversation:
-    """Return the conversation that the flags name. Raises SessionError."""
-    archive = sessions.archive
-    assert isinstance(archive, ClaudeArchive)
-    path = _find_session(flags, archive)
-    if path is None:
-        return sessions.new(id=flags.session_id)
-    is_copy = flags.fork_session or flags.no_persistence
-    conversation = sessions.copy(str(path)) if is_copy else sessions.open(str(path))
-    if flags.resume_at is not None:
-        entry = entry_of_line(conversation.log, flags.resume_at)
-        if entry is None:
-            raise SessionError(f"No message found with message.uuid of: {flags.resume_at}")
-        conversation.move(entry)
-    return conversation
+def _read_resume(flags: ClaudeFlags) -> Resume:
+    return Resume(
+        name=flags.resume or ("" if flags.resume_latest or flags.resume == "" else None),
+        new_id=flags.session_id,
+        is_copy=flags.fork_session or flags.no_persistence,
+        at=flags.resume_at,
+        drops=flags.resume_drops_turn,
+    )
 
 
-def _find_session(flags: ClaudeFlags, archive: ClaudeArchive) -> Path | None:
-    """Return the file of the session to resume; None for a new one. Raises SessionError if there is no such session."""
-    if flags.resume:
-        path = archive.find_file(flags.resume)
-        if path is None:
-            raise SessionError(f"No conversation found with session ID: {flags.resume}")
-        return path
-    return archive.find_latest() if flags.resume_latest or flags.resume == "" else None
+def _open_session(flags: ClaudeFlags, mirror: Mirror, sessions: ConversationStore) -> Conversation:
+    if flags.session_mirror and isinstance(sessions.archive, ClaudeArchive):
+        sessions.archive.mirror = mirror
+    return _read_resume(flags).open(sessions)
 
 
 def _check_session(flags: ClaudeFlags) -> str | None:
@@ -485,7 +492,7 @@ def _check_session(flags: ClaudeFlags) -> str | None:
         if not flags.resume and not flags.resume_latest and archive.find_file(flags.session_id) is not None:
             raise ConfigError(f"Session ID {flags.session_id} is already in use.")
     try:
-        _find_session(flags, archive)
+        _read_resume(flags).check(archive)
     except SessionError as error:
         return str(error)
     return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import msgspec
@@ -20,6 +21,7 @@ from fairlead.core.messages import TextContent, ToolResultMessage, Usage, UserBl
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import ConfigError, ToolError
 from fairlead.extend.mcp import config
+from fairlead.platform.open_files import make_private_folders
 from fairlead.session.history.claude_lines import encode_blocks
 from fairlead.session.subagents.agents import BUILT_IN, AgentDefinition
 from fairlead.session.subagents.subagents import Order
@@ -82,7 +84,7 @@ def claude_tools(
 
     def for_session(services: ToolServices) -> list[Tool]:
         tools = [
-            *_machine_tools(services.workspace),
+            *_machine_tools(services.workspace, partial(_find_log_dir, services)),
             _agent_tool(services, kinds),
             _skill_tool(services),
             *_list_tools(services, with_tasks=with_tasks),
@@ -95,8 +97,18 @@ def claude_tools(
     return ToolSet(for_workspace, for_session, mcp_style=_mcp_style)
 
 
-def _machine_tools(workspace: Workspace) -> list[Tool]:
-    machine = Machine(workspace, ReadFiles())
+def _find_log_dir(services: ToolServices) -> Path:
+    """Return the folder for long outputs: beside the session's file, where it has one."""
+    path = services.conversation.path
+    if path is None:
+        return services.workspace.log_dir()
+    folder = path.with_suffix("") / "tool-results"
+    make_private_folders(folder)
+    return folder
+
+
+def _machine_tools(workspace: Workspace, log_dir: Callable[[], Path] | None = None) -> list[Tool]:
+    machine = Machine(workspace, ReadFiles(), log_dir)
     makers = (read_tool, write_tool, edit_tool, bash_tool, glob_tool, grep_tool)
     return [make(machine) for make in makers]
 
@@ -118,7 +130,7 @@ def _shape_answer(answer: CallToolResult, blocks: Sequence[UserBlock]) -> tuple[
     return [TextContent(text)], {"content": text, "structuredContent": structured}
 
 
-# What there is to do: the Task tools change the todos of the session, and TodoWrite writes a list of its own
+# What there is to do: the Task tools change the todos of the session, and TodoWrite writes another list
 
 
 def _list_tools(services: ToolServices, *, with_tasks: bool) -> list[Tool]:

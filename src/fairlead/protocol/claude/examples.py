@@ -265,4 +265,10 @@ FRAME_EXAMPLES: Mapping[type[frames.Frame], Mapping[str, Any]] = {
     frames.SessionTitleChanged: {"type": "system", "subtype": "session_title_changed", "title": "Fix the tests", **_COMMON},
     frames.ConversationReset: {"type": "conversation_reset", "new_conversation_id": _PROMPT, "trigger": "clear", **_COMMON},
     frames.CommandLifecycle: {"type": "command_lifecycle", "command_uuid": _PROMPT, "state": "started", **_COMMON},
+    frames.TranscriptMirror: {
+        "type": "transcript_mirror",
+        "filePath": "/home/ada/.claude/projects/-home-ada-demo/3c1f5b7e-0b1d-4c55-9a53-7a0c7c9c1d11.jsonl",
+        "entries": [{"type": "custom-title", "customTitle": "Fix the tests"}],
+        **_COMMON,
+    },
 }

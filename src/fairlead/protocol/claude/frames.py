@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from msgspec import UNSET, Struct, UnsetType, field
+from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 
 class Frame(Struct, tag_field="type", omit_defaults=False, kw_only=True):
@@ -301,6 +301,13 @@ class CommandLifecycle(Frame, tag="command_lifecycle", kw_only=True):
     state: Literal["queued", "started", "completed", "cancelled"]
 
 
+class TranscriptMirror(Frame, tag="transcript_mirror", kw_only=True):
+    """Lines that were written to a session file, for hosts that keep sessions themselves (`--session-mirror`)."""
+
+    file_path: str = field(name="filePath")
+    entries: list[Raw]
+
+
 FRAMES: tuple[type[Frame], ...] = (
     Init,
     Assistant,
@@ -320,4 +327,5 @@ FRAMES: tuple[type[Frame], ...] = (
     SessionTitleChanged,
     ConversationReset,
     CommandLifecycle,
+    TranscriptMirror,
 )

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec import Struct
 
 from fairlead.core import lenient
-from fairlead.core.messages import AssistantBlock, AssistantMessage
+from fairlead.core.messages import AssistantBlock, AssistantMessage, UserMessage, user_text
 from fairlead.errors import SessionError
 from fairlead.session.history.claude_lines import LineMaker, LineReader, ReadLines, Tails, block_id
 from fairlead.session.history.conversation import Conversation
@@ -56,16 +59,23 @@ def _hash(text: str) -> str:
     return digits
 
 
+#: Called with the lines that were written to a file.
+Mirror: TypeAlias = Callable[[Path, list[bytes]], None]
+
+
 class ClaudeFile(SessionFile):
     """The sink of a log whose file has the layout of Claude Code. Blocks of an answer can be kept while it arrives."""
 
-    def __init__(self, path: Path, log: Log, durability: Durability = "flush", tails: Tails | None = None) -> None:
+    def __init__(
+        self, path: Path, log: Log, durability: Durability = "flush", tails: Tails | None = None, mirror: Mirror | None = None
+    ) -> None:
         LinesFile.__init__(self, path, self._encode_all, durability)
         self.eager = False
         self._log = log
         #: Stays empty: Claude Code's layout has lines for notes.
         self._notes = NotesFile(path, log.header.id, list, durability)
         self._maker = LineMaker(log.header, tails or Tails())
+        self._mirror = mirror
         self._unwritten: list[bytes] = []
         #: The id of the answer that arrives, or of the last one, and how many of its blocks are kept.
         self.answer = ""
@@ -73,8 +83,8 @@ class ClaudeFile(SessionFile):
         log.new_id = new_uuid
 
     @classmethod
-    def create(cls, path: Path, log: Log, *, durability: Durability = "flush") -> ClaudeFile:
-        file = cls(path, log, durability)
+    def create(cls, path: Path, log: Log, *, durability: Durability = "flush", mirror: Mirror | None = None) -> ClaudeFile:
+        file = cls(path, log, durability, mirror=mirror)
         file.pending = file._encode_all()
         if any(begins(entry) for entry in log.entries_with_notes()):
             file.begin()
@@ -82,12 +92,14 @@ class ClaudeFile(SessionFile):
         return file
 
     @classmethod
-    def open(cls, path: Path, *, durability: Durability = "flush") -> tuple[ClaudeFile, Log, list[str]]:
+    def open(
+        cls, path: Path, *, durability: Durability = "flush", mirror: Mirror | None = None
+    ) -> tuple[ClaudeFile, Log, list[str]]:
         handle: int | None = None
         try:
             handle, data = open_to_append(path)
             contents, problems = parse(path, data)
-            file = cls(path, contents.log, durability, contents.tails)
+            file = cls(path, contents.log, durability, contents.tails, mirror)
             file.continue_after(data, handle)
             complete = data.rfind(b"\n") + 1
             if complete < len(data):
@@ -139,6 +151,12 @@ class ClaudeFile(SessionFile):
             self._kept = index + 1
         return block_id(self.answer, index)
 
+    def _write_out(self, new: list[bytes]) -> None:
+        lines = [*self.pending, *new]
+        super()._write_out(new)
+        if self._mirror is not None and lines:
+            self._mirror(self.path, lines)
+
     def _encode_all(self) -> list[bytes]:
         maker = LineMaker(self._log.header, Tails())
         return [line for entry in self._log.entries_with_notes() for line in maker.encode(entry)]
@@ -174,6 +192,7 @@ class ClaudeArchive(FileArchive, kw_only=True):
 
     projects: Path
     cwd: Path
+    mirror: Mirror | None = None
 
     def find_file(self, name: str) -> Path | None:
         """Return the file of the session with an id or a title; None if there is none."""
@@ -208,10 +227,10 @@ class ClaudeArchive(FileArchive, kw_only=True):
         return None if folder is None else folder / f"{session_id}.jsonl"
 
     def sink(self, log: Log, path: Path | None) -> SessionFile | None:
-        return None if path is None else ClaudeFile.create(path, log, durability=self.durability)
+        return None if path is None else ClaudeFile.create(path, log, durability=self.durability, mirror=self.mirror)
 
     def open(self, sessions: ConversationStore, name: str) -> Conversation:
-        file, log, problems = ClaudeFile.open(Path(name), durability=self.durability)
+        file, log, problems = ClaudeFile.open(Path(name), durability=self.durability, mirror=self.mirror)
         conversation = Conversation.of(log, file)
         conversation.problems = problems
         return conversation
@@ -226,6 +245,76 @@ class ClaudeArchive(FileArchive, kw_only=True):
         conversation = sessions.fork_log(contents.log, str(path), self.place(sessions.workspace.cwd))
         conversation.problems = problems
         return conversation
+
+
+class Resume(Struct, frozen=True, kw_only=True):
+    """Which session to begin with, as a host names it."""
+
+    #: An id or a title; "" for the latest session; None for a new session.
+    name: str | None = None
+    #: The id of a new session.
+    new_id: str | None = None
+    #: Whether to continue in a copy.
+    is_copy: bool = False
+    #: The line after which the rest is left out.
+    at: str | None = None
+    #: The prompt that begins the only turn after that line. Any other is not left out.
+    drops: str | None = None
+
+    def find(self, archive: ClaudeArchive) -> Path | None:
+        """Return the file; None for a new session. Raises SessionError if there is no such session."""
+        if not self.name:
+            return None if self.name is None else archive.find_latest()
+        path = archive.find_file(self.name)
+        if path is None:
+            raise SessionError(f"No conversation found with session ID: {self.name}")
+        return path
+
+    def check(self, archive: ClaudeArchive) -> None:
+        """Raise SessionError if the session cannot be resumed, before it is opened."""
+        path = self.find(archive)
+        if path is not None and self.at is not None:
+            refuse_endless(path, whole=True)
+            self._find_entry(parse(path, path.read_bytes())[0].log)
+
+    def open(self, sessions: ConversationStore) -> Conversation:
+        """Return the conversation. Raises SessionError."""
+        archive = sessions.archive
+        assert isinstance(archive, ClaudeArchive)
+        path = self.find(archive)
+        if path is None:
+            return sessions.new(id=self.new_id)
+        conversation = sessions.copy(str(path)) if self.is_copy else sessions.open(str(path))
+        if self.at is not None:
+            conversation.move(self._find_entry(conversation.log))
+        return conversation
+
+    def _find_entry(self, log: Log) -> str:
+        entry = entry_of_line(log, self.at or "")
+        if entry is None:
+            raise SessionError(f"No message found with message.uuid of: {self.at}")
+        if self.drops is not None:
+            self._check_dropped(log, entry)
+        return entry
+
+    def _check_dropped(self, log: Log, last: str) -> None:
+        """Raise SessionError if more than the one turn would be left out."""
+        path = log.path()
+        kept = next((number for number, entry in enumerate(path) if entry.id == last), None)
+        after = [] if kept is None else path[kept + 1 :]
+        users = [entry for entry in after if role_of(entry) == "user"]
+        wrong = [entry.id for entry in users if entry.id != self.drops and not _is_of_turn(log, entry)]
+        if kept is None or wrong or (users and users[0].id != self.drops):
+            found = (
+                f"the prompt {wrong[0]} would be lost too" if wrong else f"the turn after {self.at} is not that of {self.drops}"
+            )
+            raise SessionError(f"Resume rejected by --resume-drops-turn: {found}")
+
+
+def _is_of_turn(log: Log, entry: Entry) -> bool:
+    """Whether a message in the name of the user says that the turn was interrupted."""
+    texts = [user_text(message) for message in log.read(entry) if isinstance(message, UserMessage)]
+    return all(text.startswith("[Request interrupted by user") for text in texts)
 
 
 def entry_of_line(log: Log, uuid: str) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import difflib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -74,6 +74,8 @@ class Machine(Struct, frozen=True):
 
     workspace: Workspace
     files: ReadFiles
+    #: Where long outputs of commands are kept; None: with the other temporary files.
+    log_dir: Callable[[], Path] | None = None
 
 
 def _make_title(word: str, arguments: Mapping[str, Any]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,8 +30,10 @@ COMMAND = ToolSubject("command", "command")
 class Shell:
     """Runs the commands of one session, and remembers its working directory."""
 
-    def __init__(self, workspace: Workspace) -> None:
+    def __init__(self, workspace: Workspace, log_dir: Callable[[], Path] | None = None) -> None:
         self._workspace = workspace
+        #: Where long outputs are kept.
+        self._log_dir = log_dir or workspace.log_dir
         self._cwd = workspace.cwd
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
@@ -40,7 +43,7 @@ class Shell:
         if Path(workspace.find_shell()).name in _SHELLS:
             report = workspace.log_dir() / f"cwd-{os.urandom(6).hex()}"
             command = f"trap 'pwd -P >| {shlex.quote(str(report))} 2>/dev/null' EXIT\n{command}"
-        output = process.CommandOutput(workspace.log_dir, workspace.keep_log)
+        output = process.CommandOutput(self._log_dir, workspace.keep_log)
         result = await process.run_into(output, workspace, command, cancel=context.cancel, timeout=timeout)
         if report is not None:
             self._remember(report)
@@ -57,6 +60,7 @@ class Shell:
             text = f"{shown}\n\n{output.notice(result.truncation)}"
             if result.full_output_path is not None:
                 details["persistedOutputPath"] = result.full_output_path
+                details["persistedOutputSize"] = _find_size(result.full_output_path)
         text = process.with_remarks(text, result.remarks)
         if result.timed_out:
             raise ToolError(f"Exit code {_TERMINATED}\nCommand timed out after {timeout:g}s\n{text}".rstrip(), details)
@@ -81,8 +85,12 @@ class Shell:
         self._cwd = ended if inside else self._workspace.cwd
 
 
+def _find_size(path: str) -> int:
+    return Path(path).stat().st_size
+
+
 def bash_tool(machine: Machine) -> Tool:
-    shell = Shell(machine.workspace)
+    shell = Shell(machine.workspace, machine.log_dir)
     return Tool(
         name="Bash",
         description=(

@@ -6,10 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from fairlead.agent import Agent
@@ -42,6 +43,8 @@ from fairlead.wire.stdio import StdioTransport
 
 #: The release that hosts see unless a launcher names another one.
 VERSION = "2.1.326"
+#: How much of a session file one frame has at most, unless a line is longer.
+MIRROR_BYTES = 256 * 1024
 
 
 class ClaudeOptions(Struct, kw_only=True):
@@ -66,6 +69,8 @@ class ClaudeOptions(Struct, kw_only=True):
     #: The settings of the files that were read, with their source, and a sentence for everything in files that is not used.
     settings: Sequence[tuple[str, dict[str, Any]]] = ()
     remarks: Sequence[str] = ()
+    #: The lines of session files that the host has not got yet, if it wants them, each with its file.
+    mirrored: list[tuple[Path, bytes]] = []
     #: The environment of commands, which the host may change.
     environment: dict[str, str] = {}
     #: The schema of the output that the host wants.
@@ -161,6 +166,7 @@ class ClaudeServer:
             on_state=self._send_state,
             choose_model=self.choose_model,
             remarks=self.options.remarks,
+            before_result=self.send_mirror,
             gate=self.output,
         )
 
@@ -254,6 +260,17 @@ class ClaudeServer:
             only = {"sdk_host_only": True} if wanted == "sdk" else {}
             self.narrator.send(frames.SessionStateChanged(state=state, **only, **self.narrator.common))
 
+    def send_mirror(self) -> None:
+        """Send the host what was written to session files, if it wants that."""
+        lines, self.options.mirrored[:] = list(self.options.mirrored), []
+        while lines:
+            path, entries, size = lines[0][0], list[Raw](), 0
+            while lines and lines[0][0] == path and (not entries or size + len(lines[0][1]) < MIRROR_BYTES):
+                line = lines.pop(0)[1].strip()
+                entries.append(Raw(line))
+                size += len(line)
+            self.narrator.send(frames.TranscriptMirror(file_path=str(path), entries=entries, **self.narrator.common))
+
     def send_mode(self) -> None:
         """Tell the host the permission mode."""
         self.narrator.send(frames.Status(status=None, permission_mode=self.consent.mode, **self.narrator.common))
@@ -319,6 +336,7 @@ class ClaudeServer:
     async def close(self) -> None:
         if self.has_agent:
             await self.session.close()
+            self.send_mirror()
 
     def warm_up(self) -> None:
         self.agent.warm_up()

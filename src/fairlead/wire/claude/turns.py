@@ -63,7 +63,7 @@ class Turns:
 
     `prepare` is awaited before the first turn; an interrupt fires the token that it gets. `begin` makes the frame with which each
     turn begins. `on_state` is called with the state of the session when that changes. `choose_model` sets a model by its name and
-    returns the name.
+    returns the name. `before_result` is called before a result is sent.
     """
 
     def __init__(
@@ -79,6 +79,7 @@ class Turns:
         on_state: Callable[[Any], None],
         choose_model: Callable[[str], str],
         remarks: Sequence[str],
+        before_result: Callable[[], None],
         gate: Gate,
     ) -> None:
         self._session = session
@@ -91,6 +92,7 @@ class Turns:
         self._begin = begin
         self._on_state = on_state
         self._choose_model = choose_model
+        self._before_result = before_result
         #: What the host is told in the first turn.
         self._remarks = remarks
         self._waiting: deque[Prompt] = deque()
@@ -382,6 +384,7 @@ class Turns:
         self._take_back()
         turn, self._limits.reached = narrator.turn, ""
         narrator.turn = None
+        self._before_result()
         narrator.send(result)
         self.has_failed = result.is_error
         for prompt in turn.prompts if turn is not None else ():
