@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar, U
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from fairlead.agent import functions
 from fairlead.agent.mcp_server import McpServer
 from fairlead.agent.tool_sets import ToolSet
 from fairlead.config.settings import ApprovalMode, RateLimit, SandboxMode
@@ -278,13 +277,15 @@ class AgentOptions(Struct, kw_only=True):
         named = listed is None or all(isinstance(each, str) for each in listed)
         if named and all(isinstance(each, Tool) for each in self.extra_tools):
             return self
+        from fairlead.agent.functions import make_tools  # noqa: PLC0415  compiles many patterns
+
         taken = [*BUILTIN_NAMES, TODO_WRITE, TASK, ASK]
-        made = None if listed is None else functions.make_tools("tools", listed, taken)
+        made = None if listed is None else make_tools("tools", listed, taken)
         own = [each for each in made or () if not isinstance(each, str)]
         return replace(
             self,
             tools=self.tools if made is None else [each if isinstance(each, str) else each.name for each in made],
-            extra_tools=functions.make_tools("extra_tools", [*own, *self.extra_tools], taken),
+            extra_tools=make_tools("extra_tools", [*own, *self.extra_tools], taken),
         )
 
     def tool_names(self) -> list[str] | None:

@@ -13,7 +13,6 @@ from contextlib import aclosing
 from json import JSONDecoder
 from typing import Annotated, Any, cast, get_args
 
-import jsonschema_rs
 import msgspec
 from msgspec import Meta
 
@@ -253,6 +252,8 @@ class OutputType:
 def _from_schema(schema: Mapping[str, Any]) -> tuple[dict[str, Any], Callable[[str], Any]]:
     def refuse(uri: str) -> Any:
         raise ValueError(f"references outside the schema are not followed: {uri}")
+
+    import jsonschema_rs  # noqa: PLC0415  takes 5 ms
 
     copy = dict(schema)
     try:

@@ -42,7 +42,6 @@ POSTPONED = _ALWAYS_THERE | frozenset((
     "ctypes",
     "email.utils",
     "fairlead.agent.background",
-    "fairlead.agent.functions",
     "fairlead.agent.hooks",
     "fairlead.agent.prompting",
     "fairlead.agent.result",

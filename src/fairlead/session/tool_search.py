@@ -27,11 +27,12 @@ _K1, _B = 1.2, 0.75
 _NAME_WEIGHT = 3.0
 
 _STOP_WORDS = frozenset("a an and are as at be by for from in is it of on or that the this to with".split())
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+# Compiled when they are first used.
+_CAMEL = r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])"
 #: A word, or one character of a script that writes words without spaces.
-_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W_\u3040-\u30ff\u3400-\u9fff]+")
-_PLURAL = re.compile(r"(ches|shes|sses|xes|zes)$")
-_ILLEGAL = re.compile(r"[^a-z0-9_]")
+_WORD = r"[\u3040-\u30ff\u3400-\u9fff]|[^\W_\u3040-\u30ff\u3400-\u9fff]+"
+_PLURAL = r"(ches|shes|sses|xes|zes)$"
+_ILLEGAL = r"[^a-z0-9_]"
 
 
 def search_tool(name: str, toolbox: Toolbox) -> Tool:
@@ -97,7 +98,7 @@ def rank_tools(query: str, tools: Iterable[Tool]) -> list[str]:
         return []
     average = sum(document.words.total() for document in documents) / len(documents) or 1
     rarity = {term: _rarity(term, documents) for term in terms}
-    wanted = _ILLEGAL.sub("_", query.strip().lower())
+    wanted = re.sub(_ILLEGAL, "_", query.strip().lower())
     found: list[tuple[bool, int, float, str]] = []
     for document in documents:
         norm = _K1 * (1 - _B + _B * document.words.total() / average)
@@ -107,7 +108,7 @@ def rank_tools(query: str, tools: Iterable[Tool]) -> list[str]:
             continue
         if document.local and document.local <= terms:
             score += sum(rarity.values())
-        name = _ILLEGAL.sub("_", document.name.lower())
+        name = re.sub(_ILLEGAL, "_", document.name.lower())
         matched = sum(weight > 0 for weight in weights.values())
         found.append((name == wanted or name.endswith(f"__{wanted}"), matched, score, document.name))
     return [name for *_, name in sorted(found, key=lambda each: each[:3], reverse=True)]
@@ -115,14 +116,14 @@ def rank_tools(query: str, tools: Iterable[Tool]) -> list[str]:
 
 def words(text: str) -> list[str]:
     """Return the words of a text, without those that say nothing, and in the singular as far as that is easy."""
-    found = _WORD.findall(_CAMEL.sub(" ", text).lower())
+    found = re.findall(_WORD, re.sub(_CAMEL, " ", text).lower())
     return [_singular(word) for word in found if word not in _STOP_WORDS]
 
 
 def _singular(word: str) -> str:
     if len(word) > 4 and word.endswith("ies"):
         return f"{word[:-3]}y"
-    if len(word) > 4 and _PLURAL.search(word):
+    if len(word) > 4 and re.search(_PLURAL, word):
         return word[:-2]
     return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
 

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairlead.errors import ConfigError
-from fairlead.stores import files, memory
 
 if TYPE_CHECKING:
     from fairlead.stores.files import FileStore
@@ -64,21 +63,17 @@ def open_store(url: str) -> SessionStore:
     """
     scheme, separator, rest = url.partition(":")
     if separator and scheme == "memory":
-        return memory.MemoryStore()
+        return __getattr__("MemoryStore")()
     if separator and scheme == "sqlite" and rest.startswith("///:memory:"):
         raise ConfigError(
             "A SqliteStore needs a file. Give memory: for a store in the memory of this process, or sqlite:///FILE."
         )
     if separator and scheme == "sqlite" and rest.startswith("///") and len(rest) > 3:
-        from fairlead.stores.sqlite import SqliteStore  # noqa: PLC0415  few programs need a database
-
-        return SqliteStore(Path(rest[3:]))
+        return __getattr__("SqliteStore")(Path(rest[3:]))
     if separator and scheme in ("postgresql", "postgres"):
-        from fairlead.stores.postgres import PostgresStore  # noqa: PLC0415  an extra
-
-        return PostgresStore(url)
+        return __getattr__("PostgresStore")(url)
     if separator and scheme == "file" and (folder := rest.removeprefix("//")):
-        return files.FileStore(Path(folder))
+        return __getattr__("FileStore")(Path(folder))
     login, _, place = url.partition("?")[0].rpartition("@")
     shown = f"…@{place}" if login else place  # a login or a parameter may contain a password
     raise ConfigError(

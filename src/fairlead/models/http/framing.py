@@ -9,7 +9,6 @@ import re
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Protocol
 
-import h11
 from msgspec import Struct
 
 from fairlead.core.secrets import redacted
@@ -108,6 +107,8 @@ async def receive_head(
     Raises:
         NotHttp: what arrived is not the head of a response.
     """
+    import h11  # noqa: PLC0415  takes 5 ms
+
     interim = 0
     while True:
         end = head_end(received)
