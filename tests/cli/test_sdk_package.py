@@ -85,6 +85,30 @@ def test_npm_installs_the_folder_where_hosts_look_for_pi(fairlead: Command, tmp_
     assert run(tmp_path, node(), "-e", look).stdout == "function\n"
 
 
+def test_a_program_finds_the_package_and_stores_keys(fairlead: Command, tmp_path: Path) -> None:
+    fairlead("shim", "pi", "--package", str(tmp_path))
+    (tmp_path / "program.mjs").write_text(
+        """
+        import { AuthStorage, getPackageDir, ModelRuntime } from "@earendil-works/pi-coding-agent";
+        const runtime = await ModelRuntime.create();
+        const failure = async (work) => { try { await work(); return "no error"; } catch (error) { return error.message; } };
+        const before = runtime.getProviderAuthStatus("anthropic").configured;
+        await runtime.login("anthropic", "api_key", { prompt: async ({ type }) => `a ${type}`, notify() {} });
+        console.log(JSON.stringify([getPackageDir(), before, AuthStorage.create().get("anthropic"),
+          await failure(() => runtime.login("anthropic", "oauth", {})),
+          await failure(() => runtime.login("ghost", "api_key", {}))]));
+        """
+    )
+    done = run(tmp_path, node(), "program.mjs")
+    assert done.stderr == ""
+    package, before, stored, oauth, unknown = json.loads(done.stdout)
+    assert package == str(tmp_path / "node_modules" / "@earendil-works" / "pi-coding-agent")
+    assert json.loads((Path(package) / "package.json").read_text())["version"] == "1.5.0"
+    assert (before, stored) == (False, {"type": "api_key", "key": "a secret"})
+    assert oauth == "anthropic has no login of the kind oauth here. Use `fairlead login anthropic`."
+    assert unknown == "ghost has no login of the kind api_key here. Use `fairlead login ghost`."
+
+
 @pytest.mark.parametrize("content", ['{"name": "my-app"}', "not JSON", "[]"])
 def test_the_manifest_of_another_package_stays(fairlead: Command, tmp_path: Path, content: str) -> None:
     (tmp_path / "package.json").write_text(content)

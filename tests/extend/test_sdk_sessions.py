@@ -286,6 +286,75 @@ async def test_inline_extensions_judge_calls_and_add_tools_and_instructions(
     assert "Mind the gap." in json.dumps(provider.requests[0].body["system"])
 
 
+async def test_a_reloaded_session_has_its_inline_extensions_and_choices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = """
+    let made = 0;
+    const factory = (api: any) => {
+      made += 1;
+      api.on("before_agent_start", (event: any) => ({ systemPrompt: `${event.systemPrompt} Mind the gap.` }));
+      api.registerTool({ name: "lamp", description: "A lamp", parameters: Type.Object({}), execute: async () =>
+      ({ content: [{ type: "text", text: "lit" }] }) });
+    };
+    const resourceLoader = new sdk.DefaultResourceLoader({ cwd: process.cwd(), agentDir: sdk.getAgentDir(), noExtensions: true,
+      extensionFactories: [factory] });
+    await resourceLoader.reload();
+    const { session } = await sdk.createAgentSession({ ...memory(), resourceLoader, thinkingLevel: "low" });
+    const choices = () => [session.getActiveToolNames(), session.autoCompactionEnabled, session.steeringMode,
+      session.thinkingLevel];
+    await session.prompt("one");
+    session.setActiveToolsByName(["read", "lamp"]);
+    session.setAutoCompactionEnabled(false);
+    session.setSteeringMode("all");
+    session.setThinkingLevel("high");
+    const before = choices();
+    const command = session.executeBash("echo hi");
+    note([session.isBashRunning, (await command).output, session.isBashRunning]);
+    await session.reload();
+    await session.prompt("two");
+    note([made, before, choices(), session.messages.filter((each) => each.role === "user").length]);
+    session.dispose();
+"""
+    turns: list[dict[str, Any]] = [{"text": "ok"}, {"toolCalls": [{"name": "lamp", "arguments": {}}]}, {"text": "done"}]
+    async with with_sdk(tmp_path, monkeypatch, body, turns) as (it, provider):
+        await it.command("/go")
+    [commands, [made, before, after, prompts]] = notes(tmp_path)
+    assert commands == [True, "hi\n", False]
+    assert (made, after, prompts) == (2, before, 2)
+    assert before == [["read", "lamp"], False, "all", "high"]
+    assert called(provider, 1) == ["read", "lamp"]
+    assert "Mind the gap." in json.dumps(provider.requests[1].body["system"])
+
+
+async def test_a_loader_lists_prompts_and_skills_as_the_agent_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = """
+    const resourceLoader = new sdk.DefaultResourceLoader({ cwd: process.cwd(), agentDir: sdk.getAgentDir(),
+      additionalPromptTemplatePaths: ["more.md", "missing"] });
+    await resourceLoader.reload();
+    const describe = ({ filePath, sourceInfo: { source, scope }, ...prompt }: any) => [prompt, source, scope];
+    note(resourceLoader.getPrompts().prompts.map(describe));
+    note(resourceLoader.getSkills().skills.map(({ name, sourceInfo }: any) => [name, sourceInfo.source, sourceInfo.baseDir]));
+    const { session } = await sdk.createAgentSession({ ...memory(), resourceLoader });
+    note(session.promptTemplates.map((prompt: any) => prompt.name));
+    session.dispose();
+"""
+    home = tmp_path / "home"
+    (home / "prompts").mkdir(parents=True)
+    (home / "prompts" / "greet.md").write_text("---\ndescription: Greet\nargument-hint: <name>\n---\nHello $1.\n")
+    (home / "skills" / "tidy").mkdir(parents=True)
+    (home / "skills" / "tidy" / "SKILL.md").write_text("---\nname: tidy\ndescription: Tidy up\n---\nDo.\n")
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "more.md").write_text("Say more.\n")
+    async with with_sdk(tmp_path, monkeypatch, body) as (it, _):
+        await it.command("/go")
+    prompts, skills, names = notes(tmp_path)
+    assert prompts == [
+        [{"name": "greet", "description": "Greet", "argumentHint": "<name>", "content": "Hello $1."}, "auto", "user"],
+        [{"name": "more", "description": "Say more.", "content": "Say more.\n"}, "path", "user"],
+    ]
+    assert skills == [["tidy", "auto", str(home)]]
+    assert names == ["greet", "more"]
+
+
 async def test_a_tool_of_the_extension_replaces_a_built_in_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     body = """
     const own = sdk.createReadTool(process.cwd());

@@ -44,12 +44,15 @@ _NOT_IN_SDK = ("channel.mjs", "guards.mjs", "loader.mjs", "main.mjs")
 _SETUP = """\
 // What the modules of the SDK know about this fairlead.
 import path from "node:path";
+import {{ fileURLToPath }} from "node:url";
 import {{ configure }} from "./shims/agent-facts.mjs";
 
 const home = process.env.FAIRLEAD_HOME || process.env.PI_CODING_AGENT_DIR;
 const agentDir = home ? path.resolve(home) : path.join(process.env.HOME ?? process.env.USERPROFILE ?? "", {folder}, "agent");
 const homeVariable = process.env.FAIRLEAD_HOME ? "FAIRLEAD_HOME" : "PI_CODING_AGENT_DIR";
-configure({{ version: {version}, configDirName: {folder}, cwd: process.cwd(), command: {command}, agentDir, homeVariable }});
+const packageDir = fileURLToPath(new URL("../..", import.meta.url)).replace(/[\\/]$/, "");
+const known = {{ version: {version}, configDirName: {folder}, command: {command} }};
+configure({{ ...known, cwd: process.cwd(), agentDir, packageDir, homeVariable }});
 """
 #: The packages of pi, and the module that stands in for each.
 _MODULES = {"pi-coding-agent": "coding-agent", "pi-ai": "ai", "pi-agent-core": "agent-core", "pi-tui": "tui"}

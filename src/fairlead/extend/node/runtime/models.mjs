@@ -77,6 +77,9 @@ const notAvailable = ({ provider, id }) => ({
 	errorMessage: `fairlead has no models for images or classification: ${provider}/${id}`,
 });
 
+/** Ask the user of a program for the key of a provider. */
+const askForKey = (provider) => async ({ prompt }) => ({ type: "api_key", key: await prompt({ type: "secret", message: `API key for ${provider}` }) });
+
 export const modelRegistry = {
 	getAll: () => askNow("models", { all: true }),
 	getAvailable: () => askNow("models", {}),
@@ -95,7 +98,7 @@ export const modelRegistry = {
 	getRegisteredProviderConfig: registeredConfig,
 	getProvider: (id) => {
 		const models = askNow("models", { all: true }).filter((model) => model.provider === id);
-		return models.length ? { id, name: id, models, auth: { apiKey: { name: "API key" } }, getModels: () => models } : undefined;
+		return models.length ? { id, name: id, models, auth: { apiKey: { name: "API key", login: askForKey(id) } }, getModels: () => models } : undefined;
 	},
 	isUsingOAuth: () => false,
 	refresh: (options) => refreshAll(options),

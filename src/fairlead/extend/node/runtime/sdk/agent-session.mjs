@@ -36,6 +36,8 @@ export class AgentSession {
 	#followUp = [];
 	#lastEntry = null;
 	#run = new AbortController();
+	/** How many commands of the user are running. */
+	#commands = 0;
 
 	/** Use `createAgentSession`, which also starts the agent. */
 	constructor(options) {
@@ -98,15 +100,35 @@ export class AgentSession {
 	async #restart() {
 		this.#isStale = false;
 		const before = this.#child;
+		const { thinkingLevel, autoCompactionEnabled, autoRetryEnabled, steeringMode, followUpMode } = this;
+		const tools = this.#tools;
 		this.#child = undefined;
 		await before.end();
 		this.sessionManager.flush();
 		try {
+			this.#options.thinkingLevel = thinkingLevel;
 			await this.start();
+			await this.#restore({ autoCompactionEnabled, autoRetryEnabled, steeringMode, followUpMode, tools });
 		} catch (error) {
 			this.#lost ??= error;
 			throw error;
 		}
+	}
+
+	/** Tell an agent that was started again what was set before. The program may have set it for this session alone. */
+	async #restore({ autoCompactionEnabled, autoRetryEnabled, steeringMode, followUpMode, tools }) {
+		const active = new Map(tools.map((tool) => [tool.name, tool.active]));
+		const wanted = this.#tools.filter((tool) => active.get(tool.name) ?? tool.active).map((tool) => tool.name);
+		this.#tools = this.#tools.map((tool) => ({ ...tool, active: wanted.includes(tool.name) }));
+		Object.assign(this, { autoCompactionEnabled, steeringMode, followUpMode });
+		const commands = [
+			{ type: "set_auto_compaction", enabled: autoCompactionEnabled },
+			...(autoRetryEnabled ? [] : [{ type: "set_auto_retry", enabled: false }]),
+			{ type: "set_steering_mode", mode: steeringMode },
+			{ type: "set_follow_up_mode", mode: followUpMode },
+			{ type: "set_active_tools", tools: wanted },
+		];
+		await Promise.all(commands.map((command) => this.#child.request(command)));
 	}
 
 	/** Something was appended to the session here. The agent gets it before the next command. */
@@ -415,12 +437,21 @@ export class AgentSession {
 	}
 
 	async executeBash(command, onChunk, options = {}) {
+		this.#commands += 1;
 		const stop = onChunk ? this.subscribe((event) => event.type === "bash_execution_update" && onChunk(event.delta)) : ignore;
 		try {
 			return await this.#command({ type: "bash", command, ...(options.excludeFromContext ? { excludeFromContext: true } : {}) });
 		} finally {
 			stop();
+			this.#commands -= 1;
 		}
+	}
+	get isBashRunning() {
+		return this.#commands > 0;
+	}
+	/** The agent adds the output of commands to the conversation by itself, after the run. */
+	get hasPendingBashMessages() {
+		return false;
 	}
 	abortBash = () => this.#tell({ type: "abort_bash" });
 
@@ -543,9 +574,15 @@ export class AgentSession {
 		return { ...moved, ...(summaryEntry?.type === "branch_summary" ? { summaryEntry } : {}) };
 	}
 
+	/** Read settings, extensions, skills and prompts again. The inline extensions are created again, too, as in pi. */
 	async reload() {
-		await this.#command({ type: "reload" });
-		this.#listTools(await this.#command({ type: "get_tools" }));
+		if (this.isStreaming) throw new Error("Wait for the current response to finish before reloading.");
+		await this.settingsManager.reload?.();
+		await this.resourceLoader.reload?.();
+		this.hooks.inline = this.resourceLoader.inline ?? [];
+		// What the agent passes to this process is agreed at its start.
+		this.#isStale = true;
+		await this.#command({ type: "get_state" });
 	}
 
 	async exportToHtml(outputPath) {

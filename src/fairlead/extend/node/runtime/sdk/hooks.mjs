@@ -126,8 +126,8 @@ export class Hooks {
 	async runTool(name, toolCallId, args, signal, onUpdate) {
 		const tool = this.tools.get(name);
 		if (!tool) throw new Error(`Tool ${name} not found`);
-		const { content = [], details = {}, isError, terminate } = (await tool.execute(toolCallId, args, signal, onUpdate, this.context({ signal }))) ?? {};
-		return { result: { content, details, ...(terminate ? { terminate } : {}) }, ...(isError ? { isError: true } : {}) };
+		const { content = [], details, isError, terminate } = (await tool.execute(toolCallId, args, signal, onUpdate, this.context({ signal }))) ?? {};
+		return { result: { content, ...(details === undefined ? {} : { details }), ...(terminate ? { terminate } : {}) }, ...(isError ? { isError: true } : {}) };
 	}
 
 	// The connection with the relay in the process of the agent

@@ -42,6 +42,15 @@ export class ModelRuntime {
 	setRuntimeApiKey = async (provider, key) => void this.runtimeKeys.set(provider, key);
 	removeRuntimeApiKey = async (provider) => void this.runtimeKeys.delete(provider);
 	listCredentials = () => this.credentials.list();
+	/** Ask for the key of a provider and store it for the user. */
+	async login(provider, type, interaction) {
+		const login = type === "api_key" ? this.getProvider(provider)?.auth.apiKey.login : undefined;
+		if (!login) throw new Error(`${provider} has no login of the kind ${type} here. Use \`fairlead login ${provider}\`.`);
+		const credential = await login(interaction);
+		await this.credentials.set(provider, credential);
+		return credential;
+	}
+
 	logout = (provider) => this.credentials.delete(provider);
 	isUsingOAuth = (provider) => this.credentials.get?.(provider)?.type === "oauth";
 	isUsingSubscription = (provider) => this.isUsingOAuth(provider);
@@ -58,7 +67,7 @@ export class ModelRuntime {
 	generateImages = modelRegistry.generateImages;
 }
 
-for (const name of ["login", "registerProvider", "registerNativeProvider", "unregisterProvider", "registerVirtualModel", "streamDeferred", "fetchDeferred"]) {
+for (const name of ["registerProvider", "registerNativeProvider", "unregisterProvider", "registerVirtualModel", "streamDeferred", "fetchDeferred"]) {
 	ModelRuntime.prototype[name] = () => {
 		throw new Error(`${name}() of ModelRuntime is not available in fairlead. Use an extension, or \`fairlead login\`.`);
 	};

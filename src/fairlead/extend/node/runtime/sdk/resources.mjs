@@ -59,7 +59,10 @@ export function loadProjectContextFiles({ cwd = facts.cwd, agentDir = facts.agen
 	return [...new Set(files.filter(Boolean))].map((file) => ({ path: file, content: fs.readFileSync(file, "utf8") }));
 }
 
-const sourceOf = (file, source) => ({ path: file, source, scope: source === "project" ? "project" : "user", origin: "top-level" });
+const sourceOf = (file, source, baseDir) => ({ path: file, source, scope: source === "project" ? "project" : "user", origin: "top-level", ...(baseDir ? { baseDir } : {}) });
+
+/** The same for a file that was found where pi looks by itself. */
+const foundIn = (file, scope, baseDir) => ({ path: file, source: "auto", scope, origin: "top-level", baseDir });
 
 /** The skills below a folder: folders with a SKILL.md, and Markdown files of the folder itself. */
 export function loadSkillsFromDir({ dir, source }) {
@@ -88,19 +91,43 @@ export function loadSkillsFromDir({ dir, source }) {
 
 /** The skills in the folders of the user and of the project, and in those that are named. The first of a name counts. */
 export function loadSkills({ cwd = facts.cwd, agentDir = facts.agentDir, skillPaths = [], includeDefaults = true } = {}) {
-	const project = path.join(cwd, CONFIG_DIR_NAME, "skills");
-	const folders = includeDefaults ? [[path.join(agentDir, "skills"), "user"], ...(askNow("state").isProjectTrusted ? [[project, "project"]] : [])] : [];
+	const folders = includeDefaults ? homes(cwd, agentDir).map(([base, scope]) => [path.join(base, "skills"), scope, base]) : [];
 	for (const name of skillPaths) folders.push([path.resolve(cwd, name), "path"]);
 	const byName = new Map();
-	for (const [dir, source] of folders) {
-		for (const skill of loadSkillsFromDir({ dir, source }).skills) if (!byName.has(skill.name)) byName.set(skill.name, skill);
+	for (const [dir, source, base] of folders) {
+		for (const skill of loadSkillsFromDir({ dir, source }).skills) {
+			if (base) skill.sourceInfo = foundIn(skill.filePath, source, base);
+			if (!byName.has(skill.name)) byName.set(skill.name, skill);
+		}
 	}
 	return { skills: [...byName.values()], diagnostics: [] };
+}
+
+/** The folders in which the user and the project keep skills and prompts. */
+const homes = (cwd, agentDir) => [[agentDir, "user"], ...(askNow("state").isProjectTrusted ? [[path.join(cwd, CONFIG_DIR_NAME), "project"]] : [])];
+
+/** The prompt templates of the user and of the project, and those that are named: files, or folders of files. */
+function loadPrompts({ cwd, agentDir, promptPaths = [], includeDefaults = true }) {
+	const byName = new Map();
+	const add = (filePath, sourceInfo) => {
+		const { frontmatter, body } = parseFrontmatter(fs.readFileSync(filePath, "utf8"));
+		const name = path.basename(filePath, ".md");
+		const description = frontmatter.description ?? body.split("\n").find((line) => line.trim())?.slice(0, 60) ?? "";
+		const hint = frontmatter["argument-hint"];
+		if (!byName.has(name)) byName.set(name, { name, description, ...(hint ? { argumentHint: hint } : {}), content: body, sourceInfo, filePath });
+	};
+	const filesIn = (folder) => namesIn(folder).map((entry) => path.join(folder, entry.name)).filter((name) => name.endsWith(".md") && isFile(name));
+	if (includeDefaults) {
+		for (const [base, scope] of homes(cwd, agentDir)) for (const file of filesIn(path.join(base, "prompts"))) add(file, foundIn(file, scope, base));
+	}
+	for (const name of promptPaths.map((each) => path.resolve(cwd, each))) for (const file of isFile(name) ? [name] : filesIn(name)) add(file, sourceOf(file, "path", path.dirname(file)));
+	return { prompts: [...byName.values()], diagnostics: [] };
 }
 
 export class DefaultResourceLoader {
 	#extensions = { extensions: [], errors: [], warnings: [], runtime: createExtensionRuntime() };
 	#skills = { skills: [], diagnostics: [] };
+	#prompts = { prompts: [], diagnostics: [] };
 	#agentsFiles = { agentsFiles: [] };
 	/** What the factories in `extensionFactories` have registered. */
 	inline = [];
@@ -113,7 +140,7 @@ export class DefaultResourceLoader {
 	}
 
 	async reload() {
-		const { cwd, agentDir, extensionFactories = [], noSkills, noContextFiles, additionalSkillPaths } = this.options;
+		const { cwd, agentDir, extensionFactories = [], noSkills, noPromptTemplates, noContextFiles, additionalSkillPaths, additionalPromptTemplatePaths } = this.options;
 		this.inline = [];
 		const errors = [];
 		for (const given of extensionFactories) {
@@ -129,6 +156,8 @@ export class DefaultResourceLoader {
 		this.inline = this.inline.filter((one) => this.#extensions.extensions.includes(one));
 		const skills = loadSkills({ cwd, agentDir, skillPaths: additionalSkillPaths, includeDefaults: !noSkills });
 		this.#skills = this.options.skillsOverride?.(skills) ?? skills;
+		const prompts = loadPrompts({ cwd, agentDir, promptPaths: additionalPromptTemplatePaths, includeDefaults: !noPromptTemplates });
+		this.#prompts = this.options.promptsOverride?.(prompts) ?? prompts;
 		const files = { agentsFiles: noContextFiles ? [] : loadProjectContextFiles({ cwd, agentDir }) };
 		this.#agentsFiles = this.options.agentsFilesOverride?.(files) ?? files;
 		this.loaded = true;
@@ -163,7 +192,7 @@ export class DefaultResourceLoader {
 
 	getExtensions = () => this.#extensions;
 	getSkills = () => this.#skills;
-	getPrompts = () => this.options.promptsOverride?.({ prompts: [], diagnostics: [] }) ?? { prompts: [], diagnostics: [] };
+	getPrompts = () => this.#prompts;
 	getThemes = () => ({ themes: [], diagnostics: [] });
 	getAgentsFiles = () => this.#agentsFiles;
 
@@ -228,7 +257,8 @@ export class DefaultPackageManager {
 	async resolve() {
 		const metadata = { source: "local", scope: "user", origin: "top-level" };
 		const all = (paths) => paths.map((file) => ({ path: file, enabled: true, metadata }));
-		const { skills } = loadSkills({ cwd: this.cwd, agentDir: this.agentDir });
-		return { extensions: all(askNow("extensions").map((each) => each.path)), skills: all(skills.map((skill) => skill.filePath)), prompts: [], themes: [] };
+		const [{ skills }, { prompts }] = [loadSkills(this), loadPrompts(this)];
+		const pathsOf = (found) => all(found.map((each) => each.filePath));
+		return { extensions: all(askNow("extensions").map((each) => each.path)), skills: pathsOf(skills), prompts: pathsOf(prompts), themes: [] };
 	}
 }

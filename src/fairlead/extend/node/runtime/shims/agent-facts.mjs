@@ -1,9 +1,10 @@
 // What the modules for extensions know about the agent: its folders, and the version of pi that it stands in for.
 
+import path from "node:path";
 import { askNow } from "../channel.mjs";
 
 /** `command` starts another agent, and `homeVariable` is the name of the variable that says where its home is. */
-export const facts = { agentDir: "", cwd: process.cwd(), command: [], homeVariable: "FAIRLEAD_HOME" };
+export const facts = { agentDir: "", packageDir: "", cwd: process.cwd(), command: [], homeVariable: "FAIRLEAD_HOME" };
 
 // The modules are loaded before the facts arrive, so these are not constants.
 export let VERSION = "";
@@ -12,6 +13,7 @@ export let CONFIG_DIR_NAME = ".pi";
 export function configure({ version, configDirName, launcher, ...given }) {
 	// Extensions start this to get another agent.
 	if (launcher !== undefined) process.argv.splice(1, Infinity, ...(launcher ? [launcher] : []));
+	if (launcher) facts.packageDir = path.dirname(path.dirname(launcher));
 	VERSION = version;
 	CONFIG_DIR_NAME = configDirName;
 	Object.assign(facts, given);

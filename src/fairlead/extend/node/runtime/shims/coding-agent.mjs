@@ -57,7 +57,7 @@ export function createEventBus() {
 }
 
 export const getShellConfig = () => ({ shell: process.env.SHELL ?? "/bin/bash", args: ["-c"] });
-export const getPackageDir = () => path.dirname(facts.agentDir);
+export const getPackageDir = () => facts.packageDir || path.dirname(facts.agentDir);
 
 export async function detectSupportedImageMimeTypeFromFile(file) {
 	const head = Buffer.alloc(12);
