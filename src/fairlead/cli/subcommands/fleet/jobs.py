@@ -233,7 +233,8 @@ async def logs(fleet: Jobs, id: str, *, as_json: bool) -> int:
         sys.stdout.flush()
     result = await fleet.get(id)
     if not as_json:
-        print_text(f"The job is {result.status}{f': {one_line(result.error)}' if result.error else '.'}")
+        end = {"failed": "failed", "cancelled": "was cancelled"}.get(result.status, f"is {result.status}")
+        print_text(f"The job {end}{f': {one_line(result.error)}' if result.error else '.'}")
     return 0 if result.status == "done" else 1
 
 
