@@ -57,7 +57,7 @@ class _Group(Struct, rename="camel", frozen=True):
 class CompactionSettings(_Group, frozen=True):
     """When older parts of a conversation are replaced with a summary."""
 
-    #: Whether it happens by itself when the context is nearly full.
+    #: Whether a session is compacted by itself when its context is nearly full.
     enabled: bool = True
     #: Tokens of the context window to leave free; None: the dialect's default.
     reserve_tokens: Count | None = None
@@ -70,7 +70,7 @@ class RetrySettings(_Group, frozen=True):
 
     #: Whether a failed model call is repeated.
     enabled: bool = True
-    #: How often one model call is repeated.
+    #: How often one model call is repeated at most.
     max_retries: Count = 3
     #: The first delay; each further one is twice as long.
     base_delay_ms: Count = 2_000
@@ -89,7 +89,7 @@ class RateLimit(_Group, frozen=True):
 
 
 class ImageSettings(_Group, frozen=True):
-    #: Make images smaller that providers would refuse.
+    #: Shrink images that providers would refuse.
     auto_resize: bool = True
     #: Never send an image to a model.
     block_images: bool = False
@@ -107,9 +107,9 @@ class TaskSettings(_Group, frozen=True):
 
     #: How many sub-agents may work at once, those of sub-agents included.
     max_concurrency: Positive = 32
-    #: How deep sub-agents may be nested; 0: there are none.
+    #: How deeply sub-agents may be nested; 0: there are none.
     max_recursion_depth: Count = 2
-    #: Names of agents that are not to be used.
+    #: Names of agents that are switched off.
     disabled_agents: list[str] = []
     #: The model of an agent, by the agent's name: a pattern as for `--model`.
     agent_model_overrides: dict[str, str] = {}
@@ -122,7 +122,7 @@ class TodoSettings(_Group, frozen=True):
     enabled: bool = True
     #: Remind the model of open todos when it stops early.
     reminders: bool = True
-    #: How often for one prompt.
+    #: How many reminders one prompt gets at most.
     reminders_max: Count = 3
     #: Have the model plan before it begins with the first prompt of a session; None: the dialect's default.
     eager: bool | None = None
@@ -141,7 +141,7 @@ class AskSettings(_Group, frozen=True):
 
 
 class McpSettings(_Group, frozen=True):
-    #: Seconds that a prompt waits for MCP servers that are being connected; the tools of slower ones come later.
+    #: Seconds that a prompt waits for MCP servers that are still connecting; the tools of slower ones come later.
     wait_seconds: Annotated[float, Meta(gt=0)] = 10
 
 
@@ -152,11 +152,11 @@ class OutputSettings(_Group, frozen=True):
     queue_bytes: Positive = 8 * 1024 * 1024
     #: Bytes of the longest line that a host may send.
     line_bytes: Positive = 64 * 1024 * 1024
-    #: Milliseconds between two updates of a message, at least.
+    #: The shortest time between two updates of a message, in milliseconds.
     pace_ms: Count = 16
-    #: Bytes a second that updates in full form may take.
+    #: How many bytes per second full updates may take.
     bytes_per_second: Positive = 512 * 1024
-    #: Bytes of a message from which its updates leave in delta form.
+    #: The size of a message in bytes from which its updates are sent in delta form.
     full_update_bytes: Count = 256 * 1024
 
 
@@ -169,9 +169,9 @@ class RuleSettings(_Group, frozen=True):
     context_mode: Literal["discard", "keep"] = "discard"
     #: What a rule may cut off: `always`, `prose-only` (text and thinking), `tool-only` or `never`.
     interrupt_mode: RuleInterruptMode = "always"
-    #: Whether a rule is told `once` in a session, or again `after-gap`.
+    #: Whether the model is told about a rule `once` in a session, or again `after-gap`.
     repeat_mode: RepeatMode = "once"
-    #: For `after-gap`: the number of turns that have to come in between.
+    #: For `after-gap`: the number of turns before the model is told again.
     repeat_gap: Count = 10
     #: The names of rules to leave out.
     disabled_rules: list[str] = []
@@ -198,7 +198,7 @@ class ApprovalSettings(_Group, frozen=True):
     #: What happens to calls that no rule matches: `auto` runs them, `ask` asks the user, `write` asks except about files of the
     #: workspace, `deny` refuses them.
     mode: ApprovalMode = "auto"
-    #: Of all rules that fit a call, the strictest holds.
+    #: Rules for single tools, commands and files. Of those that match a call, the strictest wins.
     rules: list[ApprovalRule] = []
     #: Seconds to wait for an answer; without one the call is refused.
     timeout_seconds: Annotated[float, Meta(gt=0)] = 300
@@ -211,7 +211,7 @@ class Settings(_Group, frozen=True):
     default_provider: str | None = None
     #: The model that answers if `--model` names none.
     default_model: str | None = None
-    #: How much the model thinks if `--thinking` does not say it.
+    #: How much the model thinks if `--thinking` does not say so.
     default_thinking_level: ThinkingLevel | None = None
     #: Tokens for each thinking level, where the provider takes a number.
     thinking_budgets: dict[ThinkingLevel, Count] = {}
@@ -219,31 +219,32 @@ class Settings(_Group, frozen=True):
     steering_mode: QueueMode = "one-at-a-time"
     #: The same for messages that wait for the end of a run.
     follow_up_mode: QueueMode = "one-at-a-time"
-    #: None: the dialect's default.
+    #: Whether a steering message stops the calls of a turn that have not started (`immediate`), or waits for the end of the turn
+    #: (`wait`); None: the dialect's default.
     interrupt_mode: InterruptMode | None = None
     #: Patterns of the models that `cycle_model` goes through; None: all available ones.
     enabled_models: list[str] | None = None
     #: Whether requests are repeated to keep the prompt cache of a provider warm: not at all (`off`), while a run is active
     #: (`streaming`), or for half an hour after it, too (`idle`). Only for models whose `promptCache` is known.
     cache_warming: WarmingMode = "streaming"
-    #: The shell that runs commands; null: `bash` from `PATH`, else `/bin/sh`. A name is searched on `PATH`, outside the working
-    #: directory.
+    #: The shell that runs commands; null: `bash` from `PATH`, else `/bin/sh`. A name is looked up on `PATH`, outside the
+    #: working directory.
     shell_path: str | None = None
     #: A line that is put before every shell command.
     shell_command_prefix: str | None = None
-    #: Variables with keys of providers that commands and other programs of tools may see, by name; `*`: all.
+    #: Names of the variables with keys of providers that commands and other programs of tools may see; `*`: all.
     pass_keys: list[str] = []
     #: Where sessions are stored; null: `sessions` in the home.
     session_dir: str | None = None
-    #: Skills beside those in the usual folders: files, or folders in which to look for some.
+    #: Skills in addition to those in the usual folders: files, or folders to search.
     skills: list[str] = []
-    #: Prompt templates beside those in the usual folders: files, or folders of such.
+    #: Prompt templates in addition to those in the usual folders: files, or folders to search.
     prompts: list[str] = []
     #: Whether `/skill:name` in a prompt stands for the skill `name`.
     enable_skill_commands: bool = True
-    #: Extensions beside those in the usual folders: files, or folders. A project's own count once it is trusted.
+    #: Extensions in addition to those in the usual folders: files or folders. Those of a project count once it is trusted.
     extensions: list[str] = []
-    #: Seconds that an extension has to be loaded, and to answer each time that the agent waits for it.
+    #: Seconds that an extension may take to load, and to answer each time that the agent waits for it.
     extension_timeout_seconds: Annotated[float, Meta(gt=0)] = 30
     #: What happens to extensions and servers of a project without a decision about trust.
     default_project_trust: DefaultTrust = "ask"
@@ -268,10 +269,10 @@ class Settings(_Group, frozen=True):
     todo: TodoSettings = TodoSettings()
     ask: AskSettings = AskSettings()
     approvals: ApprovalSettings = ApprovalSettings()
-    #: Files that the file tools leave alone, beside those that hold keys: paths and patterns. `!path` lifts the protection.
-    #: Those of a project hold in the project alone.
+    #: Files that the file tools must not touch, in addition to those that hold keys: paths and patterns. `!path` lifts the
+    #: protection. Those of a project apply only in that project.
     protected_paths: list[str] = []
-    #: `workspace`: commands run in a sandbox in which they can change the working directory alone, and have no network.
+    #: `workspace`: commands run in a sandbox, in which they can change only the working directory and have no network.
     sandbox: SandboxMode = "off"
     mcp: McpSettings = McpSettings()
     output: OutputSettings = OutputSettings()
