@@ -3,7 +3,7 @@ export type HostLine = UserLine | ControlRequestLine | ControlResponseLine | Con
 
 export type AgentLine = InitFrame | AssistantFrame | UserFrame | StreamEventFrame | ResultFrame | StatusFrame | CompactBoundaryFrame | ApiRetryFrame | PermissionDeniedFrame | InformationalFrame | SessionStateChangedFrame | TaskStartedFrame | TaskProgressFrame | TaskUpdatedFrame | TaskNotificationFrame | SessionTitleChangedFrame | ConversationResetFrame | CommandLifecycleFrame | TranscriptMirrorFrame | ControlRequestLine | ControlResponseLine | ControlCancelRequestLine;
 
-export type HostRequest = InitializeRequest | InterruptRequest | SetPermissionModeRequest | SetModelRequest | SetMaxThinkingTokensRequest | GetSettingsRequest | ApplyFlagSettingsRequest | McpStatusRequest | McpToggleRequest | McpReconnectRequest | McpSetServersRequest | McpServerMessageRequest | GetContextUsageRequest | CancelAsyncMessageRequest | RenameSessionRequest | GetBinaryVersionRequest | ListModelsRequest | EndSessionRequest;
+export type HostRequest = InitializeRequest | InterruptRequest | SetPermissionModeRequest | SetModelRequest | SetMaxThinkingTokensRequest | GetSettingsRequest | ApplyFlagSettingsRequest | McpStatusRequest | McpToggleRequest | McpReconnectRequest | McpSetServersRequest | McpServerMessageRequest | GetContextUsageRequest | CancelAsyncMessageRequest | StopTaskRequest | BackgroundTasksRequest | RenameSessionRequest | GetBinaryVersionRequest | ListModelsRequest | EndSessionRequest;
 
 export type AgentRequest = CanUseToolRequest | McpMessageRequest;
 
@@ -156,6 +156,18 @@ export interface GetContextUsageRequest {
 export interface CancelAsyncMessageRequest {
   subtype: "cancel_async_message";
   message_uuid: string;
+}
+
+/** Stop a sub-agent. `task_updated` and `task_notification` come before the answer. */
+export interface StopTaskRequest {
+  subtype: "stop_task";
+  task_id: string;
+}
+
+/** Move running calls to the background. Nothing can be moved yet, so it is an error while calls run. */
+export interface BackgroundTasksRequest {
+  subtype: "background_tasks";
+  tool_use_id?: string | null;
 }
 
 /** Give the session a title. */
@@ -449,6 +461,8 @@ export interface TaskStartedFrame {
   description: string;
   task_type: string;
   subagent_type?: string;
+  /** Whether the call ends before the sub-agent does. */
+  is_backgrounded?: boolean;
   prompt?: string;
 }
 
@@ -461,6 +475,7 @@ export interface TaskProgressFrame {
   task_id: string;
   tool_use_id: string;
   description: string;
+  subagent_type?: string;
   usage: TaskUsage;
   last_tool_name?: string;
 }
@@ -723,6 +738,8 @@ export interface HostRequests {
   mcp_message: { request: McpServerMessageRequest; response: undefined };
   get_context_usage: { request: GetContextUsageRequest; response: ContextUsage };
   cancel_async_message: { request: CancelAsyncMessageRequest; response: Cancelled };
+  stop_task: { request: StopTaskRequest; response: undefined };
+  background_tasks: { request: BackgroundTasksRequest; response: undefined };
   rename_session: { request: RenameSessionRequest; response: undefined };
   get_binary_version: { request: GetBinaryVersionRequest; response: BinaryVersion };
   list_models: { request: ListModelsRequest; response: Models };

@@ -76,6 +76,8 @@ _FLAGS: Mapping[str, tuple[Kind, str]] = {
     "partial": ("switch", "--include-partial-messages"),
     "replay": ("switch", "--replay-user-messages"),
     "subagent_texts": ("switch", "--forward-subagent-text"),
+    "agents": ("value", "--agents"),
+    "agent": ("value", "--agent"),
     "json_schema": ("value", "--json-schema"),
     "mcp_config": ("list", "--mcp-config"),
     "strict_mcp_config": ("switch", "--strict-mcp-config"),
@@ -97,7 +99,7 @@ _FLAGS: Mapping[str, tuple[Kind, str]] = {
 _IGNORED: Mapping[Kind, str] = {
     "switch": """--include-hook-events --debug-to-stderr --await-initialize --bare --ide
         --no-chrome --chrome --disable-slash-commands --mcp-debug""",
-    "value": """--fallback-model --task-budget --thinking-display --agent --agents --debug-file
+    "value": """--fallback-model --task-budget --thinking-display --debug-file
     --managed-settings --project-config-root --name --system-prompt-snapshot --prompt-suggestions""",
     "list": "--plugin-dir --betas --file",
     "optional": "-d --debug",
@@ -139,6 +141,8 @@ class ClaudeFlags(Struct, kw_only=True):
     partial: bool = False
     replay: bool = False
     subagent_texts: bool = False
+    agents: str | None = None
+    agent: str | None = None
     json_schema: str | None = None
     mcp_config: list[str] | None = None
     strict_mcp_config: bool = False
@@ -324,6 +328,7 @@ def _claude_options(flags: ClaudeFlags, program: Program) -> ClaudeOptions:
     rules += settings.rules
     commands = {**env, "CLAUDECODE": "1", "GIT_EDITOR": "true"}
     agents, problems = read_agent_files(files, Path(cwd), user_folder(env), list(AGENTS))
+    named = {} if flags.agents is None else read_agents(_read_object("--agents", flags.agents), problems.append)
     remarks = [*settings.remarks, *problems]
     for text in remarks:
         remark(text)
@@ -339,13 +344,14 @@ def _claude_options(flags: ClaudeFlags, program: Program) -> ClaudeOptions:
     return ClaudeOptions(
         agent=replace(agent, behaviour=replace(agent.behaviour, claude_files=files)),
         environment=commands,
-        agents=read_agents(agents),
+        agents={**read_agents(agents), **named},
         remarks=remarks,
         settings=settings.sources,
         mirrored=mirrored,
         mcp_servers=_read_servers(flags.mcp_config or ()),
         tools=[name for name in _read_tools(flags.tools) if name not in removed],
-        schema=None if flags.json_schema is None else _read_schema(flags.json_schema),
+        schema=None if flags.json_schema is None else _read_object("--json-schema", flags.json_schema),
+        acting_as=flags.agent,
         version="2.1.326" if program.release is None else program.release.version,
         mode="default" if mode == "manual" else mode,
         may_bypass=settings.may_bypass and (flags.may_skip_permissions or flags.skip_permissions),
@@ -417,11 +423,11 @@ class _McpConfig(Struct, rename="camel"):
     mcp_servers: dict[str, Any] = {}
 
 
-def _read_schema(text: str) -> dict[str, Any]:
+def _read_object(name: str, text: str) -> dict[str, Any]:
     try:
         return msgspec.json.decode(text, type=dict[str, Any])
     except msgspec.DecodeError as error:
-        raise ConfigError(f"option '--json-schema': {error}") from None
+        raise ConfigError(f"option '{name}': {error}") from None
 
 
 def _agent_options(

@@ -191,6 +191,8 @@ class Tool(Struct, frozen=True):
     #: A JSON Schema for an object.
     parameters: dict[str, Any]
     run: RunTool
+    #: Other names that calls may use.
+    aliases: tuple[str, ...] = ()
     #: A short name for people; `name` if empty.
     label: str = ""
     #: Its line in the system prompt's list of tools; if empty, it has none.
@@ -292,9 +294,15 @@ def invalid_arguments(tool: str, problems: Sequence[str], received: Mapping[str,
     return ToolError(f'Validation failed for tool "{tool}":\n{lines}\n\nReceived arguments:\n{shown}')
 
 
+def find_tool(tools: Mapping[str, Tool], name: str) -> Tool | None:
+    """Return the tool that a call means; None if there is none."""
+    return tools.get(name) or next((tool for tool in tools.values() if name in tool.aliases), None)
+
+
 def effective_schedule(calls: Sequence[ToolCall], tools: Mapping[str, Tool], schedule: Schedule) -> Schedule:
     """Return how the calls of one turn run: `sequential` if one of their tools needs that."""
-    return "sequential" if any((tool := tools.get(call.name)) is not None and tool.sequential for call in calls) else schedule
+    found = (find_tool(tools, call.name) for call in calls)
+    return "sequential" if any(tool is not None and tool.sequential for tool in found) else schedule
 
 
 def groups(calls: Sequence[ToolCall], tools: Mapping[str, Tool], schedule: Schedule) -> list[list[ToolCall]]:
@@ -310,7 +318,7 @@ def groups(calls: Sequence[ToolCall], tools: Mapping[str, Tool], schedule: Sched
     result: list[list[ToolCall]] = []
     shared = False
     for call in calls:
-        tool = tools.get(call.name)
+        tool = find_tool(tools, call.name)
         alone = schedule == "sequential" or (tool is not None and tool.exclusive)
         if shared and not alone:
             result[-1].append(call)

@@ -6,24 +6,27 @@ The details of a result are the `tool_use_result` that hosts draw.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, cast
 
 import msgspec
+from msgspec import Meta
 from msgspec.structs import replace
 
 from fairlead.agent.tool_sets import ToolServices, ToolSet
-from fairlead.core.lenient import json_data
-from fairlead.core.messages import TextContent, ToolResultMessage, Usage, UserBlock
+from fairlead.core.lenient import json_data, scrub
+from fairlead.core.messages import ImageContent, TextContent, ToolResultMessage, Usage, UserBlock
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import ConfigError, ToolError
 from fairlead.extend.mcp import config
 from fairlead.platform.open_files import make_private_folders
 from fairlead.session.history.claude_lines import encode_blocks
-from fairlead.session.subagents.agents import BUILT_IN, AgentDefinition
+from fairlead.session.subagents.agents import BUILT_IN, AgentDefinition, choose_tools
 from fairlead.session.subagents.subagents import Order
 from fairlead.tools import repair_arguments, string
 from fairlead.tools.claude.files import Machine, ReadFiles, closed_schema, edit_tool, read_tool, refuse, write_tool
@@ -35,6 +38,7 @@ from fairlead.tools.workspace import Workspace
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
 
+    from fairlead.session.subagents.subagent import Subagent
 
 __all__ = ["AGENTS", "SKILL", "STRUCTURED_OUTPUT", "TOOL_NAMES", "claude_tools"]
 
@@ -57,13 +61,26 @@ _GENERAL, _EXPLORE = BUILT_IN
 AGENTS: Mapping[str, AgentDefinition] = {
     "general-purpose": replace(_GENERAL, name="general-purpose"),
     "Explore": replace(_EXPLORE, name="Explore", tools=("Read", "Grep", "Glob")),
+    "Plan": AgentDefinition(
+        name="Plan",
+        description="reads the code and works out how to make a change, without making it",
+        prompt=(
+            "You work out how a change should be made, and make none yourself. Read the code that it concerns, follow the "
+            "conventions that you find, and decide between the ways there are. Your last message is all that is seen of your "
+            "work: the steps in their order, the files that each one changes, what could go wrong, and how to check the result."
+        ),
+        tools=("Read", "Grep", "Glob"),
+    ),
 }
+#: Names of Anthropic's models, which mean nothing for a model of another vendor.
+ALIASES = ("default", "fable", "haiku", "inherit", "opus", "opusplan", "sonnet")
 
 
 def claude_tools(
     only: Sequence[str] | None = None,
     *,
     agents: Mapping[str, AgentDefinition] | None = None,
+    acting_as: AgentDefinition | None = None,
     schema: dict[str, Any] | None = None,
     with_tasks: bool = True,
     on_output: Callable[[Any], None] = lambda value: None,
@@ -73,6 +90,7 @@ def claude_tools(
     Args:
         only: The names of the tools that the model may use. None: all.
         agents: More kinds of sub-agents, by name.
+        acting_as: The kind whose tools the session itself has.
         schema: The JSON Schema of the output that the host wants. It brings a tool that takes it and ends the run.
         with_tasks: Whether the list of what there is to do is kept with the Task tools, and not with TodoWrite.
         on_output: Called with that output.
@@ -90,11 +108,15 @@ def claude_tools(
             *_list_tools(services, with_tasks=with_tasks),
         ]
         wanted = [name for name in TOOL_NAMES if only is None or name in only]
+        if acting_as is not None:
+            wanted = choose_tools(acting_as, wanted)
         found = {tool.name: tool for tool in tools}
         made = [found[name] for name in wanted if name in found]
         return made if schema is None else [*made, _output_tool(schema, on_output)]
 
-    return ToolSet(for_workspace, for_session, mcp_style=_mcp_style)
+    allowed = None if acting_as is None or acting_as.tools is None else (*acting_as.tools, STRUCTURED_OUTPUT)
+    names = None if allowed is None else [pattern for name in allowed for pattern in (name, f"{name}__*")]
+    return ToolSet(for_workspace, for_session, only=names, mcp_style=_mcp_style)
 
 
 def _find_log_dir(services: ToolServices) -> Path:
@@ -127,7 +149,8 @@ def _shape_answer(answer: CallToolResult, blocks: Sequence[UserBlock]) -> tuple[
     if structured is None:
         return list(blocks), told
     text = msgspec.json.encode(json_data(structured)).decode()
-    return [TextContent(text)], {"content": text, "structuredContent": structured}
+    images = [block for block in blocks if isinstance(block, ImageContent)]
+    return [TextContent(text), *images], {"content": text, "structuredContent": structured}
 
 
 # What there is to do: the Task tools change the todos of the session, and TodoWrite writes another list
@@ -369,6 +392,7 @@ def _agent_tool(services: ToolServices, kinds: Mapping[str, AgentDefinition]) ->
     listed = "\n".join(f"- {name}: {agent.description}" for name, agent in kinds.items())
     return Tool(
         name="Agent",
+        aliases=("Task",),
         description=(
             "Give a piece of work to a sub-agent and get its last message. It sees nothing of this conversation but the prompt."
             f" The kinds of sub-agents are:\n{listed}"
@@ -407,11 +431,11 @@ async def _run_agent(
     kind = kinds.get(name)
     if kind is None:
         raise refuse(f"There is no sub-agent {name!r}. The kinds are: {', '.join(kinds)}.")
-    if arguments.get("model"):
-        kind = replace(kind, model=arguments["model"])
+    kind = replace(kind, model=_find_model(services, arguments.get("model") or kind.model))
     began = services.now_ms()
-    order = Order("", arguments["description"], arguments["prompt"])
+    order = Order(f"a{os.urandom(8).hex()}", arguments["description"], arguments["prompt"])
     child = subagents.prepare(kind, [order], "", context.call_id)[0]
+    _describe_transcript(child, subagents.owner_id)
     await subagents.work([child], context.cancel)
     if child.status != "completed":
         problem = "The sub-agent was stopped." if child.error is None else f"The sub-agent failed: {child.error}"
@@ -433,6 +457,27 @@ async def _run_agent(
     return ToolResult([TextContent(answer), TextContent(trailer)], details)
 
 
+def _find_model(services: ToolServices, name: str | None) -> str | None:
+    """Return the model that a name means; None for that of the parent."""
+    parent = services.model
+    is_alias = name in ALIASES and (name in ("default", "inherit") or parent is None or parent.provider != "anthropic")
+    return None if is_alias else name
+
+
+def _describe_transcript(child: Subagent, parent: str | None) -> None:
+    """Write the file beside the transcript of a sub-agent from which hosts learn which call started it."""
+    file = child.assignment.file
+    if file is None:
+        return
+    told = {"agentType": child.agent.name, "description": child.assignment.description, "toolUseId": child.assignment.call_id}
+    if parent is not None:
+        told["parentAgentId"] = parent
+    # If it cannot be written, the transcript cannot either, and the session says so.
+    with suppress(OSError):
+        make_private_folders(file.parent)
+        file.with_suffix(".meta.json").write_bytes(msgspec.json.encode(scrub(told)))
+
+
 def _encode_usage(usage: Usage) -> dict[str, Any]:
     return {
         "input_tokens": usage.input,
@@ -442,18 +487,29 @@ def _encode_usage(usage: Usage) -> dict[str, Any]:
     }
 
 
-def read_agents(definitions: Mapping[str, Any]) -> dict[str, AgentDefinition]:
-    """Return the sub-agents that a host defines, by name. Definitions without a description and a prompt are left out."""
+def read_agents(definitions: Mapping[str, Any], warn: Callable[[str], None] = lambda text: None) -> dict[str, AgentDefinition]:
+    """Return the sub-agents that a host defines, by name. Those that cannot be used are left out, with a warning."""
     found: dict[str, AgentDefinition] = {}
     for name, given in definitions.items():
         try:
             host = msgspec.convert(given, _HostAgent)
-        except msgspec.ValidationError:
+        except msgspec.ValidationError as error:
+            warn(f"The sub-agent {name} is left out: {error}")
             continue
-        tools = None if host.tools is None else tuple(tool for tool in host.tools if tool not in (host.disallowed_tools or ()))
-        model = None if host.model in (None, "inherit") else host.model
-        found[name] = AgentDefinition(name=name, description=host.description, prompt=host.prompt, tools=tools, model=model)
+        found[name] = AgentDefinition(
+            name=name,
+            description=host.description,
+            prompt=host.prompt,
+            tools=None if host.tools is None or "*" in host.tools else _read_names(host.tools),
+            excluded=_read_names(host.disallowed_tools or ()),
+            max_turns=host.max_turns,
+            model=host.model,
+        )
     return found
+
+
+def _read_names(names: Sequence[str]) -> tuple[str, ...]:
+    return tuple("Agent" if name == "Task" else name for name in names)
 
 
 class _HostAgent(msgspec.Struct, rename="camel"):
@@ -464,3 +520,4 @@ class _HostAgent(msgspec.Struct, rename="camel"):
     tools: list[str] | None = None
     disallowed_tools: list[str] | None = None
     model: str | None = None
+    max_turns: Annotated[int, Meta(gt=0)] | None = None

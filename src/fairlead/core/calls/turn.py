@@ -14,7 +14,7 @@ from fairlead.core.events import ToolEnd, ToolStart
 from fairlead.core.lenient import json_problem
 from fairlead.core.messages import AssistantMessage, Message, TextContent, ToolCall, ToolResultMessage
 from fairlead.core.model import StreamEnd
-from fairlead.core.tool import Schedule, Tool, ToolResult, effective_schedule, groups
+from fairlead.core.tool import Schedule, Tool, ToolResult, effective_schedule, find_tool, groups
 from fairlead.errors import ToolError
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ class _CallsOfTurn:
         """Whether a call was interrupted and must not be repeated."""
         if self._interrupted is None or call.id in self._interrupted.unstarted:
             return False
-        tool = self._turn.tools.get(call.name)
+        tool = find_tool(self._turn.tools, call.name)
         return tool is None or not tool.idempotent
 
 
@@ -265,7 +265,7 @@ def _check_call(turn: TurnSetup, answer: StreamEnd, call: ToolCall) -> tuple[Too
             f"The call of {shorten_name(call.name)} was not made: the answer reached the output token limit before the arguments "
             "were complete. Send less in one call: for example, write a long file in several parts, or make several small edits."
         )
-    tool = turn.tools.get(call.name)
+    tool = find_tool(turn.tools, call.name)
     if tool is None:
         raise ToolError(format_not_found(call.name, list(turn.tools)))
     if call.id in answer.bad_arguments:

@@ -51,6 +51,8 @@ REQUEST_EXAMPLES: Mapping[str, Mapping[str, Any]] = {
     },
     "get_context_usage": {},
     "cancel_async_message": {"message_uuid": _PROMPT},
+    "stop_task": {"task_id": "a4c2d90e1b7f35a68"},
+    "background_tasks": {},
     "rename_session": {"title": "Fix the tests"},
     "get_binary_version": {},
     "list_models": {},

@@ -246,6 +246,8 @@ class TaskStarted(System, tag="system", kw_only=True):
     description: str
     task_type: str
     subagent_type: str | UnsetType = UNSET
+    #: Whether the call ends before the sub-agent does.
+    is_backgrounded: bool | UnsetType = UNSET
     prompt: str | UnsetType = UNSET
 
 
@@ -256,6 +258,7 @@ class TaskProgress(System, tag="system", kw_only=True):
     task_id: str
     tool_use_id: str
     description: str
+    subagent_type: str | UnsetType = UNSET
     usage: TaskUsage
     last_tool_name: str | UnsetType = UNSET
 

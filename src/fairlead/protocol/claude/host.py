@@ -353,6 +353,18 @@ class CancelAsyncMessage(HostRequest, tag="cancel_async_message", kw_only=True):
     message_uuid: str
 
 
+class StopTask(HostRequest, tag="stop_task", kw_only=True):
+    """Stop a sub-agent. `task_updated` and `task_notification` come before the answer."""
+
+    task_id: str
+
+
+class BackgroundTasks(HostRequest, tag="background_tasks", kw_only=True):
+    """Move running calls to the background. Nothing can be moved yet, so it is an error while calls run."""
+
+    tool_use_id: str | None = None
+
+
 class RenameSession(HostRequest, tag="rename_session", kw_only=True):
     """Give the session a title."""
 
@@ -400,6 +412,8 @@ REQUESTS: dict[str, type[HostRequest]] = {
         McpServerMessage,
         GetContextUsage,
         CancelAsyncMessage,
+        StopTask,
+        BackgroundTasks,
         RenameSession,
         GetBinaryVersion,
         ListModels,

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from fairlead.core import lenient
 from fairlead.core.messages import AssistantBlock, AssistantMessage, UserMessage, user_text
@@ -22,10 +23,11 @@ from fairlead.session.history.log import Log
 from fairlead.session.history.store import SessionFile, begins
 from fairlead.stores.headers import refuse_endless
 from fairlead.stores.notes_files import NotesFile
-from fairlead.stores.paths import Durability, iso
+from fairlead.stores.paths import Durability, iso, transcripts_folder
 from fairlead.stores.session_files import LinesFile, cannot, close, open_to_append
 
 if TYPE_CHECKING:
+    from fairlead.session.history.archive import Archive
     from fairlead.session.history.sessions import ConversationStore
 
 #: A longer name of a project's folder is cut, and gets a hash.
@@ -67,14 +69,22 @@ class ClaudeFile(SessionFile):
     """The sink of a log whose file has the layout of Claude Code. Blocks of an answer can be kept while it arrives."""
 
     def __init__(
-        self, path: Path, log: Log, durability: Durability = "flush", tails: Tails | None = None, mirror: Mirror | None = None
+        self,
+        path: Path,
+        log: Log,
+        durability: Durability = "flush",
+        tails: Tails | None = None,
+        mirror: Mirror | None = None,
+        owner: str | None = None,
     ) -> None:
         LinesFile.__init__(self, path, self._encode_all, durability)
         self.eager = False
         self._log = log
         #: Stays empty: Claude Code's layout has lines for notes.
         self._notes = NotesFile(path, log.header.id, list, durability)
-        self._maker = LineMaker(log.header, tails or Tails())
+        #: What the lines of a sub-agent have besides those of other sessions.
+        self._sidechain = {} if owner is None else {"sessionId": owner, "isSidechain": True, "agentId": agent_id(path)}
+        self._maker = LineMaker(log.header, tails or Tails(), self._sidechain)
         self._mirror = mirror
         self._unwritten: list[bytes] = []
         #: The id of the answer that arrives, or of the last one, and how many of its blocks are kept.
@@ -83,8 +93,17 @@ class ClaudeFile(SessionFile):
         log.new_id = new_uuid
 
     @classmethod
-    def create(cls, path: Path, log: Log, *, durability: Durability = "flush", mirror: Mirror | None = None) -> ClaudeFile:
-        file = cls(path, log, durability, mirror=mirror)
+    def create(
+        cls,
+        path: Path,
+        log: Log,
+        *,
+        durability: Durability = "flush",
+        mirror: Mirror | None = None,
+        owner: str | None = None,
+    ) -> ClaudeFile:
+        """Store a new conversation in a new file. That of a sub-agent belongs to the session with the id `owner`."""
+        file = cls(path, log, durability, mirror=mirror, owner=owner)
         file.pending = file._encode_all()
         if any(begins(entry) for entry in log.entries_with_notes()):
             file.begin()
@@ -157,9 +176,18 @@ class ClaudeFile(SessionFile):
         if self._mirror is not None and lines:
             self._mirror(self.path, lines)
 
+    def place_of_subagent(self, name: str) -> Path:
+        """Return the file for the conversation of a sub-agent."""
+        return transcripts_folder(self.path) / "subagents" / f"agent-{name}.jsonl"
+
     def _encode_all(self) -> list[bytes]:
-        maker = LineMaker(self._log.header, Tails())
+        maker = LineMaker(self._log.header, Tails(), self._sidechain)
         return [line for entry in self._log.entries_with_notes() for line in maker.encode(entry)]
+
+
+def agent_id(path: Path) -> str:
+    """Return the id of the sub-agent whose conversation is in a file."""
+    return path.stem.removeprefix("agent-")
 
 
 def _decode(line: bytes) -> dict[str, object] | None:
@@ -193,6 +221,8 @@ class ClaudeArchive(FileArchive, kw_only=True):
     projects: Path
     cwd: Path
     mirror: Mirror | None = None
+    #: The id of the session whose sub-agents are kept; None: other sessions.
+    owner: str | None = None
 
     def find_file(self, name: str) -> Path | None:
         """Return the file of the session with an id or a title; None if there is none."""
@@ -227,7 +257,12 @@ class ClaudeArchive(FileArchive, kw_only=True):
         return None if folder is None else folder / f"{session_id}.jsonl"
 
     def sink(self, log: Log, path: Path | None) -> SessionFile | None:
-        return None if path is None else ClaudeFile.create(path, log, durability=self.durability, mirror=self.mirror)
+        if path is None:
+            return None
+        return ClaudeFile.create(path, log, durability=self.durability, mirror=self.mirror, owner=self.owner)
+
+    def for_subagents(self, parent: Conversation) -> tuple[Archive, str | None, str | None]:
+        return replace(self, owner=self.owner or parent.id), self.name_of(parent), None
 
     def open(self, sessions: ConversationStore, name: str) -> Conversation:
         file, log, problems = ClaudeFile.open(Path(name), durability=self.durability, mirror=self.mirror)

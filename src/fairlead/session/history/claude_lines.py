@@ -71,9 +71,9 @@ class Tails:
 
 
 class LineMaker:
-    """Makes the lines of one session."""
+    """Makes the lines of one session. `more` are fields that all lines of the tree have."""
 
-    def __init__(self, header: Header, tails: Tails) -> None:
+    def __init__(self, header: Header, tails: Tails, more: Mapping[str, Any] | None = None) -> None:
         self.tails = tails
         self._header = header
         self._common = {
@@ -84,6 +84,7 @@ class LineMaker:
             "sessionId": header.id,
             "version": FORMAT_VERSION,
             "gitBranch": "",
+            **(more or {}),
         }
 
     def encode(self, entry: Entry, *, kept: int = 0) -> list[bytes]:

@@ -20,6 +20,7 @@ from fairlead.errors import SessionError, SessionLost
 from fairlead.session.context.tokens import ContextSize, for_model, measure_context
 from fairlead.session.history import stored
 from fairlead.session.history.entries import Replacement, role_of
+from fairlead.stores.paths import transcripts_folder
 
 if TYPE_CHECKING:
     from fairlead.core.events import CompactionResult
@@ -154,6 +155,13 @@ class Conversation:
         log = self.log
         self.keep(lambda: log.message(message, keep=True))
         self._on_add(message)
+
+    def place_of_subagent(self, index: int, name: str) -> Path | None:
+        """Return the file for the conversation of a sub-agent; None if it has none."""
+        if self.path is None:
+            return None
+        place: Any = getattr(self._file, "place_of_subagent", None)
+        return transcripts_folder(self.path) / f"{index}-{name}.jsonl" if place is None else place(name)
 
     def keep_block(self, message: AssistantMessage, index: int, block: AssistantBlock) -> str | None:
         """Keep a block of an answer that is still arriving, if the file keeps single blocks. Returns the id of the block."""

@@ -16,7 +16,7 @@ its parent's. Other fields are ignored.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,11 +47,27 @@ class AgentDefinition(Struct, frozen=True, kw_only=True):
     #: Its part of the system prompt.
     prompt: str
     #: The tools it may use, as far as its parent has them; None: all of those.
+    #: A name also means all tools whose names begin with it and `__`: those of an MCP server.
     tools: tuple[str, ...] | None = None
+    #: The tools of these that it may not use.
+    excluded: tuple[str, ...] = ()
+    #: How many model calls it may make; None: as many as its parent.
+    max_turns: int | None = None
     #: A pattern, as for `--model`; None: the parent's.
     model: str | None = None
     thinking: ThinkingLevel | None = None
     source: AgentSource = "bundled"
+
+
+def choose_tools(agent: AgentDefinition, tools: Iterable[str]) -> list[str]:
+    """Return the names of those tools that an agent may use."""
+
+    def find(names: Sequence[str]) -> list[str]:
+        return [tool for name in names for tool in there if tool == name or tool.startswith(f"{name}__")]
+
+    there = list(tools)
+    excluded = find(agent.excluded)
+    return [name for name in (there if agent.tools is None else find(agent.tools)) if name not in excluded]
 
 
 _REPORT = (

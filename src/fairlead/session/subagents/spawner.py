@@ -18,6 +18,7 @@ from fairlead.session.history.sessions import ConversationStore
 from fairlead.session.options import SessionOptions
 from fairlead.session.selection import Models
 from fairlead.session.session import Session
+from fairlead.session.subagents.agents import choose_tools
 from fairlead.session.subagents.subagents import Order
 from fairlead.session.system_prompt import SystemPrompt
 from fairlead.tools import background, string
@@ -218,7 +219,8 @@ class SessionSpawner:
                 self.like,
                 models=self._models(),
                 make_tools=lambda: tools,
-                active_tools=list(tools) if agent.tools is None else [name for name in agent.tools if name in tools],
+                active_tools=choose_tools(agent, tools),
+                max_turns=self.like.max_turns if agent.max_turns is None else agent.max_turns,
                 workspace=workspace,
                 system_prompt=SystemPrompt(workspace, agent.prompt, self._appended, self.like.additions),
                 additions=None,  # the model writes assignments, without slash commands

@@ -107,6 +107,14 @@ class Family:
     def add(self, child: Subagent) -> None:
         self._known[child.assignment.id] = child
 
+    async def stop(self, id: str) -> bool:
+        """Stop a sub-agent, and wait until it has ended. Returns whether it was at work."""
+        child = self._known.get(id)
+        if child is None or isinstance(child, SubagentSnapshot) or child.status not in ("pending", "running"):
+            return False
+        await child.stop()
+        return True
+
     def remember(self, ended: SubagentSnapshot) -> None:
         """Keep what is left of a sub-agent that has ended, unless the conversation is another one by now."""
         if ended.id in self._known:
@@ -155,9 +163,9 @@ class SessionSubagents:
 
     def prepare(self, agent: AgentDefinition, orders: Sequence[Order], context: str, call_id: str) -> list[subagent.Subagent]:
         """The sub-agents for some orders. They wait until `work` lets them begin."""
-        path = self.parent.current.conversation.path
-        folder = transcripts_folder(path) if path is not None else None
-        ids = _Ids(self._list_taken(folder))
+        place_of = self.parent.current.conversation.place_of_subagent
+        first = place_of(0, agent.name)
+        ids = _Ids(self._list_taken(None if first is None else first.parent))
         prefix = f"{self._owner.assignment.id}." if self._owner is not None else ""
         children: list[subagent.Subagent] = []
         for index, order in enumerate(orders):
@@ -169,7 +177,7 @@ class SessionSubagents:
                 description=order.description,
                 text=order.assignment,
                 context=context,
-                file=folder / f"{index}-{name}.jsonl" if folder is not None else None,
+                file=place_of(index, name),
             )
             children.append(subagent.Subagent(self, agent, assignment))
             self.family.add(children[-1])
@@ -247,7 +255,8 @@ class SessionSubagents:
         taken = {id.rpartition(".")[2] for id in self.family.ids()}
         if folder is not None:
             remove_leftovers_in(folder)
-            with suppress(OSError):  # the directory does not exist yet; if it cannot be read, writing the first file says why
+            # The directory may not exist yet; if it cannot be read, writing the first file says why.
+            with suppress(OSError):
                 taken |= {path.stem.partition("-")[2] for path in folder.iterdir()}
         return taken
 

@@ -89,7 +89,7 @@ def _use_initialize(options: ClaudeOptions, request: h.Initialize) -> None:
     if request.append_system_prompt:
         agent = replace(agent, append_system_prompt=[*agent.append_system_prompt, request.append_system_prompt])
     options.agent = agent
-    options.agents = {**options.agents, **read_agents(request.agents or {})}
+    options.agents = {**options.agents, **read_agents(request.agents or {}, options.agent.behaviour.warn or (lambda text: None))}
     options.schema = request.json_schema or options.schema
     if request.forward_subagent_text:
         options.wanted.subagent_texts = True
@@ -235,6 +235,19 @@ def _cancel_message(server: ClaudeServer, request: h.CancelAsyncMessage) -> h.Ca
     return h.Cancelled(cancelled=server.turns.drop(request.message_uuid))
 
 
+async def _stop_task(server: ClaudeServer, request: h.StopTask) -> dict[str, Any]:
+    subagents = server.session.subagents
+    if subagents is None or not await subagents.family.stop(request.task_id):
+        raise ControlError(f"No task runs with the id {request.task_id}.")
+    return {}
+
+
+def _background_tasks(server: ClaudeServer, request: h.BackgroundTasks) -> dict[str, Any]:
+    if server.narrator.is_in_calls:
+        raise ControlError("Calls that run cannot be moved to the background.", "unsupported_request")
+    return {}
+
+
 def _rename(server: ClaudeServer, request: h.RenameSession) -> None:
     server.session.history.set_name(request.title)
     server.narrator.send(frames.SessionTitleChanged(title=request.title, **server.narrator.common))
@@ -286,6 +299,8 @@ ROUTES: tuple[RequestRoute, ...] = (
     RequestRoute(h.McpServerMessage, _mcp_message, when="late"),
     RequestRoute(h.GetContextUsage, _context_usage),
     RequestRoute(h.CancelAsyncMessage, _cancel_message),
+    RequestRoute(h.StopTask, _stop_task, when="late"),
+    RequestRoute(h.BackgroundTasks, _background_tasks),
     RequestRoute(h.RenameSession, _rename),
     RequestRoute(h.GetBinaryVersion, _version),
     RequestRoute(h.ListModels, _list_models),

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
@@ -525,12 +525,12 @@ def error_kind(status: int | None) -> str:
 
 def encode_result(call_id: str, result: ToolResult, *, is_error: bool) -> tuple[dict[str, Any], Any]:
     """Return the block for the result of a tool, and the result as data."""
-    details: object = result.details
+    details: Any = result.details
     keeps_blocks = not is_error and (isinstance(details, list) or result.detail("agentId") is not None)
     content = encode_blocks(result.content) if keeps_blocks else result_content(result.content)
     block: dict[str, Any] = {"tool_use_id": call_id, "type": "tool_result", "content": content}
     if not is_error:
-        return block, content if result.details is None else result.details
+        return block, content if details is None else cast("Any", details)
     block["is_error"] = True
     text = content if isinstance(content, str) else ""
     return block, f"Error: {text.removeprefix('<tool_use_error>').removesuffix('</tool_use_error>')}"

@@ -15,11 +15,11 @@ from msgspec.structs import replace
 
 from fairlead.agent import Agent
 from fairlead.agent.options import AgentOptions, Hooks
-from fairlead.agent.tool_sets.claude import AGENTS, claude_tools
+from fairlead.agent.tool_sets.claude import AGENTS, ALIASES, claude_tools
 from fairlead.config.settings import OutputSettings
 from fairlead.core.model import Model
 from fairlead.core.runtime import CancelToken
-from fairlead.errors import ModelNotFound
+from fairlead.errors import ConfigError, FairleadError, ModelNotFound
 from fairlead.protocol.claude import frames
 from fairlead.protocol.schema import claude, typescript
 from fairlead.session.approval_mode import SessionApprovals
@@ -28,7 +28,7 @@ from fairlead.session.session import Session
 from fairlead.session.subagents.agents import AgentDefinition
 from fairlead.wire.claude import claude_handlers
 from fairlead.wire.claude.claude_codec import BadPrompt, ClaudeCodec, encode
-from fairlead.wire.claude.claude_narrator import Narrator, WantedFrames
+from fairlead.wire.claude.claude_narrator import Narrator, WantedFrames, make_refusal
 from fairlead.wire.claude.consent import APPROVALS, Consent, read_update
 from fairlead.wire.claude.host_hooks import HostHooks
 from fairlead.wire.claude.host_servers import HostServers
@@ -71,6 +71,8 @@ class ClaudeOptions(Struct, kw_only=True):
     remarks: Sequence[str] = ()
     #: The lines of session files that the host has not got yet, if it wants them, each with its file.
     mirrored: list[tuple[Path, bytes]] = []
+    #: The kind of sub-agent whose instructions, tools and model the session itself has.
+    acting_as: str | None = None
     #: The environment of commands, which the host may change.
     environment: dict[str, str] = {}
     #: The schema of the output that the host wants.
@@ -108,6 +110,8 @@ class ClaudeServer:
         self.hooks = HostHooks(self.questions, self.consent, self._describe_session, self._warn)
         #: Called when an interrupt signal has come: the process ends after the turn.
         self._was_signalled = False
+        #: Whether the agent could not be made when it was needed.
+        self._cannot_start = False
         self.on_interrupt_signal: Callable[[], None] = lambda: None
 
     # The session
@@ -116,8 +120,9 @@ class ClaudeServer:
     def agent(self) -> Agent:
         """The agent, which begins here. Raises ConfigError if it cannot be made as the command line says."""
         chosen = self.options
+        kind = None if chosen.acting_as is None else _find_kind(chosen.acting_as, chosen.agents)
         options = replace(
-            chosen.agent,
+            chosen.agent if kind is None else _act_as(chosen.agent, kind),
             on_approval=self.consent.approve,
             approval=APPROVALS[self.consent.mode],
             hooks=Hooks(before_tool=self.hooks.before_tool, after_tool=self.hooks.after_tool)
@@ -126,6 +131,7 @@ class ClaudeServer:
             tools=claude_tools(
                 chosen.tools,
                 agents=chosen.agents,
+                acting_as=kind,
                 schema=chosen.schema,
                 with_tasks=chosen.environment.get("CLAUDE_CODE_ENABLE_TASKS") != "0",
                 on_output=self._take_output,
@@ -279,7 +285,11 @@ class ClaudeServer:
 
     def _refuse(self, error: BaseException) -> Sequence[bytes]:
         """Report a line that could not be read, or a prompt that could not be accepted."""
-        narrator = self.narrator
+        try:
+            narrator = self.narrator
+        except FairleadError as problem:  # there is no agent, and so no session
+            self._cannot_start = True
+            return [encode(make_refusal(str(error if isinstance(error, BadPrompt) else problem)))]
         if isinstance(error, BadPrompt):
             result = narrator.make_result("error_during_execution", is_error=True, queued=0, errors=[str(error)])
             return [encode(result)]
@@ -308,6 +318,8 @@ class ClaudeServer:
 
     @property
     def exit_code(self) -> int:
+        if self._cannot_start and not self.has_agent:
+            return 1
         return 1 if self._opened is not None and self._opened.has_failed and not self._was_signalled else 0
 
     async def serve(self) -> None:
@@ -348,6 +360,19 @@ class ClaudeServer:
     def kill_children(self) -> None:
         if self.has_agent:
             self.agent.kill_children()
+
+
+def _find_kind(name: str, agents: Mapping[str, AgentDefinition]) -> AgentDefinition:
+    kinds = {**AGENTS, **agents}
+    if name not in kinds:
+        raise ConfigError(f"There is no agent {name!r}. The agents are: {', '.join(kinds)}.")
+    return kinds[name]
+
+
+def _act_as(options: AgentOptions, kind: AgentDefinition) -> AgentOptions:
+    """Return the options of a session that is a kind of sub-agent itself."""
+    prompt = "\n\n".join(filter(None, [options.system_prompt, kind.prompt]))
+    return replace(options, system_prompt=prompt, model=options.model or (None if kind.model in ALIASES else kind.model))
 
 
 class _Outcome:

@@ -57,6 +57,7 @@ class SubagentFrames:
                 description=known.description,
                 task_type="local_agent",
                 subagent_type=known.agent,
+                is_backgrounded=False,
                 prompt=prompt,
                 **narrator.common,
             )
@@ -73,6 +74,7 @@ class SubagentFrames:
             task_id=activity.id,
             tool_use_id=known.call_id,
             description=known.description,
+            subagent_type=known.agent,
             usage=_usage(activity),
             **narrator.common,
         )
