@@ -51,9 +51,9 @@ if TYPE_CHECKING:
 
     from fairlead.agent import Agent
     from fairlead.agent.functions import tool
-    from fairlead.agent.mcp_server import McpServer
     from fairlead.agent.options import AgentOptions, Discovery, Hooks, RateLimits, Storage, Telemetry
     from fairlead.agent.result import Result
+    from fairlead.agent.tool_sets import McpServer
     from fairlead.agent.tool_sets.opal import opal_tools
     from fairlead.config.settings import RateLimit
     from fairlead.core.approval import Allow, ApprovalRequest, Deny, FileChange, NewRule, RuleOffer
@@ -114,7 +114,7 @@ _HOMES = {
     "FairleadError": "fairlead.errors",
     "FileChange": "fairlead.core.approval",
     "Hooks": "fairlead.agent.options",
-    "McpServer": "fairlead.agent.mcp_server",
+    "McpServer": "fairlead.agent.tool_sets",
     "Model": "fairlead.core.model",
     "ModelStream": "fairlead.core.model",
     "NewRule": "fairlead.core.approval",

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from fairlead.agent import hooks
 from fairlead.agent import hooks as agent_hooks
-from fairlead.agent.mcp_server import server_configs
 from fairlead.agent.options import AgentOptions
+from fairlead.agent.tool_sets import server_configs
 from fairlead.config import packages
 from fairlead.config import trust as project_trust
 from fairlead.config.files import is_absent

@@ -12,7 +12,6 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from fairlead.agent.assembly import Shared
-from fairlead.agent.mcp_server import McpServer
 from fairlead.agent.options import (
     AgentOptions,
     Discovery,
@@ -23,7 +22,7 @@ from fairlead.agent.options import (
     Telemetry,
     suggestion,
 )
-from fairlead.agent.tool_sets import ToolSet
+from fairlead.agent.tool_sets import McpServer, ToolSet
 from fairlead.config.settings import ApprovalMode, RateLimit, SandboxMode
 from fairlead.core.model import Model, ModelStream, ThinkingLevel
 from fairlead.core.tool import Tool

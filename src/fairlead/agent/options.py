@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar, U
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from fairlead.agent.mcp_server import McpServer
-from fairlead.agent.tool_sets import ToolSet
+from fairlead.agent.tool_sets import McpServer, ToolSet
 from fairlead.config.settings import ApprovalMode, RateLimit, SandboxMode
 from fairlead.core.approval import ApprovalAnswer, ApprovalRequest
 from fairlead.core.model import Model, ModelStream, ThinkingLevel

@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from fairlead.agent import Agent
-from fairlead.agent.mcp_server import McpServer
+from fairlead.agent.tool_sets import McpServer
 from fairlead.errors import BadOption, FairleadError
 from fairlead.protocol.acp import sessions as acp
 from fairlead.protocol.acp.content import AUTH_REQUIRED, RESOURCE_NOT_FOUND
