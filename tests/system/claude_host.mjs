@@ -1,6 +1,7 @@
 // A host that uses claude-agent-sdk for TypeScript: `claude_host.mjs MODULE WHAT CLI CWD`. It prints what it saw as JSON.
 const [module, what, pathToClaudeCodeExecutable, cwd] = process.argv.slice(2);
-const { query, listSessions, getSessionMessages } = await import(module);
+const sdk = await import(module);
+const { query, listSessions, getSessionMessages } = sdk;
 
 const options = { pathToClaudeCodeExecutable, cwd, model: "claude-sonnet-4-5" };
 
@@ -67,6 +68,63 @@ const flows = {
   async structured() {
     const schema = { type: "object", properties: { answer: { type: "number" } }, required: ["answer"] };
     return (await ask("go", { outputFormat: { type: "json_schema", schema } })).structured_output;
+  },
+
+  async partial() {
+    const kinds = [];
+    for await (const message of query({ prompt: "go", options: { ...options, includePartialMessages: true } })) {
+      const kind = message.type === "stream_event" ? message.event.type : message.type;
+      if (!kinds.includes(kind)) kinds.push(kind);
+    }
+    return kinds;
+  },
+
+  async limits() {
+    const seen = [];
+    for (const more of [{ maxTurns: 1 }, { maxBudgetUsd: 0.001 }]) {
+      try {
+        for await (const message of query({ prompt: "go", options: { ...options, allowedTools: ["Bash"], ...more } })) {
+          if (message.type === "result") seen.push([message.subtype, message.is_error]);
+        }
+      } catch {
+        seen.push("Error");
+      }
+    }
+    return seen;
+  },
+
+  async many() {
+    let count = 0;
+    let answered;
+    async function* prompts() {
+      for (let number = 0; number < 1000; number++) {
+        const next = new Promise((resolve) => (answered = resolve));
+        yield { type: "user", message: { role: "user", content: `prompt ${number}` }, parent_tool_use_id: null, session_id: "" };
+        await next;
+      }
+    }
+    for await (const message of query({ prompt: prompts(), options })) {
+      if (message.type !== "result") continue;
+      count += message.result === "ok" ? 1 : 0;
+      answered();
+    }
+    return count;
+  },
+
+  async functions() {
+    const session = (await ask("first")).session_id;
+    await sdk.renameSession(session, "New title", { dir: cwd });
+    await sdk.tagSession(session, "mine", { dir: cwd });
+    const info = await sdk.getSessionInfo(session, { dir: cwd });
+    const fork = (await sdk.forkSession(session, { dir: cwd })).sessionId;
+    const resumed = await ask("second", { resume: fork });
+    const before = (await listSessions({ dir: cwd })).length;
+    await sdk.deleteSession(fork, { dir: cwd });
+    return {
+      info: [info.customTitle, info.tag, info.firstPrompt],
+      resumed: [resumed.session_id === fork, resumed.result],
+      left: [before, (await listSessions({ dir: cwd })).length],
+    };
   },
 
   async sessions() {

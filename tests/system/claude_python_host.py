@@ -8,22 +8,26 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 from claude_agent_sdk import (
     AssistantMessage,
     ClaudeAgentOptions,
     ClaudeSDKClient,
+    InMemorySessionStore,
     PermissionResultAllow,
     PermissionResultDeny,
     ResultMessage,
     StreamEvent,
     delete_session,
     fork_session,
+    get_session_info,
     get_session_messages,
     list_sessions,
     query,
     rename_session,
+    tag_session,
 )
 
 WHAT, CLI, CWD, *MORE = sys.argv[1:]
@@ -131,14 +135,103 @@ async def resume() -> Any:
     return [result.session_id == MORE[0], result.result]
 
 
+def weigh(client: Any) -> dict[str, int]:
+    """What the process of the agent has: memory in KiB, threads, open files."""
+    folder = Path(f"/proc/{client._transport._process.pid}")
+    status = dict(line.split(":\t", 1) for line in (folder / "status").read_text().splitlines() if ":\t" in line)
+    files = len(list((folder / "fd").iterdir()))
+    return {"memory": int(status["VmRSS"].split()[0]), "threads": int(status["Threads"]), "files": files}
+
+
 async def many() -> Any:
-    count = 0
+    count, weights = 0, []
     async with ClaudeSDKClient(options()) as client:
         for number in range(1000):
             await client.query(f"prompt {number}")
             async for message in client.receive_response():
                 count += isinstance(message, ResultMessage) and message.result == "ok"
-    return count
+            if number in (99, 999):
+                weights.append(weigh(client))
+    return {"count": count, "weights": weights}
+
+
+async def limits() -> Any:
+    seen: list[Any] = []
+    for more in ({"max_turns": 1}, {"max_budget_usd": 0.001}):
+        result = None
+        try:
+            async for message in query(prompt="go", options=options(allowed_tools=["Bash"], **more)):
+                result = message if isinstance(message, ResultMessage) else result
+        except Exception as error:
+            seen.append(type(error).__name__)
+        seen.append(None if result is None else [result.subtype, result.is_error, result.total_cost_usd > 0])
+    return seen
+
+
+async def interrupt_tool() -> Any:
+    """Interrupt a command that runs, then work on."""
+    async with ClaudeSDKClient(options(allowed_tools=["Bash"])) as client:
+        await client.query("sleep")
+        async for message in client.receive_messages():
+            if isinstance(message, AssistantMessage):
+                break
+        await client.interrupt()
+        first = [message async for message in client.receive_response() if isinstance(message, ResultMessage)]
+        await client.query("next")
+        second = [message async for message in client.receive_response() if isinstance(message, ResultMessage)]
+    return [first[0].subtype, second[0].result]
+
+
+async def store() -> Any:
+    """Keep the session in a store of the host, and resume it there after its file is gone."""
+    kept = InMemorySessionStore()
+    first = await ask("first", session_store=kept)
+    delete_session(first.session_id, CWD)
+    second = await ask("second", session_store=kept, resume=first.session_id)
+    return {
+        "same": second.session_id == first.session_id,
+        "result": second.result,
+        "sizes": len(next(iter(kept._store.values()))),
+    }
+
+
+async def files() -> Any:
+    """Commands, skills and agents of the project, as the SDK lists them."""
+    async with ClaudeSDKClient(options(setting_sources=["project"])) as client:
+        info = await client.get_server_info() or {}
+        await client.query("/greet Bob")
+        results = [message.result async for message in client.receive_response() if isinstance(message, ResultMessage)]
+    names = [command["name"] for command in info["commands"]]
+    return {"greet": "greet" in names, "agents": [agent["name"] for agent in info["agents"]], "results": results}
+
+
+async def while_it_runs() -> Any:
+    """Change the file of a session while the agent has it open, and after a crash has torn its last line."""
+    async with ClaudeSDKClient(options()) as client:
+        await client.query("first")
+        [result] = [message async for message in client.receive_response() if isinstance(message, ResultMessage)]
+        session = result.session_id
+        rename_session(session, "While it runs", CWD)
+        tag_session(session, "mine", CWD)
+        listed = get_session_info(session, CWD)
+        fork = fork_session(session, CWD).session_id
+        await client.query("second")
+        [result] = [message async for message in client.receive_response() if isinstance(message, ResultMessage)]
+    said = [message.message["content"] for message in get_session_messages(session, CWD)]
+    path = next(Path(MORE[0]).glob(f"projects/*/{session}.jsonl"))
+    with path.open("ab") as file:
+        file.write(b'{"type":"user","uuid":"11111111-')
+    torn = len(get_session_messages(session, CWD))
+    third = await ask("third", resume=session)
+    forked = await ask("fourth", resume=fork)
+    return {
+        "listed": [listed.custom_title, listed.tag],
+        "said": len(said),
+        "torn": torn,
+        "resumed": [third.session_id == session, len(get_session_messages(session, CWD))],
+        "forked": [forked.session_id == fork, len(get_session_messages(fork, CWD))],
+        "title": get_session_info(session, CWD).custom_title,
+    }
 
 
 if __name__ == "__main__":

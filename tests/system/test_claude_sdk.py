@@ -145,5 +145,68 @@ def test_sessions_of_claude_code_resume_here_and_ours_there(tmp_path: Path) -> N
 
 
 def test_a_thousand_prompts_in_one_process(tmp_path: Path) -> None:
-    seen, _ = play(tmp_path, python("many"), [says("ok")])
+    seen, _ = play(tmp_path, python("many"), [says("ok")], loop=True)
+    assert seen["count"] == 1000
+    early, late = seen["weights"]
+    assert late["threads"] <= early["threads"] and late["files"] <= early["files"] + 4
+    # The conversation itself, of 2,000 messages, is kept.
+    assert late["memory"] - early["memory"] < 24 * 1024, seen
+
+
+def test_a_thousand_prompts_of_typescript_in_one_process(tmp_path: Path) -> None:
+    seen, _ = play(tmp_path, typescript("many"), [says("ok")], loop=True)
     assert seen == 1000
+
+
+@both_sdks
+def test_turns_and_budgets_end_a_run(sdk: Sdk, tmp_path: Path) -> None:
+    seen, _ = play(tmp_path, sdk("limits"), [calls(("Bash", {"command": "true"}))], loop=True)
+    ends: list[Any] = [each[:2] for each in seen if isinstance(each, list)]
+    assert ends == [["error_max_turns", True], ["error_max_budget_usd", True]]
+    assert [each for each in seen if isinstance(each, str)]  # the exit code becomes an exception
+
+
+def test_pieces_of_answers_reach_typescript(tmp_path: Path) -> None:
+    seen, _ = play(tmp_path, typescript("partial"), [says("Hello there, friend.")])
+    assert {"message_start", "content_block_delta", "assistant", "message_stop", "result"} <= set(seen)
+    assert seen.index("content_block_delta") < seen.index("assistant") < seen.index("content_block_stop")
+
+
+def test_a_command_can_be_interrupted(tmp_path: Path) -> None:
+    turns = [calls(("Bash", {"command": "sleep 100"})), says("next")]
+    seen, _ = play(tmp_path, python("interrupt_tool"), turns)
+    assert seen == ["error_during_execution", "next"]
+
+
+def test_a_host_keeps_sessions_in_a_store(tmp_path: Path) -> None:
+    seen, provider = play(tmp_path, python("store"), [says("one"), says("two")])
+    assert seen["same"] and seen["result"] == "two" and seen["sizes"] >= 4
+    assert "first" in json.dumps(provider.requests[-1].body["messages"])
+
+
+def test_files_of_the_project_reach_the_sdk(tmp_path: Path) -> None:
+    (tmp_path / "cwd/.claude/commands").mkdir(parents=True)
+    (tmp_path / "cwd/.claude/agents").mkdir()
+    (tmp_path / "cwd/.claude/commands/greet.md").write_text("Say hello to $1.")
+    (tmp_path / "cwd/.claude/agents/reviewer.md").write_text("---\nname: reviewer\ndescription: Reviews\n---\nYou review.")
+    seen, provider = play(tmp_path, python("files"), [says("hello")])
+    assert seen["greet"] and "reviewer" in seen["agents"] and seen["results"] == ["hello"]
+    assert "Say hello to Bob." in json.dumps(provider.requests[0].body["messages"])
+
+
+def test_session_files_change_while_the_agent_runs_and_are_torn(tmp_path: Path) -> None:
+    with ProviderServer([says("ok")], loop=True) as provider:
+        seen = host(tmp_path, python("while_it_runs"), provider, None, str(tmp_path / "home/.claude"))
+    assert seen == {
+        "listed": ["While it runs", "mine"],
+        "said": 4,
+        "torn": 4,
+        "resumed": [True, 6],
+        "forked": [True, 4],
+        "title": "While it runs",
+    }
+
+
+def test_the_functions_of_the_typescript_sdk_work_on_our_sessions(tmp_path: Path) -> None:
+    seen, _ = play(tmp_path, typescript("functions"), [says("one"), says("two")])
+    assert seen == {"info": ["New title", "mine", "first"], "resumed": [True, "two"], "left": [2, 1]}
