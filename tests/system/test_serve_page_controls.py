@@ -280,6 +280,29 @@ def test_queued_messages_are_withdrawn(tab: Browser, tmp_path: Path) -> None:
         assert len(page.provider.requests) == 1
 
 
+def test_a_rule_that_an_answer_writes_can_be_edited_and_covers_later_calls(tab: Browser, tmp_path: Path) -> None:
+    calls = [
+        {"toolCalls": [{"name": "bash", "arguments": {"command": command}}]} for command in ("git status", "git diff --stat")
+    ]
+    turns = [calls[1], {"text": "One"}, calls[1], {"text": "Two"}, calls[0], {"text": "Three"}]
+    with served(tab, tmp_path, turns, "--approval", "ask") as page:
+        page.begin()
+        page.say("look")
+        page.click("#questions summary")
+        assert tab.run("document.querySelector('#questions .rule').value") == "git diff --stat", "narrow at first"
+        tab.run("document.querySelector('#questions .rule').value = 'git diff *'")
+        tab.screenshot(tmp_path / "rule.png")
+        page.click("#questions .allow-always")
+        page.until(f"{TEXT}.includes('One') && {IDLE}")
+        page.say("again")
+        page.until(f"{TEXT}.includes('Two') && {IDLE}")
+        page.say("and the status")
+        page.until("!!document.querySelector('#questions .allow')")
+    (settings,) = tmp_path.rglob("settings.json")
+    (rule,) = json.loads(settings.read_text())["approvals"]["rules"]
+    assert (rule["tool"], rule["pattern"], rule["action"]) == ("bash", "git diff *", "allow")
+
+
 def test_everything_works_with_the_keyboard_alone(tab: Browser, tmp_path: Path) -> None:
     call = {"toolCalls": [{"name": "write", "arguments": {"path": "made.txt", "content": "x\n"}}]}
     with served(tab, tmp_path, [call, {"text": "Done"}, {"text": "word " * 400, "holdAfter": 5}], "--approval", "ask") as page:
