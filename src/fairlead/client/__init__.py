@@ -14,7 +14,7 @@
     MessageAssembler                builds a message from its updates
     StopTimes                       how long an agent may take to end
 
-`fairlead.client.events` has the events. `docs/client.md` explains all of it.
+`fairlead.client.events` has the events. `fairlead help client` explains all of it.
 
 **Slow readers.** Iterators of events never lose one. A reader that is behind gets neighbouring deltas merged. If a thousand
 events or 16 MiB wait for it nevertheless, the client reads no further, and the agent pauses. While the reader waits for an

@@ -8,8 +8,8 @@
     open_store       the store that a URL names
 
 An owner has a `Lease`: the right to append to a session for some seconds, which the owner renews. The next owner, who opens the
-session after the lease has expired, gets the next epoch. The store refuses every append with an older one. `docs/stores.md` shows
-how to use a store and how to write another one; `fairlead.testing.check_store` tests it.
+session after the lease has expired, gets the next epoch. The store refuses every append with an older one. `fairlead help stores`
+shows how to use a store and how to write another one; `fairlead.testing.check_store` tests it.
 """
 
 from __future__ import annotations

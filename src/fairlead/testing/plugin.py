@@ -6,7 +6,8 @@
     fairlead_record     the same, and the agent keeps a recording
     fairlead_replay     the command of an agent that plays a recording; a departure fails the test
 
-Each fixture is a function to call with turns. Nothing of fairlead is loaded until it is called. `docs/testing.md` has examples.
+Each fixture is a function to call with turns. Nothing of fairlead is loaded until it is called. `fairlead help testing` has
+examples.
 """
 
 from __future__ import annotations

@@ -222,8 +222,9 @@ OPERATIONS: tuple[Operation, ...] = (
         summary="Listen to the events of a session.",
         description=(
             "Server-sent events. `id` is the number of the event, `data` is the event as JSON: an event of pi in delta form "
-            "(docs/protocol/pi.md), or one of `ServeEvent`. A client that missed events gets `resync` first. The same address "
-            'accepts a WebSocket, whose messages are `{"number": N, "event": {...}}`; it closes a client that reads too slowly '
+            "(`fairlead schema --dialect pi` prints them), or one of `ServeEvent`. A client that missed events gets `resync` "
+            'first. The same address accepts a WebSocket, whose messages are `{"number": N, "event": {...}}`; it closes a client '
+            "that reads too slowly "
             "with code 4408."
         ),
         parameters=(_AFTER, _LAST_EVENT_ID),
