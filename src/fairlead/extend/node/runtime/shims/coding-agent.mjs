@@ -3,8 +3,9 @@
 import fs from "node:fs";
 import path from "node:path";
 import { facts } from "./agent-facts.mjs";
-import { Component, wrapTextWithAnsi } from "./tui.mjs";
-import { theme } from "../theme.mjs";
+import { keyText } from "./keys.mjs";
+import { wrapTextWithAnsi } from "./text.mjs";
+import { theme, Theme } from "../theme.mjs";
 
 export * from "./diff.mjs";
 export * from "./tools.mjs";
@@ -74,23 +75,30 @@ export async function detectSupportedImageMimeTypeFromFile(file) {
 	return null;
 }
 
-// Drawing: nothing is drawn here.
-export class CustomEditor extends Component {}
-export class DynamicBorder extends Component {}
-export class BorderedLoader extends Component {
-	signal = new AbortController().signal;
-}
-export class Theme {
-	constructor() {
-		return theme;
-	}
-}
+export { Editor as CustomEditor } from "./editors.mjs";
+export { BorderedLoader, DynamicBorder } from "./components.mjs";
+export { KeybindingsManager, keyText } from "./keys.mjs";
+export { Theme };
 
-const plain = (text) => text;
-const plainTheme = () => new Proxy({}, { get: () => plain });
-export const getMarkdownTheme = plainTheme;
-export const getSelectListTheme = plainTheme;
-export const getSettingsListTheme = plainTheme;
+const painted = (colour) => (text) => theme.fg(colour, text);
+
+export const getMarkdownTheme = () => ({
+	...{ heading: painted("mdHeading"), link: painted("mdLink"), linkUrl: painted("mdLinkUrl"), code: painted("mdCode") },
+	...{ codeBlock: painted("mdCodeBlock"), codeBlockBorder: painted("mdCodeBlockBorder"), quote: painted("mdQuote") },
+	...{ quoteBorder: painted("mdQuoteBorder"), hr: painted("mdHr"), listBullet: painted("mdListBullet") },
+	...{ bold: theme.bold, italic: theme.italic, underline: theme.underline, strikethrough: theme.strikethrough, highlightCode },
+});
+export const getSelectListTheme = () => ({
+	...{ selectedPrefix: painted("accent"), selectedText: painted("accent"), description: painted("muted") },
+	...{ scrollInfo: painted("muted"), noMatch: painted("muted") },
+});
+export const getSettingsListTheme = () => ({
+	label: (text, selected) => (selected ? theme.fg("accent", text) : text),
+	value: (text, selected) => theme.fg(selected ? "accent" : "muted", text),
+	description: painted("dim"),
+	cursor: theme.fg("accent", "→ "),
+	hint: painted("dim"),
+});
 export const initTheme = () => {};
 export const highlightCode = (code) => code.split("\n");
 
@@ -119,8 +127,7 @@ export function truncateToVisualLines(text, maxVisualLines, width, paddingX = 0,
 	return { visualLines: keep === "start" ? lines.slice(0, maxVisualLines) : lines.slice(skippedCount), skippedCount };
 }
 
-export const keyText = () => "";
-export const keyHint = (_key, description) => description;
-export const rawKeyHint = (key, description) => `${key} ${description}`;
+export const keyHint = (id, description) => `${theme.fg("dim", keyText(id))}${theme.fg("muted", ` ${description}`)}`;
+export const rawKeyHint = (key, description) => `${theme.fg("dim", key)}${theme.fg("muted", ` ${description}`)}`;
 export const renderDiff = (diff) => diff;
 export const copyToClipboard = async () => {};
