@@ -18,7 +18,7 @@ from fairlead.chat import app
 from fairlead.chat.view.screen import Screen
 from fairlead.chat.view.theme import choose
 from fairlead.cli import advice, build
-from fairlead.cli.console import print_text
+from fairlead.cli.console import keep_tracebacks_off_stderr, print_text
 from fairlead.cli.event_loop import run
 from fairlead.cli.flags import Arguments
 from fairlead.cli.printing import print_mode as prompt_reading
@@ -63,6 +63,7 @@ def run_chat(
             "Without them, `fairlead -p PROMPT` answers one prompt."
         )
 
+    keep_tracebacks_off_stderr(os.environ)
     gc.disable()  # until everything is loaded: imports create many objects and free hardly any
     return run(_chat(argv, arguments, profile, program, change))
 

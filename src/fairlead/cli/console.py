@@ -153,6 +153,15 @@ def configure_logging(env: Mapping[str, str], *, default: str, verbose: bool, lo
         logging.getLogger("fairlead.cli").warning("FAIRLEAD_LOG: %s", problem)
 
 
+def keep_tracebacks_off_stderr(env: Mapping[str, str]) -> None:
+    """Send tracebacks of extensions to the log file alone, unless `FAIRLEAD_LOG` asks for more: errors are shown to the user."""
+    if env.get("FAIRLEAD_LOG"):
+        return
+    for handler in logging.getLogger("fairlead").handlers:
+        if isinstance(handler, _StderrHandler):
+            handler.addFilter(lambda record: record.name != "fairlead.extend.tracebacks")
+
+
 def _levels(text: str) -> tuple[dict[str, int], str | None]:
     """Return the levels by package, with "" for all others, and what is wrong with the text. Invalid parts are left out."""
     levels: dict[str, int] = {}

@@ -26,6 +26,8 @@ from fairlead.errors import FairleadError
 from fairlead.platform.process import run_in_thread
 
 _log = logging.getLogger("fairlead.extend")
+#: Another logger, so that a front end for people can leave tracebacks out.
+_tracebacks = logging.getLogger("fairlead.extend.tracebacks")
 
 
 class _SplitStdout:
@@ -396,6 +398,6 @@ def log_traceback(error: Exception, level: int) -> None:
     """Write the traceback of an error in the code of an extension to the log, for its author."""
     stack = getattr(error, "stack", None)
     if stack is not None:  # from the Node process
-        _log.log(level, "%s", stack or error)
+        _tracebacks.log(level, "%s", stack or error)
     elif not isinstance(error, FairleadError):
-        _log.log(level, "%s", "".join(traceback.format_exception(without_our_frames(error))).rstrip())
+        _tracebacks.log(level, "%s", "".join(traceback.format_exception(without_our_frames(error))).rstrip())
