@@ -141,7 +141,7 @@ class Commands:
         if found is None or await asyncio.to_thread(os.path.lexists, found[0]):
             return None
         near = self._near(found[0])
-        if near is None:
+        if near != found[0]:  # an extension that is being loaded may bring it
             await self._session.extensions.ready()
             near = self._near(found[0])
         if near == found[0]:
