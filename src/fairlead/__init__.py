@@ -29,6 +29,7 @@ This module holds:
     RateLimit, RateLimits           what all agents of a process may ask of a key
     Telemetry                       what to record with OpenTelemetry
     Ui, NoUi                        how the agent asks the user
+    Canvas, Sheet                   where a front end draws what extensions render
     ApprovalRequest, Allow, Deny,   whether a tool call may run: the question and
     FileChange, RuleOffer, NewRule  its answers, what the call would change, and
                                     rules for calls like it
@@ -59,7 +60,7 @@ if TYPE_CHECKING:
     from fairlead.core.approval import Allow, ApprovalRequest, Deny, FileChange, NewRule, RuleOffer
     from fairlead.core.model import Model, ModelRequest, ModelStream
     from fairlead.core.partial_message import PartialMessage
-    from fairlead.core.runtime import CancelToken, NoUi, Ui
+    from fairlead.core.runtime import CancelToken, Canvas, NoUi, Sheet, Ui
     from fairlead.core.tool import Tool, ToolContext, ToolLocation, ToolResult, ToolSubject
     from fairlead.errors import FairleadError, ToolError
     from fairlead.export import export_file
@@ -72,6 +73,7 @@ __all__ = [
     "Allow",
     "ApprovalRequest",
     "CancelToken",
+    "Canvas",
     "Deny",
     "Discovery",
     "FairleadError",
@@ -88,6 +90,7 @@ __all__ = [
     "RateLimits",
     "Result",
     "RuleOffer",
+    "Sheet",
     "Storage",
     "Telemetry",
     "Tool",
@@ -118,7 +121,9 @@ _HOMES = {
     "Model": "fairlead.core.model",
     "ModelStream": "fairlead.core.model",
     "NewRule": "fairlead.core.approval",
+    "Canvas": "fairlead.core.runtime",
     "NoUi": "fairlead.core.runtime",
+    "Sheet": "fairlead.core.runtime",
     "PartialMessage": "fairlead.core.partial_message",
     "ModelRequest": "fairlead.core.model",
     "RateLimit": "fairlead.config.settings",

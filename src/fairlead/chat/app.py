@@ -12,6 +12,7 @@ from time import monotonic
 from typing import Any, TypeVar
 
 from fairlead import Agent, ApprovalRequest, FairleadError, events
+from fairlead.chat.canvas import ChatCanvas, SheetDialog
 from fairlead.chat.chat_ui import ChatUi
 from fairlead.chat.commands import Commands
 from fairlead.chat.dialogs import Dialog, EditorDialog
@@ -84,7 +85,8 @@ class Chat:
         self.pasted_images: dict[int, ImageContent] = {}
         self.history = PromptHistory(None if agent.home.isolated else agent.home.root / "chat-history.jsonl")
         self.transcript = Transcript(theme, options.explain)
-        self.ui = ChatUi(self, self.session.host.notify)
+        self.canvas = ChatCanvas(self)
+        self.ui = ChatUi(self, self.session.host.notify, self.canvas)
         self.status = Status(agent, options.env, terminal.set_title)
         #: A remark that stands in place of the footer for a while.
         self._hint = ""
@@ -253,8 +255,13 @@ class Chat:
         self.touch()
 
     def _frame(self, columns: int, rows: int) -> Frame:
-        status = self.status
-        doing = status.with_time("Waiting for you") if status.activity is not None and self._dialogs else status.doing
+        status, working = self.status, self.canvas.working
+        self.canvas.fit(columns, rows)
+        doing = status.doing if working.message is None or status.activity != "Working" else status.with_time(working.message)
+        if status.activity is not None and any(not isinstance(each, SheetDialog) for each in self._dialogs):
+            doing = status.with_time("Waiting for you")
+        elif not working.visible:
+            doing = None
         return Frame(
             theme=self.theme,
             columns=columns,
@@ -264,6 +271,7 @@ class Chat:
             menu=self._keys.menu,
             facts=status.facts,
             ui=self.ui,
+            canvas=self.canvas,
             queued=status.queued,
             activity=None if doing is None else (doing, status.busy_seconds),
             hint=self._hint,
@@ -287,18 +295,26 @@ class Chat:
         if self._done.done():
             return None
         dialog.changed = self.touch
-        self._dialogs.append(dialog)
-        self._focus()
+        # A component may stay for long: questions, and newer components, come before it.
+        places = [number for number, each in enumerate(self._dialogs) if isinstance(each, SheetDialog)]
+        self._dialogs.insert(places[0] if places else len(self._dialogs), dialog)
+        self.focus()
         try:
             return await dialog.answer
         finally:
             self._dialogs.remove(dialog)
-            self._focus()
+            self.focus()
 
-    def _focus(self) -> None:
+    def focus(self) -> None:
+        """Send the keys to what has them now: a dialog, the editor, or the component in its place."""
         first = self._dialogs[0] if self._dialogs else None
         if first is None:
             self._keyboard.focus_editor()
+            if self.canvas.editor is not None:
+                self._keyboard.divert(self.canvas.press)
+        elif isinstance(first, SheetDialog):
+            self._keyboard.focus_dialog()
+            self._keyboard.divert(first.press)
         elif isinstance(first, EditorDialog):
             self._keyboard.focus_other(first.editor)
         else:
@@ -320,12 +336,26 @@ class Chat:
         self.status.set_title(title)
 
     def set_editor_text(self, text: str) -> None:
+        if text != self.editor.text:
+            self.editor.set_text(text)
+
+    def press_in_editor(self, data: str) -> None:
+        """Act as if the user had pressed a key in the editor. A question that came up meanwhile does not get it."""
+        if not self._dialogs:
+            self._keyboard.feed(data)
+        elif data.isprintable():
+            self.editor.insert(data)
+
+    def submit(self, text: str) -> None:
+        """Send a text as if the user had written it in the editor."""
         self.editor.set_text(text)
+        self._keys.send()
 
     # What the user does
 
     def _on_edit(self) -> None:
         self._keys.on_edit()
+        self.canvas.on_edit()
         self.touch()
 
     def stop(self) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
-from fairlead import Allow, ApprovalRequest, CancelToken, Deny, NewRule, NoUi, RuleOffer
+from fairlead import Allow, ApprovalRequest, CancelToken, Canvas, Deny, NewRule, NoUi, RuleOffer
 from fairlead.chat.dialogs import Ask, Choice, Confirm, Cursor, Dialog, Drawn, EditorDialog, Line, Picker
 from fairlead.chat.view.panels import Proposal
 from fairlead.chat.view.text import clip, one_line, plain, visible, width, wrap
@@ -221,7 +221,7 @@ _ROLES = {"info": "dim", "warning": "warning", "error": "error"}
 
 
 class ChatUi(NoUi):
-    """Implements `fairlead.Ui` for the chat.
+    """Implements `fairlead.Ui` for the chat. `canvas` draws components of extensions.
 
     Attributes:
         statuses: Short texts of extensions for the footer, by key.
@@ -230,9 +230,10 @@ class ChatUi(NoUi):
 
     available = True
 
-    def __init__(self, stage: Stage, notify: Callable[[Event], None]) -> None:
+    def __init__(self, stage: Stage, notify: Callable[[Event], None], canvas: Canvas | None = None) -> None:
         self._stage = stage
         self._notify = notify
+        self.canvas = canvas
         self.statuses: dict[str, str] = {}
         self.above: dict[str, list[str]] = {}
         self.below: dict[str, list[str]] = {}

@@ -26,6 +26,9 @@ Drawn = tuple[list[str], Cursor]
 class Dialog(ABC, Generic[T]):
     """A question to the user. `answer` is set when it is answered; None means that the user dismissed it."""
 
+    #: Whether it gets all rows that the terminal has.
+    fills = False
+
     def __init__(self, title: str) -> None:
         self.title = title
         self.answer: asyncio.Future[T | None] = asyncio.get_running_loop().create_future()

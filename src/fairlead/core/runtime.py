@@ -78,6 +78,83 @@ NotifyKind: TypeAlias = Literal["info", "success", "warning", "error"]
 Placement: TypeAlias = Literal["aboveEditor", "belowEditor"]
 
 
+#: Where a front end draws: a `dialog` has the keys while it is open, `editor` takes the place of the editor, and `keys` draws
+#: nothing and gets the keys of the editor before it.
+SheetPlace: TypeAlias = Literal["dialog", "header", "footer", "editor", "keys", "aboveEditor", "belowEditor"]
+
+
+class Sheet:
+    """What an extension draws in one place of a front end: lines of text with styles, as wide as the front end says.
+
+    Attributes:
+        place, key: Where it is drawn. A sheet replaces the one with the same place and key.
+        lines: What is drawn. The extension may have put anything into them.
+        cursor: The row in `lines` and the column of the cursor; None hides it.
+        owner: Hears what the front end tells the sheet.
+    """
+
+    def __init__(self, place: SheetPlace, key: str, owner: SheetOwner) -> None:
+        self.place: SheetPlace = place
+        self.key = key
+        self.lines: Sequence[str] = ()
+        self.cursor: tuple[int, int] | None = None
+        self.owner = owner
+
+
+class SheetOwner(Protocol):
+    """What draws sheets."""
+
+    def press(self, sheet: Sheet, data: str) -> None:
+        """The user has pressed a key, or pasted something, which is for the sheet. `data` is what the terminal sent."""
+        ...
+
+    def resize(self, columns: int, rows: int) -> None:
+        """The front end is this large now."""
+        ...
+
+    def follow_editor(self, text: str, at: int) -> None:
+        """The user has changed the text in the front end's own editor. The cursor is before the character `at`."""
+        ...
+
+
+class Canvas(Protocol):
+    """A front end that draws sheets."""
+
+    def size(self) -> tuple[int, int]:
+        """Return the columns and rows there are for a sheet."""
+        ...
+
+    async def show_dialog(self, sheet: Sheet) -> None:
+        """Show a sheet that has the keys, until the user closes it or the task is cancelled."""
+        ...
+
+    def put(self, sheet: Sheet) -> None:
+        """Show a sheet in its place."""
+        ...
+
+    def remove(self, sheet: Sheet) -> None: ...
+
+    def touch(self) -> None:
+        """Draw again: the lines of a sheet have changed."""
+        ...
+
+    def press_in_editor(self, data: str) -> None:
+        """Act as if the user had pressed a key in the front end's own editor."""
+        ...
+
+    def submit(self, text: str) -> None:
+        """Act as if the user had sent a text."""
+        ...
+
+    def editor_text(self) -> tuple[str, int]:
+        """Return the text of the front end's own editor, and the number of the character that the cursor is before."""
+        ...
+
+    def set_working(self, **given: Any) -> None:
+        """Change what is shown while the agent works: `message`, `visible`, `frames` and `interval`. None is the usual one."""
+        ...
+
+
 class Ui(Protocol):
     """What a host can show and ask.
 
@@ -87,6 +164,11 @@ class Ui(Protocol):
     @property
     def available(self) -> bool:
         """Whether there is a user who can answer."""
+        ...
+
+    @property
+    def canvas(self) -> Canvas | None:
+        """What draws components of extensions; None if they can only show lines of text."""
         ...
 
     async def select(
@@ -126,6 +208,7 @@ class NoUi:
     """For a session without a user: shows nothing, and answers every question with the value that changes nothing."""
 
     available = False
+    canvas: Canvas | None = None
 
     async def select(
         self, title: str, options: Sequence[str], *, timeout: float | None = None, cancel: CancelToken | None = None

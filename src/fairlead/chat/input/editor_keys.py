@@ -119,12 +119,12 @@ class EditorKeys:
         elif isinstance(dialog, EditorDialog):
             dialog.send()
         elif self.menu is None or self.menu.is_unasked:
-            self._send(queued=False)
+            self.send()
         else:
             incomplete = self._needs_more(self.menu)
             self._accept()
             if not incomplete:
-                self._send(queued=False)
+                self.send()
 
     def _needs_more(self, menu: Menu) -> bool:
         """Whether there may be more to type after the suggestion: words after a file, arguments of a template.
@@ -141,9 +141,10 @@ class EditorKeys:
         if isinstance(dialog, EditorDialog):
             dialog.editor.break_line()
         else:
-            self._send(queued=True)
+            self.send(queued=True)
 
-    def _send(self, *, queued: bool) -> None:
+    def send(self, *, queued: bool = False) -> None:
+        """Send what is in the editor."""
         if not self._chat.editor.text.strip():
             return
         text = self._chat.editor.take().rstrip()

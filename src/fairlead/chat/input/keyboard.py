@@ -12,10 +12,12 @@ from contextlib import AbstractContextManager, asynccontextmanager, nullcontext,
 from typing import Any, Protocol, TextIO
 
 from prompt_toolkit.application import Application
+from prompt_toolkit.application.current import set_app
 from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
 from prompt_toolkit.input.typeahead import store_typeahead
 from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import BufferControl, FormattedTextControl, HSplit, Layout, Window
 from prompt_toolkit.output import DummyOutput
@@ -90,6 +92,8 @@ class KeyInput(Vt100Input):
         self._position: asyncio.Future[int] | None = None
         #: The parts of a paste whose end has not been read.
         self._paste: list[str] = []
+        #: Gets what the terminal sends instead of prompt_toolkit, while a component of an extension has the keys.
+        self.divert: Callable[[str], None] | None = None
         self._read = self.stdin_reader.read
         self.stdin_reader.read = self._read_keys
         if typed:
@@ -117,7 +121,20 @@ class KeyInput(Vt100Input):
                 self._position.set_result(int(found[1]) - 1)
         return text
 
+    def parse(self, text: str) -> list[KeyPress]:
+        """Return the keys that a terminal means by a text."""
+        self.vt100_parser.feed_and_flush(text)
+        keys, self._buffer = self._buffer, []
+        return keys
+
     def _read_keys(self, count: int = 1024) -> str:
+        text = self._read_text()
+        if self.divert is None:
+            return text
+        self.divert(text)
+        return ""
+
+    def _read_text(self) -> str:
         text = self._read(_CHUNK)
         if self._paste:
             # prompt_toolkit searches all of a paste again for each part of it, so it gets the whole paste at once.
@@ -138,6 +155,63 @@ class KeyInput(Vt100Input):
         if found is not None and len(text) - found.start() < _LONGEST_REPLY:
             self._held, text = text[found.start() :], text[: found.start()]
         return text
+
+
+#: One key as a terminal sends it: a paste, a sequence, a character with Alt, or a character.
+_SEQUENCE = re.compile(
+    r"\x1b\[200~.*?\x1b\[201~|\x1b*\x1b(?:\[\[?[0-?]*[ -/]*[@-~]|O.)|\x1b[^\x1b\[O]|\x1b(?=\x1b)|[^\x1b]", re.DOTALL
+)
+#: Codes of the kitty protocol and of modifyOtherKeys.
+_CODE = re.compile(r"\x1b\[(?:27;(?P<m1>\d+);(?P<c1>\d+)~|(?P<c2>\d+)(?:;(?P<m2>\d+))?u)")
+#: The longest sequence that is waited for.
+_LONGEST_SEQUENCE = 64
+
+
+class Sequences:
+    """Divides what a terminal sends into keys. `press` gets each of them, as terminals without newer protocols send it."""
+
+    def __init__(self, press: Callable[[str], None]) -> None:
+        self._press = press
+        self._rest = ""
+        self._timer: asyncio.TimerHandle | None = None
+
+    def feed(self, text: str) -> None:
+        """Divide more text. An Esc at its end is a whole key if nothing follows soon."""
+        if self._timer is not None:
+            self._timer.cancel()
+        text, at = self._rest + text, 0
+        self._rest = ""
+        while found := _SEQUENCE.match(text, at):
+            at = found.end()
+            self._press(plain_key(found[0]))
+        self._rest = text[at:]
+        if len(self._rest) > _LONGEST_SEQUENCE:
+            self._flush()
+        elif self._rest:
+            self._timer = asyncio.get_running_loop().call_later(_PARSER_PATIENCE, self._flush)
+
+    def _flush(self) -> None:
+        rest, self._rest = self._rest, ""
+        if rest:
+            self._press(rest)
+
+
+def plain_key(data: str) -> str:
+    """Return what a terminal without newer protocols sends for a key, if it tells the key from others."""
+    found = _CODE.fullmatch(data)
+    if found is None:
+        return data
+    code, modifiers = int(found["c1"] or found["c2"]), int(found["m1"] or found["m2"] or 1) - 1
+    character = _NAMED.get(code) or (chr(code) if 32 < code < 127 else "")
+    if not character or modifiers & ~(_SHIFT | _ALT | _CTRL) or (code in (9, 13) and modifiers & ~_ALT):
+        return "\x1b[Z" if code == 9 and modifiers == _SHIFT else data
+    if modifiers & _CTRL:
+        if not (character.isalpha() or character in "@[\\]^_ "):
+            return data
+        character = chr(ord(character.upper()) & 0x1F)
+    elif modifiers & _SHIFT:
+        character = character.upper()
+    return "\x1b" + character if modifiers & _ALT else character
 
 
 #: Seconds to wait for the rest of a sequence after Esc: in the parser, then in the key bindings (Esc, B is Alt+B).
@@ -214,17 +288,31 @@ class Keyboard:
         if self._application.is_running:
             self._application.exit()
 
+    def divert(self, press: Callable[[str], None]) -> None:
+        """Send keys, as the terminal sends them, to a component of an extension."""
+        self._input.divert = Sequences(press).feed
+
+    def feed(self, data: str) -> None:
+        """Act as if the user had pressed a key."""
+        keys = self._application.key_processor
+        with set_app(self._application):
+            keys.feed_multiple(self._input.parse(data))
+            keys.process_keys()
+
     def focus_editor(self) -> None:
         """Send keys to the chat's editor."""
+        self._input.divert = None
         self._application.layout.focus(self._main)
 
     def focus_other(self, editor: Editor) -> None:
         """Send keys to the editor of a dialog."""
+        self._input.divert = None
         self._other.content = self._control(editor)
         self._application.layout.focus(self._other)
 
     def focus_dialog(self) -> None:
         """Send keys to `Actions.dialog_key`."""
+        self._input.divert = None
         self._application.layout.focus(self._dialog)
 
     async def cursor_row(self, ask: Callable[[], None], patience: float) -> int | None:

@@ -8,17 +8,20 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fairlead.chat.dialogs import Cursor, Dialog, Picker
 from fairlead.chat.input.editor import Editor
 from fairlead.chat.status import SPINNER, Facts, footer_lines, queue_lines
 from fairlead.chat.view.screen import Screen
 from fairlead.chat.view.scrollback import rows_if_halved
-from fairlead.chat.view.text import clip, one_line, plain, width
-from fairlead.chat.view.theme import Theme
+from fairlead.chat.view.text import RESET, clip, one_line, plain, width, without_styles
+from fairlead.chat.view.theme import PLAIN, Theme
 from fairlead.chat.view.transcript import Transcript
 from fairlead.sessions.completion import Menu
+
+if TYPE_CHECKING:
+    from fairlead.chat.canvas import ChatCanvas
 
 #: A terminal with fewer rows has no empty lines around the editor.
 _LOW = 10
@@ -67,6 +70,8 @@ class Frame:
     hint: str
     #: The end of what a shell command of the user has printed so far.
     command_tail: str = ""
+    #: What draws components of extensions.
+    canvas: ChatCanvas | None = None
 
 
 def compose(frame: Frame, transcript: Live) -> tuple[list[str], Cursor, int]:
@@ -79,22 +84,27 @@ def compose(frame: Frame, transcript: Live) -> tuple[list[str], Cursor, int]:
     gap = [] if rows < _LOW else [""]
     # A low terminal has no other lines that can change while it shows a question. They would leave copies if it became narrow.
     is_alone = frame.dialog is not None and rows < _LOW
-    foot = [] if is_alone else footer_lines(frame.facts, frame.ui.statuses, theme, columns)[: 1 if rows < 2 * _LOW else None]
+    foot = [] if is_alone else _footer(frame)[: 1 if rows < 2 * _LOW else None]
     if frame.hint:
         foot = [theme.paint("warning", clip(frame.hint, columns)), *foot[1:]]
     room = rows - 1 - len(foot)
     under: list[str] = []
     if frame.dialog is not None:
-        most = max(1, min(room - 2 * len(gap), max(_LOWEST_DIALOG, rows * 2 // 3)))
+        most = max(1, min(room - 2 * len(gap), rows if frame.dialog.fills else max(_LOWEST_DIALOG, rows * 2 // 3)))
         middle, cursor = frame.dialog.draw(theme, columns, most)
-        while most > _LOWEST_DIALOG and (excess := _excess(frame.dialog, middle, foot, columns, rows)) > 0:
+        while (
+            not frame.dialog.fills
+            and most > _LOWEST_DIALOG
+            and (excess := _excess(frame.dialog, middle, foot, columns, rows)) > 0
+        ):
             most = max(_LOWEST_DIALOG, most - (excess + 1) // 2)
             middle, cursor = frame.dialog.draw(theme, columns, most)
         under = [*gap]
     else:
-        middle, cursor = frame.editor.draw(theme, columns, max(1, min(12, rows // 3)), _EMPTY_HINT)
+        drawn = None if frame.canvas is None else frame.canvas.draw_editor(theme, columns, max(1, rows // 2))
+        middle, cursor = drawn or frame.editor.draw(theme, columns, max(1, min(12, rows // 3)), _EMPTY_HINT)
         free = max(0, room - len(middle) - len(gap))
-        under = [*(_menu_lines(frame) or _widgets(frame.ui.below, columns, rows))[:free], *gap]
+        under = [*(_menu_lines(frame) or _widgets(frame, "belowEditor"))[:free], *gap]
     # The most important lines of these are the last.
     free = room - len(middle) - len(under) - 2 * len(gap)
     above = _above(frame)[-free:] if free > 0 and not is_alone else []
@@ -119,19 +129,39 @@ def _excess(dialog: Dialog[Any], lines: Sequence[str], foot: Sequence[str], colu
 def _above(frame: Frame) -> list[str]:
     theme, columns, rows = frame.theme, frame.columns, frame.rows
     tail = plain(frame.command_tail).rstrip("\n").split("\n")[-max(1, rows // 4) :] if frame.command_tail else []
-    lines = [theme.paint("dim", clip(f"  {line}", columns)) for line in tail] + _widgets(frame.ui.above, columns, rows)
+    lines = [theme.paint("dim", clip(f"  {line}", columns)) for line in tail] + _widgets(frame, "aboveEditor")
     if frame.activity is not None:
         text, seconds = frame.activity
-        picture = SPINNER[int(seconds * 10) % len(SPINNER)]
+        picture = _spin(frame, seconds)
+        esc_stops = frame.dialog is None or not frame.dialog.fills  # a component gets Esc itself
         said = clip(f" {one_line(text)}", columns - 1)
         room = columns - width(said) - 1
-        lines.append(theme.paint("accent", picture) + said + theme.paint("dim", clip(" · Esc stops", room) if room > 12 else ""))
+        lines.append(picture + said + theme.paint("dim", clip(" · Esc stops", room) if room > 12 and esc_stops else ""))
     return lines + queue_lines(*frame.queued, theme, columns, 1 if rows < 2 * _LOW else 3)
 
 
-def _widgets(widgets: Mapping[str, list[str]], columns: int, rows: int) -> list[str]:
-    lines = [clip(line, columns) for key in sorted(widgets) for line in plain("\n".join(widgets[key])).split("\n")]
-    return lines[: max(1, rows // 4)]
+def _spin(frame: Frame, seconds: float) -> str:
+    working = None if frame.canvas is None else frame.canvas.working
+    if working is None or working.frames is None:
+        return frame.theme.paint("accent", SPINNER[int(seconds * 10) % len(SPINNER)])
+    if not working.frames:
+        return ""
+    picture = working.frames[int(seconds * 1000 / (working.interval or 100)) % len(working.frames)]
+    return f"{without_styles(picture) if frame.theme is PLAIN else picture}{RESET}"
+
+
+def _widgets(frame: Frame, place: str) -> list[str]:
+    columns, rows = frame.columns, frame.rows
+    texts = frame.ui.above if place == "aboveEditor" else frame.ui.below
+    drawn = {} if frame.canvas is None else frame.canvas.widgets(place, frame.theme, columns)
+    widgets = {key: [clip(line, columns) for line in plain("\n".join(lines)).split("\n")] for key, lines in texts.items()}
+    most = max(1, rows // (2 if drawn else 4))
+    return [line for _, lines in sorted((widgets | drawn).items()) for line in lines][:most]
+
+
+def _footer(frame: Frame) -> list[str]:
+    drawn = None if frame.canvas is None else frame.canvas.draw_footer(frame.theme, frame.columns)
+    return footer_lines(frame.facts, frame.ui.statuses, frame.theme, frame.columns) if drawn is None else drawn
 
 
 def _menu_lines(frame: Frame) -> list[str]:

@@ -85,6 +85,14 @@ def plain(text: str, tab: int = 8) -> str:
     return _CONTROL.sub(_harmless, text)
 
 
+def keep_styles(line: str) -> str:
+    """Return a line from an extension, `plain` but for its styles."""
+    if not _UNUSUAL.search(line):
+        return line
+    pieces = _SGR_KEPT.split(line)
+    return "".join(piece if number % 2 else plain(piece, 3).replace("\n", " ") for number, piece in enumerate(pieces))
+
+
 def one_line(text: str) -> str:
     """Return `plain` text as one line."""
     return plain(text).replace("\n", " ")

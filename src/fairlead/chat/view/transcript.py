@@ -6,14 +6,14 @@ Events go in with `handle`, past messages with `message`, remarks of the program
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from fairlead import ApprovalRequest, events
 from fairlead.chat.view.open_parts import OpenParts
 from fairlead.chat.view.panels import Proposal, ToolPanel
 from fairlead.chat.view.parts import Answer, Fixed, Thinking, make_explanations, prompt, remark, text_of
-from fairlead.chat.view.text import plain
+from fairlead.chat.view.text import clip, plain
 from fairlead.chat.view.theme import Theme
 from fairlead.chat.view.titles import call_title, format_elapsed
 from fairlead.messages import (
@@ -99,6 +99,10 @@ class Transcript(OpenParts):
         if role == "warning":
             self._warnings.add(text)
         self._add(remark(self._theme, text, role))
+
+    def drawn(self, lines: Sequence[str]) -> None:
+        """Show lines as they are. They may have styles."""
+        self._add(Fixed("note", lambda columns, is_long: [clip(line, columns) for line in lines]))
 
     def lists(self, lists: Mapping[str, Mapping[str, str]]) -> None:
         """Show lists of names and explanations, by their titles."""

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from fairlead.core.approval import ApprovalAnswer, ApprovalRequest
-from fairlead.core.runtime import CancelToken, NotifyKind, Placement, Ui
+from fairlead.core.runtime import CancelToken, Canvas, NotifyKind, Placement, Ui
 from fairlead.extend.extensions.calling import Deadline
 from fairlead.extend.extensions.values import check_types, convert
 
@@ -26,6 +26,10 @@ class ExtensionUi:
     @property
     def available(self) -> bool:
         return self._ui.available
+
+    @property
+    def canvas(self) -> Canvas | None:
+        return self._ui.canvas
 
     # Asking
 

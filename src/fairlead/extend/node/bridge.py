@@ -87,6 +87,8 @@ class NodeBridge:
         self._calls: dict[int, asyncio.Future[Any]] = {}
         self._work: dict[int, asyncio.Task[None]] = {}
         self._next_id = 0
+        #: Called when the process cannot be used any more.
+        self.on_lost: Callable[[], object] = lambda: None
         #: Why the process cannot be used any more.
         self._lost: str | None = None
         #: Whether the agent ends the process.
@@ -192,6 +194,7 @@ class NodeBridge:
         if self._lost is not None:
             return
         self._lost = reason
+        self.on_lost()
         if self._watching is not None:
             self._watching.cancel()
         for transport in (self._inbox, self._outbox):

@@ -25,6 +25,7 @@ from fairlead.extend.node.program import cache_folder, is_new_enough, make_no_no
 from fairlead.extend.node.registrations import RemoteRegistrations
 from fairlead.extend.node.requests import Requests
 from fairlead.extend.node.tools import BashRunContext, ToolRequests
+from fairlead.extend.node.user import UserRequests
 from fairlead.platform.process import run_in_thread
 from fairlead.platform.programs import working_folders
 
@@ -54,10 +55,11 @@ class RemoteExtensions:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self.signals = Signals(lambda number: self._notify("abort", {"signal": number}))
+        self.signals = Signals(lambda number: self.notify("abort", {"signal": number}))
         self.quiet: QuietMessages
         self.events: Events
         self.registrations = RemoteRegistrations(self)
+        self._user = UserRequests(engine, self)
         self._bridge: NodeBridge | None = None
         self._loaded: dict[int, tuple[Fairlead, Extension]] = {}
         #: The contexts of the calls that are running.
@@ -149,12 +151,15 @@ class RemoteExtensions:
     async def _start_with(self, node: str) -> str:
         """Start the process with a Node program and return its version."""
         requests, registrations = Requests(self.engine, self), self.registrations
+        user = self._user
         tools = ToolRequests(self.engine, self.context_of, registrations.callable_tools)
-        at_once = {**requests.answers(), **registrations.answers(), **self._answers(), **tools.answers()}
-        slow = {**requests.slow_answers(), **tools.slow_answers(), "loginAsk": self._ask_login, "seen": self._intercept}
+        at_once = {**requests.answers(), **user.answers(), **registrations.answers(), **self._answers(), **tools.answers()}
+        slow = {**requests.slow_answers(), **user.slow_answers(), **tools.slow_answers()}
+        slow |= {"loginAsk": self._ask_login, "seen": self._intercept}
         host = self.engine.host
         # Set before it is started, so that it can be closed meanwhile.
         self._bridge = bridge = NodeBridge(at_once, slow, stuck_after=_STUCK * host.timeout)
+        bridge.on_lost = user.close
         # An extension is the user's own program, like those in Python, which see the agent's environment too.
         workspace = self.engine.session.host.workspace
         env = workspace.env if workspace.agent_env is None else workspace.agent_env
@@ -183,7 +188,7 @@ class RemoteExtensions:
         """End the Node process when the calls that still run in it are done, such as the command that asked for a reload."""
         if self._bridge is not None:
             self._stop_listening()
-            self._notify("retire", {})
+            self.notify("retire", {})
             await self._bridge.idle()
             await self._bridge.close()
 
@@ -197,7 +202,7 @@ class RemoteExtensions:
         """Have the process forget an extension that is about to be loaded again."""
         for number, (_, each) in self._loaded.items():
             if each is extension:
-                self._notify("forget", {"extension": number})
+                self.notify("forget", {"extension": number})
 
     # Who asks
 
@@ -238,7 +243,8 @@ class RemoteExtensions:
         found = None if call is None else self._contexts.get(call)
         return Context(self.engine, Deadline(None)) if found is None else found
 
-    def _notify(self, method: str, params: Params) -> None:
+    def notify(self, method: str, params: Params) -> None:
+        """Tell the process something that needs no answer."""
         if self._bridge is not None:
             self._bridge.notify(method, params)
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, cast, get_args
+from typing import TYPE_CHECKING, Any, cast
 
 import yaml
 from msgspec import Raw, json
 
 from fairlead.config import json_files
 from fairlead.core.messages import CustomMessage, ImageContent, UserBlock
-from fairlead.core.runtime import CancelToken, NotifyKind
 from fairlead.errors import BadCommand, EntryNotFound, FairleadError, ModelNotFound, NoCredentials
 from fairlead.extend.extensions.calling import Deadline
 from fairlead.extend.extensions.context import CommandContext, Context
@@ -83,7 +81,6 @@ class Requests:
     def slow_answers(self) -> dict[str, SlowAnswer]:
         """Return the requests that take time, by name."""
         return {
-            "ui": self._ask_user,
             "compact": self._compact,
             "waitForIdle": self._wait_for_idle,
             "newSession": self._new_session,
@@ -100,9 +97,9 @@ class Requests:
 
     def _state(self) -> dict[str, Any]:
         context = self._context
-        mode = context.mode
+        mode, draws = context.mode, self._session.host.ui.canvas is not None
         return {
-            "mode": mode if mode != "library" else "rpc" if context.has_ui else "print",
+            "mode": "tui" if draws else mode if mode != "library" else "rpc" if context.has_ui else "print",
             "hasUI": context.has_ui,
             "cwd": str(context.cwd),
             "model": context.model,
@@ -380,51 +377,12 @@ class Requests:
     async def _reload(self, params: Params, report: Report) -> None:
         await self._engine.host.reload()
 
-    # The user
-
-    async def _ask_user(self, params: Params, report: Report) -> Any:
-        """Ask the user a question, on behalf of a call if that still runs: its clock stops meanwhile."""
-        ui = self._remote.context_of(params.get("call")).ui
-        timeout = params.get("timeout")
-        cancel = CancelToken()
-        limits: dict[str, Any] = {"timeout": None if timeout is None else timeout / 1000, "cancel": cancel}
-        title = str(params.get("title", ""))
-        match params["kind"]:
-            case "select":
-                asking = ui.select(title, [str(each) for each in params["options"]], **limits)
-            case "confirm":
-                asking = ui.confirm(title, str(params.get("message") or ""), **limits)
-            case "input":
-                asking = ui.input(title, params.get("placeholder"), **limits)
-            case _:
-                asking = ui.editor(title, params.get("prefill"), cancel=cancel)
-        try:
-            return await asking  # in this task, so that the question is shown in its first step
-        except asyncio.CancelledError:  # the extension has withdrawn it
-            cancel.fire()
-            return None
-
-    def _show(self, params: Params) -> None:
-        ui = self._context.ui
-        match params["kind"]:
-            case "notify":
-                kind = params.get("type")
-                ui.notify(params["message"], kind if kind in get_args(NotifyKind) else None)
-            case "setStatus":
-                ui.set_status(params["key"], params.get("text"))
-            case "setWidget":
-                ui.set_widget(params["key"], params.get("lines"), params.get("placement"))
-            case "setTitle":
-                ui.set_title(params["title"])
-            case _:
-                ui.set_editor_text(params["text"])
-
 
 #: The requests whose methods here have the same name.
 _AT_ONCE = (
     "runSignal contextUsage sessionContext tools describeTool commands settings sessions modelAuth "
     "providerKey sendMessage sendUserMessage appendEntry setSessionName getSessionName setLabel setActiveTools setModel "
-    "setThinkingLevel show storedModels storeModels"
+    "setThinkingLevel storedModels storeModels"
 ).split()
 
 

@@ -130,6 +130,9 @@ def _rule(opened: _Open, answer: Answer) -> NewRule | None:
 class SharedUi:
     """Implements `fairlead.core.runtime.Ui` for all clients of a session."""
 
+    #: Hosts show lines of text alone.
+    canvas = None
+
     def __init__(self, questions: OpenQuestions, send: Send, emit: Callable[[Event], None]) -> None:
         self._questions = questions
         self._send = send

@@ -70,6 +70,9 @@ def choices(scope: str, offer: RuleOffer | None) -> dict[str, tuple[PermissionOp
 class AcpUi:
     """Implements `fairlead.core.runtime.Ui` for one session."""
 
+    #: Hosts show lines of text alone.
+    canvas = None
+
     def __init__(
         self,
         session_id: str,

@@ -348,6 +348,9 @@ ALLOW_ALWAYS = "allow_always"
 class OpalUi:
     """Implements `fairlead.core.runtime.Ui` for one session. `show` sends a status."""
 
+    #: Hosts show lines of text alone.
+    canvas = None
+
     def __init__(self, session_id: str, requests: OutboundRequests, show: Callable[[str], None]) -> None:
         self._session_id = session_id
         self._requests = requests

@@ -224,6 +224,9 @@ LONGEST_TIMEOUT = 2**31 / 1000
 class WireUi:
     """Implements `fairlead.core.runtime.Ui`. It emits an event when a dialog starts and when it ends."""
 
+    #: Hosts show lines of text alone.
+    canvas = None
+
     def __init__(
         self,
         questions: Questions,

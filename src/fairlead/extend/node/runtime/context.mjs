@@ -1,6 +1,7 @@
 // `ctx`: the agent as handlers, tools and commands see it. A context belongs to one call, so that the agent knows on whose
 // behalf a question is asked; it works after the call, too.
 
+import { canDraw, closeAll, custom, footerData, getEditor, listen, pasteIntoEditor, place, setEditor, statuses } from "./canvas.mjs";
 import { ask, askNow, notify } from "./channel.mjs";
 import { modelRegistry } from "./models.mjs";
 import { sessionManager, writableSession } from "./session-manager.mjs";
@@ -25,7 +26,8 @@ export function dropSignal(number) {
 	signals.delete(number);
 }
 
-function createUi(call) {
+/** `signal` ends the call: what it draws for an answer is closed then. */
+function createUi(call, signal) {
 	const question = async (kind, params, options) =>
 		options?.signal?.aborted ? undefined : ask("ui", { call, kind, ...params, timeout: options?.timeout }, options?.signal);
 	const show = (kind, params) => void askNow("show", { kind, ...params });
@@ -35,26 +37,34 @@ function createUi(call) {
 		input: (title, placeholder, opts) => question("input", { title, placeholder }, opts),
 		editor: (title, prefill) => question("editor", { title, prefill }),
 		notify: (message, type) => show("notify", { message: String(message), type }),
-		setStatus: (key, text) => show("setStatus", { key, text }),
+		setStatus: (key, text) => {
+			if (text === undefined) statuses.delete(key);
+			else statuses.set(key, text);
+			show("setStatus", { key, text });
+		},
 		setWidget: (key, content, options) => {
-			if (content === undefined || Array.isArray(content)) show("setWidget", { key, lines: content, placement: options?.placement });
+			const where = options?.placement === "belowEditor" ? "belowEditor" : "aboveEditor";
+			for (const each of ["aboveEditor", "belowEditor"]) place(each, key, undefined);
+			const isText = content === undefined || Array.isArray(content);
+			if (isText || canDraw()) show("setWidget", { key, lines: isText ? content : undefined, placement: options?.placement });
+			if (!isText) place(where, key, content);
 		},
 		setTitle: (title) => show("setTitle", { title }),
 		setEditorText: (text) => show("setEditorText", { text }),
-		pasteToEditor: (text) => show("setEditorText", { text }),
-		getEditorText: () => "",
-		// What needs pi's own terminal answers as it does in pi's RPC mode.
-		custom: async () => undefined,
-		onTerminalInput: () => () => {},
-		setWorkingMessage: () => {},
-		setWorkingVisible: () => {},
-		setWorkingIndicator: () => {},
+		pasteToEditor: (text) => (canDraw() ? pasteIntoEditor(text) : show("setEditorText", { text })),
+		getEditorText: () => askNow("editorText").text,
+		// Where nothing is drawn, these answer as in pi's RPC mode.
+		custom: async (factory, options) => (canDraw() ? custom(call, signal, factory, options) : undefined),
+		onTerminalInput: (handler) => (canDraw() ? listen(handler) : () => {}),
+		setWorkingMessage: (message) => show("setWorking", { message: message ?? null }),
+		setWorkingVisible: (visible) => show("setWorking", { visible: Boolean(visible) }),
+		setWorkingIndicator: (options) => show("setWorking", { frames: options?.frames ?? null, interval: options?.intervalMs ?? null }),
 		setHiddenThinkingLabel: () => {},
-		setFooter: () => {},
-		setHeader: () => {},
+		setFooter: (factory) => void place("footer", "", factory, footerData),
+		setHeader: (factory) => void place("header", "", factory),
 		addAutocompleteProvider: () => {},
-		setEditorComponent: () => {},
-		getEditorComponent: () => undefined,
+		setEditorComponent: (factory) => setEditor(factory),
+		getEditorComponent: () => getEditor(),
 		theme,
 		getAllThemes: () => [],
 		getTheme: () => undefined,
@@ -73,6 +83,7 @@ let session = 0;
 /** Make all contexts that exist throw when they are used. */
 export function endSession() {
 	session += 1;
+	closeAll();
 }
 
 /** Throw the error of pi for something that belongs to an earlier session. */
@@ -104,7 +115,7 @@ export function createContext(call, given = {}) {
 export const currentContext = () => createContext();
 
 function contextOf(call, given = {}) {
-	const ui = createUi(call);
+	const ui = createUi(call, given.signal);
 	return {
 		ui,
 		sessionManager,

@@ -16,9 +16,10 @@ if (process.env.FAIRLEAD_PATH !== undefined) {
 }
 
 // Together, and after the cache is on.
-const [{ createApi, forget, retire }, calls, { abortSignal, setUp }, { configure }, logins, { callOption }, { route, streamProvider }, { withModels }] = await Promise.all([
+const [{ createApi, forget, retire }, calls, { editorChanged, pressKey, resize }, { abortSignal, setUp }, { configure }, logins, { callOption }, { route, streamProvider }, { withModels }] = await Promise.all([
 	import("./api.mjs"),
 	import("./calls.mjs"),
+	import("./canvas.mjs"),
 	import("./context.mjs"),
 	import("./shims/agent-facts.mjs"),
 	import("./logins.mjs"),
@@ -69,6 +70,9 @@ const methods = {
 	version: () => process.version,
 	abort: ({ signal }) => abortSignal(signal),
 	setUp: counted(setUp),
+	canvasKey: pressKey,
+	canvasSize: resize,
+	canvasEditor: editorChanged,
 	forget,
 	retire,
 };

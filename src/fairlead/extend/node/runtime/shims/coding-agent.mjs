@@ -75,7 +75,7 @@ export async function detectSupportedImageMimeTypeFromFile(file) {
 	return null;
 }
 
-export { Editor as CustomEditor } from "./editors.mjs";
+export { CustomEditor } from "../canvas.mjs";
 export { BorderedLoader, DynamicBorder } from "./components.mjs";
 export { KeybindingsManager, keyText } from "./keys.mjs";
 export { Theme };
