@@ -548,12 +548,18 @@ export interface CanUseToolRequest {
   input: Record<string, unknown>;
   tool_use_id: string;
   /** Changes of the rules or of the mode that an answer may return in `updatedPermissions`. */
-  permission_suggestions?: (Record<string, unknown>)[];
+  permission_suggestions?: (AddRules | ReplaceRules | RemoveRules | SetMode | AddDirectories | RemoveDirectories)[];
+  /** What the call is about, for people. */
   description?: string;
+  /** The path that is not inside. */
   blocked_path?: string;
+  /** Why it is asked about, if a hook or a rule wants that. */
   decision_reason?: string;
+  decision_reason_type?: "hook" | "mode" | "rule";
   agent_id?: string;
   mcp_server?: McpServerOfTool;
+  /** Whether the call is a question to the user, so that no rule can answer it. */
+  requires_user_interaction?: boolean;
 }
 
 /** A message to an MCP server that lives in the host. The answer is `McpMessageResult`. */
@@ -569,8 +575,8 @@ export interface PermissionResult {
   behavior: "allow" | "deny";
   /** Run the tool with this input instead. */
   updatedInput?: Record<string, unknown> | null;
-  /** Change the rules or the mode. */
-  updatedPermissions?: (Record<string, unknown>)[] | null;
+  /** Change the rules, the mode or the folders that count as inside, with effect at once. */
+  updatedPermissions?: (AddRules | ReplaceRules | RemoveRules | SetMode | AddDirectories | RemoveDirectories)[] | null;
   /** Why the call is refused; the model sees it. */
   message?: string | null;
   /** Whether to stop the turn too. */
@@ -588,6 +594,19 @@ export interface Account {
   apiKeySource: string;
   apiProvider: string;
   tokenSource: string;
+}
+
+export interface AddDirectories {
+  type: "addDirectories";
+  destination?: "cliArg" | "localSettings" | "projectSettings" | "session" | "userSettings";
+  directories: string[];
+}
+
+export interface AddRules {
+  type: "addRules";
+  destination?: "cliArg" | "localSettings" | "projectSettings" | "session" | "userSettings";
+  rules: RuleValue[];
+  behavior: "allow" | "ask" | "deny";
 }
 
 /** A kind of sub-agent. */
@@ -701,6 +720,39 @@ export interface PromptMessage {
   role: "user";
   /** A text, or blocks of the Messages API: `text`, and `image` with a base64 source. */
   content: string | (Record<string, unknown>)[];
+}
+
+export interface RemoveDirectories {
+  type: "removeDirectories";
+  destination?: "cliArg" | "localSettings" | "projectSettings" | "session" | "userSettings";
+  directories: string[];
+}
+
+export interface RemoveRules {
+  type: "removeRules";
+  destination?: "cliArg" | "localSettings" | "projectSettings" | "session" | "userSettings";
+  rules: RuleValue[];
+  behavior: "allow" | "ask" | "deny";
+}
+
+/** Replaces all rules of the destination with that behavior. */
+export interface ReplaceRules {
+  type: "replaceRules";
+  destination?: "cliArg" | "localSettings" | "projectSettings" | "session" | "userSettings";
+  rules: RuleValue[];
+  behavior: "allow" | "ask" | "deny";
+}
+
+/** A rule: `Bash(git *)` is the tool `Bash` with the content `git *`. */
+export interface RuleValue {
+  toolName: string;
+  ruleContent?: string | null;
+}
+
+export interface SetMode {
+  type: "setMode";
+  destination?: "cliArg" | "localSettings" | "projectSettings" | "session" | "userSettings";
+  mode: string;
 }
 
 /** A prompt that begins with a slash and this name. */

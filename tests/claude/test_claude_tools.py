@@ -256,7 +256,7 @@ def test_rules_of_flags(tmp_path: Path) -> None:
 def test_the_mode_acceptedits_lets_files_of_the_folder_be_written(tmp_path: Path) -> None:
     inside = calls(("Write", {"file_path": "$CWD/w.txt", "content": "x"}))
     outside = calls(("Write", {"file_path": str(tmp_path / "o.txt"), "content": "x"}))
-    frames = run(tmp_path, inside, outside, bash("touch t"), flags=("--permission-mode", "acceptEdits"))
+    frames = run(tmp_path, inside, outside, bash("ln -s a t"), flags=("--permission-mode", "acceptEdits"))
     assert [is_error(frame) for frame in frames] == [False, True, True]
 
 

@@ -123,6 +123,8 @@ class Player:
                 before.append(row["step"])
             elif row["dir"] == "in":
                 self._send(row, before)
+        results = sum(step.startswith("result ") for step in before)
+        self._host.wait_for(lambda _: len(self._host.of("result")) >= results, f"{results} results")
         code = self._host.leave()
         return [*steps(self._host.frames, self._asked), f"exit {code}"]
 

@@ -233,9 +233,9 @@ class Assembly:
         def make(mode: ApprovalMode) -> Approvals:
             from fairlead.session.protection import approvals  # noqa: PLC0415  compiles many patterns
 
-            if function is None:
-                return approvals(merged, mode, self._home)
-            return approvals(merged, mode, self._home, hooks.ProgramApprover(function))
+            own = self._options.behaviour.asker
+            asker = hooks.ProgramApprover(function) if function is not None else None if own is None else own()
+            return approvals(merged, mode, self._home, asker, self._options.behaviour.file_tools)
 
         return SessionApprovals(
             mode,

@@ -55,7 +55,7 @@ async def call_function(function: Callable[[Any], Any], given: Any) -> Any:
 
 class ProgramApprover:
     """Asks `on_approval` instead of the user, a plain function about one call at a time. Implements
-    `fairlead.session.approvals.Asker`."""
+    `fairlead.core.approval.Asker`."""
 
     available = True
 

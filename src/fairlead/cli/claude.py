@@ -27,7 +27,7 @@ from fairlead.cli.console import complain, configure_logging, print_exact, remar
 from fairlead.cli.event_loop import new_event_loop
 from fairlead.config import trust
 from fairlead.config.home import ClaudeFiles, ClaudeSource, Home, user_folder, working_directory
-from fairlead.config.settings import ApprovalRule, RetrySettings
+from fairlead.config.settings import RetrySettings
 from fairlead.config.settings_files import load_settings
 from fairlead.errors import ConfigError, SessionError
 from fairlead.models.registry import Registry
@@ -38,7 +38,8 @@ from fairlead.session.history.sessions import ConversationStore
 from fairlead.wire.claude.claude_codec import encode
 from fairlead.wire.claude.claude_narrator import WantedFrames, make_refusal
 from fairlead.wire.claude.claude_server import ClaudeOptions, serve_host
-from fairlead.wire.claude.consent import APPROVALS, read_rules, split_bare
+from fairlead.wire.claude.consent import APPROVALS
+from fairlead.wire.claude.permission_rules import Destination, PermissionRules, read_rules, split_bare
 from fairlead.wire.claude.user_settings import UserSettings, read_agent_files, read_settings
 from fairlead.wire.dialects import Program
 from fairlead.wire.stdio import take_over
@@ -270,7 +271,7 @@ def _check(flags: ClaudeFlags) -> None:
         raise ConfigError("--output-format=stream-json needs --verbose with --print")
     if flags.input_format == "stream-json" and flags.output_format != "stream-json":
         raise ConfigError("--input-format=stream-json needs --output-format=stream-json")
-    skips = flags.skip_permissions or flags.permission_mode == "bypassPermissions"
+    skips = flags.skip_permissions or flags.may_skip_permissions or flags.permission_mode == "bypassPermissions"
     if skips and not _may_skip():
         raise ConfigError("consent cannot be skipped for the user root. Set IS_SANDBOX=1 inside a sandbox")
 
@@ -324,8 +325,7 @@ def _claude_options(flags: ClaudeFlags, program: Program) -> ClaudeOptions:
     env = {**env, **settings.env}
     mode = _choose_mode(flags, settings)
     removed, denied = split_bare(split_rules(flags.disallowed_tools))
-    rules = [*read_rules(split_rules(flags.allowed_tools), "allow", cwd), *read_rules(denied, "deny", cwd)]
-    rules += settings.rules
+    rules = {"cliArg": [*read_rules(split_rules(flags.allowed_tools), "allow", cwd), *read_rules(denied, "deny", cwd)]}
     commands = {**env, "CLAUDECODE": "1", "GIT_EDITOR": "true"}
     agents, problems = read_agent_files(files, Path(cwd), user_folder(env), list(AGENTS))
     named = {} if flags.agents is None else read_agents(_read_object("--agents", flags.agents), problems.append)
@@ -335,7 +335,6 @@ def _claude_options(flags: ClaudeFlags, program: Program) -> ClaudeOptions:
     mirrored: list[tuple[Path, bytes]] = []
     agent = _agent_options(
         flags,
-        rules,
         removed,
         commands,
         settings,
@@ -355,7 +354,8 @@ def _claude_options(flags: ClaudeFlags, program: Program) -> ClaudeOptions:
         version="2.1.326" if program.release is None else program.release.version,
         mode="default" if mode == "manual" else mode,
         may_bypass=settings.may_bypass and (flags.may_skip_permissions or flags.skip_permissions),
-        asks_host=flags.permission_prompt_tool == "stdio" and flags.permission_prompts == "host",
+        asks=flags.permission_prompt_tool if flags.permission_prompts == "host" else None,
+        rules=PermissionRules({**rules, **settings.rules}, _rule_files(env, cwd), cwd),
         wanted=WantedFrames(partial=flags.partial, replay=flags.replay, subagent_texts=flags.subagent_texts),
         output="text" if flags.output_format is None else flags.output_format,
         verbose=flags.verbose,
@@ -430,9 +430,18 @@ def _read_object(name: str, text: str) -> dict[str, Any]:
         raise ConfigError(f"option '{name}': {error}") from None
 
 
+def _rule_files(env: Mapping[str, str], cwd: str) -> dict[str, Destination]:
+    """Return the files of settings that answers of the host may change, by their names in updates."""
+    project = Path(cwd) / ".claude"
+    return {
+        "userSettings": Destination(config_folder(env) / "settings.json", None),
+        "projectSettings": Destination(project / "settings.json", project),
+        "localSettings": Destination(project / "settings.local.json", project),
+    }
+
+
 def _agent_options(
     flags: ClaudeFlags,
-    rules: Sequence[ApprovalRule],
     removed: Sequence[str],
     env: Mapping[str, str],
     settings: UserSettings,
@@ -466,7 +475,6 @@ def _agent_options(
             schedule="exclusive",
             waits_for_key=False,
             warn=remark,
-            approval_rules=rules,
             retry=_retry(env),
             conversation=partial(_open_session, flags, mirror),
         ),

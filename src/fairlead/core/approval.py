@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, Protocol, TypeAlias, cast
 
 from msgspec import Struct
 
 from fairlead.core import questions
+from fairlead.core.runtime import CancelToken
 
 #: What a tool does, for people and hosts that show its calls.
 ToolKind: TypeAlias = Literal["read", "edit", "delete", "move", "search", "execute", "think", "fetch", "other"]
@@ -121,6 +122,8 @@ class ApprovalRequest(Struct, frozen=True):
     is_not_compared: bool = False
     #: The rules that an answer may write; None if it cannot write any.
     rules: RuleOffer | None = None
+    #: Whether a rule wants the question, and not the mode.
+    by_rule: bool = False
 
     @property
     def diff(self) -> str | None:
@@ -172,6 +175,18 @@ class Deny(Struct, frozen=True):
 
 
 ApprovalAnswer: TypeAlias = Allow | Deny
+
+
+class Asker(Protocol):
+    """Decides about a call that needs approval: the `Ui` of a host, or a function of the program."""
+
+    @property
+    def available(self) -> bool: ...
+
+    async def approve(
+        self, request: ApprovalRequest, *, timeout: float | None = None, cancel: CancelToken | None = None
+    ) -> ApprovalAnswer | None: ...
+
 
 #: The arguments with text that a file has already, and with text for it, in the tools of all families.
 _OLD_TEXTS = frozenset(("oldText", "old_text", "old_string", "oldString", "search"))

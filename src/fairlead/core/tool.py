@@ -154,6 +154,8 @@ class ToolSubject(Struct, frozen=True):
     #: Whether a call is about that argument; None: every call. Approval rules treat other calls of a command tool as a command
     #: that cannot be read.
     applies: Callable[[Mapping[str, Any]], bool] | None = None
+    #: Returns the directory that a command runs in; None: the working directory.
+    folder: Callable[[], str] | None = None
 
 
 class ToolLocation(Struct, frozen=True):

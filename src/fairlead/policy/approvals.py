@@ -10,6 +10,7 @@ match against its result.
 
 from __future__ import annotations
 
+import os
 import re
 import unicodedata
 from collections.abc import Collection, Sequence
@@ -24,7 +25,7 @@ from fairlead.config.settings import ApprovalAction, ApprovalMode, ApprovalRule
 from fairlead.policy.patterns import ANY, CommandPattern, PathPattern, WildcardPattern
 from fairlead.policy.repositories import GIT, is_of_repository
 from fairlead.policy.shell import PlainCommand, plain_commands, possible_commands
-from fairlead.policy.wildcards import count_spelled_words, covers_words
+from fairlead.policy.wildcards import changed_files, count_spelled_words, covers_words, read_files
 
 #: The kinds of `Subject`.
 Kind: TypeAlias = Literal["command", "path", "uri", "arguments"]
@@ -44,6 +45,8 @@ class Subject(Struct, frozen=True):
     kind: Kind
     text: str
     named: str = ""
+    #: The directory that a command line runs in.
+    folder: str = ""
 
 
 class PatternContext(Struct, frozen=True):
@@ -61,22 +64,38 @@ class Verdict(Struct, frozen=True):
 
     action: ApprovalAction
     because: str
+    #: Whether a rule led to it, and not the mode.
+    by_rule: bool = False
 
 
 class Policy:
-    """The approval mode and the approval rules of one agent."""
+    """The approval mode and the approval rules of one agent.
 
-    def __init__(self, mode: ApprovalMode, rules: Sequence[ApprovalRule] = ()) -> None:
+    With `file_tools`, the names of the tools that read and that change a file, the place counts where the mode asks: files
+    outside the workspace are asked about even if they are only read, and a command whose effect is known may do what those tools
+    may do.
+    """
+
+    def __init__(self, mode: ApprovalMode, rules: Sequence[ApprovalRule] = (), file_tools: Sequence[str] = ()) -> None:
         self.mode: ApprovalMode = mode
         self._rules = list(rules)
+        self._file_tools = file_tools
 
     def add(self, rule: ApprovalRule) -> None:
         """Apply one more rule from now on."""
         self._rules.append(rule)
 
+    def change(self, removed: Sequence[ApprovalRule], added: Sequence[ApprovalRule]) -> None:
+        """Replace rules from now on. Of equal rules, as many are removed as `removed` has."""
+        rules = list(self._rules)
+        for rule in removed:
+            if rule in rules:
+                rules.remove(rule)
+        self._rules = [*rules, *added]
+
     def with_rule(self, rule: ApprovalRule) -> Policy:
         """Return the policy that would apply with one more rule."""
-        return Policy(self.mode, [*self._rules, rule])
+        return Policy(self.mode, [*self._rules, rule], self._file_tools)
 
     def verdict(self, tool: str, *, harmless: bool, subject: Subject, around: PatternContext) -> Verdict:
         """Decide about one tool call.
@@ -87,10 +106,12 @@ class Policy:
             subject: what the call acts on.
             around: how to interpret patterns and command lines.
         """
-        is_allowed = harmless or (self.mode == "write" and tool in _WRITING_TOOLS and _is_inside(subject, around))
+        is_allowed = harmless and (not self._file_tools or subject.kind != "path" or bool(_folders_of(subject, around)))
+        is_allowed |= self.mode == "write" and tool in _WRITING_TOOLS and _is_inside(subject, around)
         fallback = Verdict("allow" if is_allowed else _BY_MODE[self.mode], f'approvals.mode is "{self.mode}"')
         rules = [rule for rule in self._rules if _is_about(rule, tool) and _holds_in(rule, around.cwd)]
-        if not rules:
+        judges_commands = subject.kind == "command" and bool(self._file_tools) and fallback.action == "ask"
+        if not rules and not judges_commands:
             return fallback
         if subject.kind != "command":
             fitting = [rule for rule in rules if rule.pattern is None or _fits(rule, rule.pattern, subject, around)]
@@ -101,20 +122,58 @@ class Policy:
         # A line that is not plain counts as one command that no pattern matches.
         commands = (plain_commands(subject.text) if around.knows_shell else None) or [None]
         deciding = [rule for rule in rules if not rule.only_stricter]
-        verdicts = [_strictest([rule for rule in deciding if _covers(rule, command)], fallback) for command in commands]
+        verdicts = [
+            _strictest(
+                [rule for rule in deciding if _covers(rule, command)],
+                Verdict("allow", fallback.because)
+                if judges_commands and command is not None and self._may_run(command, subject.folder or around.cwd, around)
+                else fallback,
+            )
+            for command in commands
+        ]
         verdict = _stricter(forbidding, verdicts)
         if ANY in possible and verdict.action != "allow" and verdict.because.startswith("approvals.rules"):
-            return Verdict(verdict.action, f"{verdict.because}, which may apply: the command cannot be parsed with certainty")
+            because = f"{verdict.because}, which may apply: the command cannot be parsed with certainty"
+            return Verdict(verdict.action, because, verdict.by_rule)
         return verdict
+
+    def _may_run(self, command: PlainCommand, folder: str, around: PatternContext) -> bool:
+        """Return whether a command only does to files what the tools for files may do to them without a question."""
+        read, change = self._file_tools
+        if command.is_built_in:
+            return False
+        reads, changes = read_files(command.words), None
+        if reads is None and self.mode == "write":
+            reads, changes = changed_files(command.words, folder) or (None, None)
+        if reads is None:
+            return False
+        paths = [os.path.join(folder, name) for name in (".", *reads)]  # noqa: PTH118  a Path would drop what the shell keeps
+        judged = [(read, True, os.path.realpath(path), path) for path in paths]
+        for name in changes or ():
+            path = os.path.join(folder, name)  # noqa: PTH118
+            # A program may act on a link, or on what it leads to.
+            itself = os.path.join(os.path.realpath(os.path.dirname(path.rstrip("/"))), os.path.basename(path.rstrip("/")))  # noqa: PTH118, PTH119, PTH120
+            if {os.path.realpath(itself), itself} & {os.path.realpath(each) for each in (around.cwd, *around.more, folder)}:
+                return False
+            judged += [(change, False, real, path) for real in (itself, os.path.realpath(itself))]
+        return all(
+            self.verdict(tool, harmless=is_read, subject=Subject("path", real, named), around=around).action == "allow"
+            for tool, is_read, real, named in judged
+        )
+
+
+def _folders_of(subject: Subject, around: PatternContext) -> list[PurePath]:
+    """Return the directories of the workspace that a path is in."""
+    path = PurePath(subject.text)
+    return [PurePath(folder) for folder in (around.cwd, *around.more) if path.is_relative_to(folder)]
 
 
 def _is_inside(subject: Subject, around: PatternContext) -> bool:
     """Return whether a call acts on a file of the workspace that makes no other program run commands."""
     if subject.kind != "path":
         return False
-    path = PurePath(subject.text)
-    folders = [PurePath(folder) for folder in (around.cwd, *around.more) if path.is_relative_to(folder)]
-    return bool(folders) and not any(takes_effect(path, folder) for folder in folders)
+    folders = _folders_of(subject, around)
+    return bool(folders) and not any(takes_effect(PurePath(subject.text), folder) for folder in folders)
 
 
 def _is_about(rule: ApprovalRule, tool: str) -> bool:
@@ -142,7 +201,7 @@ def _strictest(fitting: Sequence[ApprovalRule], fallback: Verdict) -> Verdict:
         return fallback
     rule = max(fitting, key=lambda rule: _STRICTNESS.index(rule.action))
     about = f' "{rule.pattern}"' if rule.pattern is not None else ""
-    return Verdict(rule.action, f"approvals.rules: {rule.action} {rule.tool}{about}")
+    return Verdict(rule.action, f"approvals.rules: {rule.action} {rule.tool}{about}", by_rule=True)
 
 
 def _may_fit(rule: ApprovalRule, possible: Sequence[str]) -> bool:

@@ -10,6 +10,7 @@ the option before it. So it does not matter how a program divides its words into
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from functools import lru_cache
@@ -17,6 +18,62 @@ from functools import lru_cache
 from fairlead.policy import known_programs as known
 from fairlead.policy.known_runners import OPTIONS, SUBCOMMANDS
 from fairlead.policy.patterns import Words
+
+#: Programs that only read, whatever the words are that a wildcard covers. git is not one: a repository can name programs for it.
+_READERS = frozenset(
+    """basename cat cmp cut diff dirname du echo expr false file find grep head id ls md5sum nl pwd readlink realpath rg
+    sha1sum sha256sum stat tac tail tr true uname wc which whoami""".split()
+)
+#: Programs that only change the files that they name, and the letters of harmless options.
+_CHANGERS = {"cp": "afnprRv", "mkdir": "pv", "mv": "fnv", "rm": "dfrRv", "rmdir": "pv", "sed": "inE", "touch": "acm"}
+#: Options with which a program follows links to other folders.
+_FOLLOWING = re.compile(r"-[A-Za-z]*[DHLR][A-Za-z]*|--(?:follow|dereference.*)")
+#: Text without a special meaning, in an order for sed that replaces one by another.
+_SUBSTITUTION = re.compile(r"s/[\w .,:=+@%-]*/[\w .,:=+@%-]*/g?", re.ASCII)
+
+
+def read_files(words: Sequence[str]) -> list[str] | None:
+    """Return the words of a command that may name files, if all it does is to read these; None if it may do more."""
+    name = words[0]
+    if name not in _READERS or not covers_words(words, 1):
+        return None
+    # An option may have a path in the same word.
+    if any(word.startswith("-") and ("/" in word or _FOLLOWING.fullmatch(word)) for word in words[1:]):
+        return None
+    if name in ("echo", "expr", "false", "pwd", "tr", "true", "which"):
+        return []
+    return [word for word in words[1:] if not word.startswith("-")]
+
+
+def changed_files(words: Sequence[str], folder: str) -> tuple[list[str], list[str]] | None:
+    """Return the words of a command that name files which it reads and which it changes; None if it may do more.
+
+    Args:
+        words: the command, exactly as the shell passes it.
+        folder: the directory that it runs in.
+    """
+    name, letters = words[0], _CHANGERS.get(words[0])
+    if letters is None:
+        return None
+    options = [word for word in words[1:] if word.startswith("-")]
+    files = [word for word in words[1:] if not word.startswith("-")]
+    if any(not option[1:] or set(option[1:]) - set(letters) for option in options):
+        return None
+    if name == "sed":
+        is_known = "-i" in options and all(len(option) == 2 for option in options)
+        return (files[1:], files[1:]) if is_known and files[1:] and _SUBSTITUTION.fullmatch(files[0]) else None
+    if name not in ("cp", "mv"):
+        return ([], files) if files else None
+    if len(files) < 2:
+        return None
+    *sources, target = files
+    # What has the name of a source in a folder is replaced.
+    inner = [os.path.join(target, os.path.basename(source.rstrip("/"))) for source in sources]  # noqa: PTH118, PTH119
+    if name == "cp" and any(set(option[1:]) & set("arR") for option in options):
+        made = inner if os.path.isdir(os.path.join(folder, target)) else [target]  # noqa: PTH118
+        if any(os.path.lexists(os.path.join(folder, each)) for each in made):  # noqa: PTH118
+            return None  # what is in that folder may lead elsewhere
+    return sources, [target, *inner, *(sources if name == "mv" else ())]
 
 
 def count_spelled_words(pattern: str) -> int:

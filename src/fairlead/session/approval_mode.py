@@ -107,15 +107,14 @@ class SessionApprovals:
             self._attached[0].notify(ApprovalModeChanged(mode))
         self._note()
 
-    def add_rules(self, rules: Sequence[ApprovalRule]) -> None:
-        """Apply more rules to all later calls of this session, of sub-agents too. They are not saved."""
-        if rules and self._approvals is None:
+    def change_rules(self, removed: Sequence[ApprovalRule], added: Sequence[ApprovalRule]) -> None:
+        """Replace rules for all later calls of this session, of sub-agents too. They are not saved."""
+        if added and self._approvals is None:
             self._approvals = self._make(self._mode)
             if self._attached is not None:
                 self._approvals.attach(*self._attached)
-        for rule in rules:
-            assert self._approvals is not None
-            self._approvals.add_rule(rule)
+        if self._approvals is not None:
+            self._approvals.change_rules(removed, added)
 
     def attach(
         self, host: Host, subscribe: Callable[[Callable[[Event], None]], object], current: Callable[[], Conversation]

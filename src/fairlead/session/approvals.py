@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
+from collections.abc import Sequence
 from copy import deepcopy
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import msgspec
 from msgspec import Struct
@@ -15,7 +16,7 @@ from msgspec import Struct
 from fairlead.config.home import user_folder
 from fairlead.config.settings import ApprovalMode, ApprovalRule
 from fairlead.core import questions
-from fairlead.core.approval import Allow, ApprovalAnswer, ApprovalRequest, Deny, FileChange, NewRule, RuleOffer
+from fairlead.core.approval import Allow, ApprovalRequest, Asker, Deny, FileChange, NewRule, RuleOffer
 from fairlead.core.calls.execution import ABORTED
 from fairlead.core.events import Event, SessionReplaced, ToolApprovalRequested, ToolApprovalResolved
 from fairlead.core.lenient import scrub, scrub_text
@@ -68,17 +69,6 @@ class _Question:
         self.covered_by: Literal["session", "settings"] | None = None
 
 
-class Asker(Protocol):
-    """Decides about a call that needs approval: the `Ui` of a host, or a function of the program."""
-
-    @property
-    def available(self) -> bool: ...
-
-    async def approve(
-        self, request: ApprovalRequest, *, timeout: float | None = None, cancel: CancelToken | None = None
-    ) -> ApprovalAnswer | None: ...
-
-
 class Approvals:
     """Implements `fairlead.core.tool.Approver` for a session and all its sub-agents.
 
@@ -105,9 +95,10 @@ class Approvals:
     def set_mode(self, mode: ApprovalMode) -> None:
         self._policy.mode = mode
 
-    def add_rule(self, rule: ApprovalRule) -> None:
-        """Apply one more rule to later calls."""
-        self._policy.add(rule)
+    def change_rules(self, removed: Sequence[ApprovalRule], added: Sequence[ApprovalRule]) -> None:
+        """Replace rules for later calls, and for those that are being asked about."""
+        self._policy.change(removed, added)
+        self._settle_covered()
 
     async def check(
         self, tool: Tool, call_id: str, arguments: dict[str, Any], cancel: CancelToken, *, subagent: str | None = None
@@ -266,8 +257,9 @@ class Approvals:
         applies = declared.applies is None or declared.applies(arguments)
         if declared.kind == "command":
             command = arguments.get(declared.argument)
+            folder = self._required_host.workspace.cwd if declared.folder is None else declared.folder()
             # An empty text is a command that cannot be read: no pattern allows it.
-            return Subject("command", command if applies and isinstance(command, str) else "")
+            return Subject("command", command if applies and isinstance(command, str) else "", folder=str(folder))
         path = arguments.get(declared.argument, ".")
         if not applies or not isinstance(path, str):
             return Subject("arguments", _as_json(arguments))
@@ -315,6 +307,7 @@ async def _request(
         _scope(tool, call.subject),
         tool.kind == "edit" and not changes,
         rules,
+        call.verdict.by_rule,
     )
 
 

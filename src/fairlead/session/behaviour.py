@@ -10,6 +10,7 @@ from msgspec import Meta, Struct
 
 from fairlead.config.home import ClaudeFiles, PeerHome
 from fairlead.config.settings import ApprovalMode, ApprovalRule, RetrySettings, SettingsGroup
+from fairlead.core.approval import Asker
 from fairlead.core.model import THINKING_LEVELS, ThinkingLevel
 from fairlead.core.queues import InterruptMode
 from fairlead.core.tool import Schedule
@@ -99,6 +100,10 @@ class Behaviour(Struct, frozen=True, kw_only=True):
     extension_flags: Mapping[str, str | None] = {}
     #: Rules of approval besides those of the settings.
     approval_rules: Sequence[ApprovalRule] = ()
+    #: Returns what decides about tool calls instead of the user.
+    asker: Callable[[], Asker] | None = None
+    #: The tools that read and that change a file, where the place of a file counts. See `fairlead.policy.approvals.Policy`.
+    file_tools: Sequence[str] = ()
     #: What to do when a provider fails, instead of the settings.
     retry: RetrySettings | None = None
     #: The name of the session.

@@ -22,7 +22,7 @@ from fairlead.session.approvals import Approvals
 from fairlead.tools.workspace import Workspace
 
 if TYPE_CHECKING:
-    from fairlead.session.approvals import Asker
+    from fairlead.core.approval import Asker
 
 #: Programs that run extensions, outside the sandbox.
 _PROGRAMS = ("node", "npm")
@@ -91,12 +91,19 @@ def sandbox(
     return made
 
 
-def approvals(settings: Settings, chosen: ApprovalMode | None, home: Home, asker: Asker | None = None) -> Approvals:
-    """What decides about tool calls. A mode that was `chosen` overrides that of the settings. `asker` stands in for the user."""
+def approvals(
+    settings: Settings,
+    chosen: ApprovalMode | None,
+    home: Home,
+    asker: Asker | None = None,
+    file_tools: Sequence[str] = (),
+) -> Approvals:
+    """What decides about tool calls. A mode that was `chosen` overrides that of the settings. `asker` stands in for the user.
+    See `Policy` for `file_tools`."""
     wanted = settings.approvals
 
     def find_project(cwd: str) -> str:
         return str(home.boundary(Path(cwd)) or cwd)
 
     rules = RuleWriter(partial(persist_approval_rule, home), find_project) if can_persist_rules(home) else None
-    return Approvals(Policy(chosen or wanted.mode, wanted.rules), wanted.timeout_seconds, asker, rules)
+    return Approvals(Policy(chosen or wanted.mode, wanted.rules, file_tools), wanted.timeout_seconds, asker, rules)

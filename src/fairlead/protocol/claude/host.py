@@ -433,6 +433,51 @@ class McpServerOfTool(Struct, kw_only=True):
     source: str
 
 
+class RuleValue(Struct, omit_defaults=True, kw_only=True):
+    """A rule: `Bash(git *)` is the tool `Bash` with the content `git *`."""
+
+    tool_name: str = field(name="toolName")
+    rule_content: str | None = field(name="ruleContent", default=None)
+
+
+class PermissionUpdate(Struct, tag_field="type", omit_defaults=False, kw_only=True):
+    """A change of what needs consent. `destination` is where it is kept: in the session, or in a file of settings."""
+
+    destination: Literal["session", "localSettings", "projectSettings", "userSettings", "cliArg"] = "session"
+
+
+class AddRules(PermissionUpdate, tag="addRules", kw_only=True):
+    rules: list[RuleValue]
+    behavior: Literal["allow", "deny", "ask"]
+
+
+class ReplaceRules(PermissionUpdate, tag="replaceRules", kw_only=True):
+    """Replaces all rules of the destination with that behavior."""
+
+    rules: list[RuleValue]
+    behavior: Literal["allow", "deny", "ask"]
+
+
+class RemoveRules(PermissionUpdate, tag="removeRules", kw_only=True):
+    rules: list[RuleValue]
+    behavior: Literal["allow", "deny", "ask"]
+
+
+class SetMode(PermissionUpdate, tag="setMode", kw_only=True):
+    mode: str
+
+
+class AddDirectories(PermissionUpdate, tag="addDirectories", kw_only=True):
+    directories: list[str]
+
+
+class RemoveDirectories(PermissionUpdate, tag="removeDirectories", kw_only=True):
+    directories: list[str]
+
+
+AnyUpdate: TypeAlias = AddRules | ReplaceRules | RemoveRules | SetMode | AddDirectories | RemoveDirectories
+
+
 class CanUseTool(AgentRequest, tag="can_use_tool", kw_only=True):
     """Ask for consent to a tool call. The answer is `PermissionResult`; everything else refuses the call."""
 
@@ -441,12 +486,18 @@ class CanUseTool(AgentRequest, tag="can_use_tool", kw_only=True):
     input: dict[str, Any]
     tool_use_id: str
     #: Changes of the rules or of the mode that an answer may return in `updatedPermissions`.
-    permission_suggestions: list[dict[str, Any]] | UnsetType = UNSET
+    permission_suggestions: list[AnyUpdate] | UnsetType = UNSET
+    #: What the call is about, for people.
     description: str | UnsetType = UNSET
+    #: The path that is not inside.
     blocked_path: str | UnsetType = UNSET
+    #: Why it is asked about, if a hook or a rule wants that.
     decision_reason: str | UnsetType = UNSET
+    decision_reason_type: Literal["hook", "rule", "mode"] | UnsetType = UNSET
     agent_id: str | UnsetType = UNSET
     mcp_server: McpServerOfTool | UnsetType = UNSET
+    #: Whether the call is a question to the user, so that no rule can answer it.
+    requires_user_interaction: bool | UnsetType = UNSET
 
 
 class PermissionResult(Struct, omit_defaults=True, kw_only=True):
@@ -455,8 +506,8 @@ class PermissionResult(Struct, omit_defaults=True, kw_only=True):
     behavior: Literal["allow", "deny"]
     #: Run the tool with this input instead.
     updated_input: dict[str, Any] | None = field(name="updatedInput", default=None)
-    #: Change the rules or the mode.
-    updated_permissions: list[dict[str, Any]] | None = field(name="updatedPermissions", default=None)
+    #: Change the rules, the mode or the folders that count as inside, with effect at once.
+    updated_permissions: list[AnyUpdate] | None = field(name="updatedPermissions", default=None)
     #: Why the call is refused; the model sees it.
     message: str | None = None
     #: Whether to stop the turn too.

@@ -64,16 +64,23 @@ def glob_tool(machine: Machine) -> Tool:
         harmless=True,
         snippet="Find files by name",
         timeout=machine.workspace.default_timeout,
-        prepare=repair_arguments,
+        prepare=_prepare_glob,
     )
+
+
+def _prepare_glob(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Have a pattern that is a path name its folder as the path, which is what approvals are about."""
+    arguments = repair_arguments(arguments)
+    pattern = arguments.get("pattern")
+    if isinstance(pattern, str) and pattern.startswith("/"):
+        fixed = pattern.split("*", 1)[0].rpartition("/")[0] or "/"
+        arguments = {**arguments, "pattern": pattern[len(fixed) :].lstrip("/"), "path": fixed}
+    return arguments
 
 
 async def _run_glob(machine: Machine, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
     workspace, began = machine.workspace, time.monotonic()
     pattern, path = arguments["pattern"], arguments.get("path") or "."
-    if pattern.startswith("/"):  # a pattern that is a path names its folder itself
-        fixed = pattern.split("*", 1)[0].rpartition("/")[0] or "/"
-        pattern, path = pattern[len(fixed) :].lstrip("/"), fixed
     root = workspace.locate(path, None if arguments.get("path") is None else context.target)
     glob = globs.Glob(pattern)
 

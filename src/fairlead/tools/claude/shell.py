@@ -24,7 +24,6 @@ _TIMEOUT, _LONGEST_TIMEOUT = 120_000, 600_000
 _SHELLS = frozenset(("ash", "bash", "dash", "sh", "zsh"))
 #: What a program that was stopped with SIGTERM exits with.
 _TERMINATED = 143
-COMMAND = ToolSubject("command", "command")
 
 
 class Shell:
@@ -38,7 +37,7 @@ class Shell:
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         timeout = min(arguments.get("timeout") or _TIMEOUT, _LONGEST_TIMEOUT) / 1000
-        workspace = replace(self._workspace, cwd=self._find_cwd())
+        workspace = replace(self._workspace, cwd=self.find_cwd())
         command, report = arguments["command"], None
         if Path(workspace.find_shell()).name in _SHELLS:
             report = workspace.log_dir() / f"cwd-{os.urandom(6).hex()}"
@@ -70,7 +69,8 @@ class Shell:
             raise ToolError(f"Exit code {result.exit_code}\n{text}".rstrip(), details)
         return ToolResult.text(text or "(The command said nothing.)", details)
 
-    def _find_cwd(self) -> Path:
+    def find_cwd(self) -> Path:
+        """Return the directory that the next command runs in."""
         return self._cwd if os.path.isdir(self._cwd) else self._workspace.cwd
 
     def _remember(self, report: Path) -> None:
@@ -112,7 +112,7 @@ def bash_tool(machine: Machine) -> Tool:
         run=partial(Shell.run, shell),
         kind="execute",
         title=lambda arguments: arguments.get("description") or arguments["command"],
-        subject=COMMAND,
+        subject=ToolSubject("command", "command", folder=lambda: str(shell.find_cwd())),
         snippet="Run shell commands",
         exclusive=True,
         timeout=None,

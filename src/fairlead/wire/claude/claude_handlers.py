@@ -157,7 +157,7 @@ def _is_for_running_turn(server: ClaudeServer, request: Request, earlier: Iterab
 
 
 def _set_permission_mode(server: ClaudeServer, request: h.SetPermissionMode) -> Answer:
-    server.set_mode(request.mode)
+    server.consent.set_mode(request.mode)
     return Answer(h.PermissionModeSet(mode=server.consent.mode), server.send_mode)
 
 

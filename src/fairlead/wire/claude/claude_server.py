@@ -22,16 +22,16 @@ from fairlead.core.runtime import CancelToken
 from fairlead.errors import ConfigError, FairleadError, ModelNotFound
 from fairlead.protocol.claude import frames
 from fairlead.protocol.schema import claude, typescript
-from fairlead.session.approval_mode import SessionApprovals
 from fairlead.session.history.claude_files import new_uuid
 from fairlead.session.session import Session
 from fairlead.session.subagents.agents import AgentDefinition
 from fairlead.wire.claude import claude_handlers
 from fairlead.wire.claude.claude_codec import BadPrompt, ClaudeCodec, encode
 from fairlead.wire.claude.claude_narrator import Narrator, WantedFrames, make_refusal
-from fairlead.wire.claude.consent import APPROVALS, Consent, read_update
+from fairlead.wire.claude.consent import APPROVALS, Consent
 from fairlead.wire.claude.host_hooks import HostHooks
 from fairlead.wire.claude.host_servers import HostServers
+from fairlead.wire.claude.permission_rules import PermissionRules
 from fairlead.wire.claude.turns import TurnLimits, Turns
 from fairlead.wire.dialects import ServeOptions
 from fairlead.wire.dispatcher import Dispatcher
@@ -56,8 +56,10 @@ class ClaudeOptions(Struct, kw_only=True):
     mode: str = "default"
     #: Whether `bypassPermissions` may be chosen later.
     may_bypass: bool = False
-    #: Whether the host answers `can_use_tool`.
-    asks_host: bool = False
+    #: Who is asked about calls: `stdio` is the host, with `can_use_tool`; else the name of a tool. None: no one.
+    asks: str | None = None
+    #: The rules about calls.
+    rules: PermissionRules = msgspec.field(default_factory=PermissionRules)
     #: Which frames the host wants.
     wanted: WantedFrames = msgspec.field(default_factory=WantedFrames)
     #: The names of the tools that are offered; None: all.
@@ -98,11 +100,14 @@ class ClaudeServer:
         self.questions = Questions(self.send, new_uuid)
         self.consent = Consent(
             self.questions,
+            options.rules,
             options.mode,
             may_bypass=options.may_bypass,
-            asks_host=options.asks_host,
+            asks=options.asks,
+            session=lambda: self.session,
+            on_mode=self.send_mode,
             send_state=self._send_state,
-            update=self._update_permissions,
+            warn=self._warn,
             interrupt=lambda: self.turns.interrupt(),
         )
         self.dispatcher = Dispatcher(connection, self)
@@ -123,8 +128,13 @@ class ClaudeServer:
         kind = None if chosen.acting_as is None else _find_kind(chosen.acting_as, chosen.agents)
         options = replace(
             chosen.agent if kind is None else _act_as(chosen.agent, kind),
-            on_approval=self.consent.approve,
             approval=APPROVALS[self.consent.mode],
+            behaviour=replace(
+                chosen.agent.behaviour,
+                asker=lambda: self.consent,
+                approval_rules=self.consent.rules.collect(),
+                file_tools=("Read", "Edit"),
+            ),
             hooks=Hooks(before_tool=self.hooks.before_tool, after_tool=self.hooks.after_tool)
             if self.hooks.watches_tools
             else None,
@@ -229,11 +239,6 @@ class ClaudeServer:
         self.session.models.set_model(model.provider, model.id)
         return claude_handlers.model_name(model)
 
-    def set_mode(self, mode: str) -> None:
-        """Change the permission mode. Raises ControlError."""
-        self.consent.set_mode(mode)
-        self.session.approvals.set_mode(APPROVALS[mode])
-
     def _describe_session(self) -> dict[str, Any]:
         """Return what the input of every hook says about the session."""
         history = self.session.history
@@ -250,15 +255,6 @@ class ClaudeServer:
     def _take_output(self, value: Any) -> None:
         if (turn := self.narrator.turn) is not None:
             turn.structured = value
-
-    def _update_permissions(self, updates: Sequence[Mapping[str, Any]]) -> None:
-        """Carry out what an answer of the host wants to change."""
-        for update in updates:
-            if update.get("type") == "setMode" and update.get("mode") in APPROVALS:
-                self.set_mode(update["mode"])
-                self.send_mode()
-            elif update.get("type") == "addRules" and isinstance(approvals := self.session.approvals, SessionApprovals):
-                approvals.add_rules(read_update(update, str(self.session.host.workspace.cwd)))
 
     def _send_state(self, state: Any) -> None:
         wanted = self.options.state_frames
@@ -403,7 +399,7 @@ class _Outcome:
 
 async def serve(dialect: str, options: ServeOptions) -> int:
     """Serve one host until it leaves. Returns the exit code."""
-    return await serve_host(ClaudeOptions(agent=options.agent_options(None), asks_host=True), options.stdin, options.stdout)
+    return await serve_host(ClaudeOptions(agent=options.agent_options(None), asks="stdio"), options.stdin, options.stdout)
 
 
 async def serve_host(options: ClaudeOptions, stdin: int, stdout: int) -> int:

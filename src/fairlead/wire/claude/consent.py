@@ -1,17 +1,28 @@
-"""Consent to tool calls: the permission mode, the rules of the command line, and questions to the host."""
+"""Consent to tool calls: the permission mode, the rules, and questions to the host, whose answers may change both."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, cast
+import asyncio
+import os
+from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
+from typing import Any, Literal
 
+import msgspec
 from msgspec import to_builtins
 
-from fairlead.config.settings import ApprovalAction, ApprovalRule
 from fairlead.core.approval import Allow, ApprovalRequest, Deny
+from fairlead.core.messages import TextContent
 from fairlead.core.runtime import CancelToken
+from fairlead.core.tool import ToolContext
+from fairlead.errors import ConfigError
+from fairlead.policy.shell import plain_commands
+from fairlead.policy.wildcards import changed_files
 from fairlead.protocol.claude import host as h
+from fairlead.session.approval_mode import SessionApprovals
+from fairlead.session.session import Session
 from fairlead.wire.claude.claude_codec import ControlError, encode, read_permission
+from fairlead.wire.claude.permission_rules import INTERACTIVE, PermissionRules, suggest_rules
 from fairlead.wire.questions import HostQuestion, Questions, Unanswered
 
 #: The mode of fairlead's approvals for each permission mode.
@@ -24,41 +35,66 @@ APPROVALS: Mapping[str, Literal["auto", "write", "ask"]] = {
     "acceptEdits": "write",
     "bypassPermissions": "auto",
 }
-#: The tools that a rule about another name is about too.
-_COVERED: Mapping[str, Sequence[str]] = {"Task": ("Agent",), "Edit": ("Edit", "Write"), "Write": ("Edit", "Write")}
 _READERS = ("Read", "Glob", "Grep")
+_EDITORS = ("Edit", "Write", "NotebookEdit")
+#: The arguments that are paths.
+_PATHS = ("file_path", "notebook_path", "path")
+_NOBODY = "it needs approval, and this session has no one to ask"
 
 
 class Consent:
-    """Decides about the calls that neither a rule nor the mode allows.
+    """Decides about the calls that neither a rule nor the mode allows. Implements `fairlead.core.approval.Asker`.
 
-    `update` carries out the changes that an answer wants, `interrupt` stops the turn, and `send_state` tells the host that it is
-    asked.
+    Args:
+        questions: Asks the host.
+        rules: The rules, which answers may change.
+        mode: The permission mode.
+        may_bypass: Whether the mode `bypassPermissions` may be chosen later.
+        asks: Who is asked: the host, a tool of an MCP server, or no one.
+        session: Returns the session.
+        on_mode: Called when an answer has changed the mode.
+        send_state: Tells the host the state of the session.
+        warn: Reports an update that cannot be carried out.
+        interrupt: Stops the turn.
     """
+
+    available = True
 
     def __init__(
         self,
         questions: Questions,
+        rules: PermissionRules,
         mode: str,
         *,
         may_bypass: bool,
-        asks_host: bool,
+        asks: str | None,
+        session: Callable[[], Session],
+        on_mode: Callable[[], None],
         send_state: Callable[[str], None],
-        update: Callable[[Sequence[Mapping[str, Any]]], None],
+        warn: Callable[[str], None],
         interrupt: Callable[[], None],
     ) -> None:
         self.mode = mode
+        self.rules = rules
         #: The calls that the host was asked about.
         self.asked: set[str] = set()
-        #: The calls that a hook of the host allows, and what hooks want to add to the results of calls.
+        #: The calls that a hook allows, and those that the host has allowed because a hook wanted it to be asked.
         self.allowed: set[str] = set()
-        self.contexts: dict[str, list[str]] = {}
+        self.approved: set[str] = set()
+        #: Decides about a call beside the host, if it returns something; None: nothing does.
+        self.decide: Callable[[h.CanUseTool], Coroutine[Any, Any, h.PermissionResult | None]] | None = None
         self._questions = questions
         self._may_bypass = may_bypass or mode == "bypassPermissions"
-        self._asks_host = asks_host
+        self._asks = asks
+        self._session = session
+        self._on_mode = on_mode
         self._send_state = send_state
-        self._update = update
+        self._warn = warn
         self._interrupt = interrupt
+        self._before_plan = "default" if mode == "plan" else mode
+        self._open = 0
+
+    # The mode
 
     def set_mode(self, mode: str) -> None:
         """Change the mode. Raises ControlError if there is no such mode, or if it needs a flag."""
@@ -68,90 +104,225 @@ class Consent:
         if mode == "bypassPermissions" and not self._may_bypass:
             text = "This process was not started with --allow-dangerously-skip-permissions, so nothing may skip consent."
             raise ControlError(text, "bypass_not_launched")
+        if mode == "plan" and self.mode != "plan":
+            self._before_plan = self.mode
         self.mode = "default" if mode == "manual" else mode
+        self._session().approvals.set_mode(APPROVALS[self.mode])
 
-    async def approve(self, request: ApprovalRequest) -> Allow | Deny:
-        """Decide whether a call may run. Without an answer of the host it may not."""
-        if request.call_id in self.allowed:
+    def leave_plan(self) -> None:
+        """Use the mode again that there was before the mode `plan`."""
+        if self.mode == "plan":
+            self.set_mode(self._before_plan)
+            self._on_mode()
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether someone can be asked."""
+        return self._asks is not None
+
+    # Asking
+
+    async def approve(
+        self, request: ApprovalRequest, *, timeout: float | None = None, cancel: CancelToken | None = None
+    ) -> Allow | Deny | None:
+        """Decide whether a call may run. Without an answer it may not. None: `cancel` has fired."""
+        if request.call_id in self.approved or (request.call_id in self.allowed and not request.by_rule):
             return Allow()
-        return await self.ask_host(request.tool_name, request.call_id, request.arguments, request.subagent)
+        asked = self._describe(request.tool_name, request.call_id, request.arguments)
+        if request.subagent is not None:
+            asked.agent_id = request.subagent
+        if request.tool_name in INTERACTIVE:
+            asked.requires_user_interaction = True
+        elif request.by_rule:
+            asked.decision_reason_type = "rule"
+        elif self.mode == "plan" and request.tool_name != "Bash":
+            asked.decision_reason_type = "mode"
+        else:
+            self._suggest(asked)
+        return await self._ask(asked, cancel or CancelToken())
 
-    async def ask_host(self, tool: str, call_id: str, arguments: dict[str, Any], subagent: str | None = None) -> Allow | Deny:
-        """Ask the host whether a call may run."""
-        if self.mode == "dontAsk" or not self._asks_host:
-            return Deny("no rule allows this call, and this session asks nobody")  # prose: verbatim
-        asked = h.CanUseTool(tool_name=tool, display_name=tool, input=arguments, tool_use_id=call_id)
-        if subagent is not None:
-            asked.agent_id = subagent
-        question = HostQuestion(
-            ask=lambda ident: encode(h.ControlRequest(request_id=ident, request=to_builtins(asked))),
-            withdraw=lambda _, ident: encode(h.ControlCancelRequest(request_id=ident)),
-        )
-        self.asked.add(call_id)
+    async def ask_because(
+        self, reason: str, tool: str, call_id: str, arguments: dict[str, Any], agent: str | None = None
+    ) -> Allow | Deny:
+        """Ask about a call because a hook wants that."""
+        asked = self._describe(tool, call_id, arguments)
+        asked.decision_reason_type = "hook"
+        if reason:
+            asked.decision_reason = reason
+        if agent is not None:
+            asked.agent_id = agent
+        return await self._ask(asked, CancelToken()) or Deny("the question was withdrawn")
+
+    def _describe(self, tool: str, call_id: str, arguments: dict[str, Any]) -> h.CanUseTool:
+        cwd = str(self._session().host.workspace.cwd)
+        shown = dict(arguments)
+        for name in _PATHS:
+            if isinstance(shown.get(name), str):
+                shown[name] = os.path.normpath(os.path.join(cwd, shown[name]))  # noqa: PTH118
+        asked = h.CanUseTool(tool_name=tool, display_name=tool, input=shown, tool_use_id=call_id)
+        path = next((shown[name] for name in _PATHS if isinstance(shown.get(name), str)), None)
+        if isinstance(described := arguments.get("description"), str) and described:
+            asked.description = described
+        elif path is not None:
+            asked.description = os.path.relpath(path, cwd) if Path(path).is_relative_to(cwd) else path
+        if path is not None and not self._is_inside(path):
+            asked.blocked_path = path
+        return asked
+
+    def _is_inside(self, path: str) -> bool:
+        workspace = self._session().host.workspace
+        real = Path(os.path.realpath(path))
+        return any(real.is_relative_to(os.path.realpath(folder)) for folder in (workspace.cwd, *workspace.more))
+
+    async def _ask(self, asked: h.CanUseTool, cancel: CancelToken) -> Allow | Deny | None:
+        """Ask the hooks and the host at the same time; the first answer counts."""
+        if self.mode == "dontAsk":
+            return Deny("no rule allows this call, and the mode dontAsk asks no one")
+        asking = [self._ask_someone(asked, cancel), *([] if self.decide is None else [self.decide(asked)])]
+        waiting = [asyncio.create_task(each) for each in asking]
+        answer: h.PermissionResult | None = None
+        left = set(waiting)
+        try:
+            while left and answer is None and not cancel.fired:
+                done, left = await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
+                answer = next((found for each in waiting if each in done and (found := each.result()) is not None), None)
+        finally:
+            for each in left:
+                each.cancel()
+            await asyncio.gather(*left, return_exceptions=True)
+        if cancel.fired:
+            return None
+        return Deny(_NOBODY) if answer is None else await self._judge(answer, asked.input)
+
+    async def _ask_someone(self, asked: h.CanUseTool, cancel: CancelToken) -> h.PermissionResult | None:
+        """Ask the host or the tool that is asked instead. None: there is no one to ask, or the question was withdrawn."""
+        if self._asks is None:
+            return None
+        self.asked.add(asked.tool_use_id)
+        self._open += 1
         self._send_state("requires_action")
         try:
-            reply = await self._questions.ask(question, CancelToken())
+            if self._asks != "stdio":
+                return await self._ask_tool(self._asks, asked, cancel)
+            question = HostQuestion(
+                ask=lambda ident: encode(h.ControlRequest(request_id=ident, request=to_builtins(asked))),
+                withdraw=lambda _, ident: encode(h.ControlCancelRequest(request_id=ident)),
+            )
+            reply = await self._questions.ask(question, cancel)
         except Unanswered:
-            return Deny("the host has left, so it cannot be asked")
+            return None if cancel.fired else _refuse("the host has left, so it cannot be asked")
         finally:
-            self._send_state("running")
-        return self._judge(read_permission(reply.body), arguments)
+            self._open -= 1
+            if not self._open:
+                self._send_state("running")
+        return _read_answer(reply.body)
 
-    def _judge(self, answer: h.PermissionResult | str, arguments: dict[str, Any]) -> Allow | Deny:
-        if isinstance(answer, str):
-            return Deny(answer)
+    async def _ask_tool(self, name: str, asked: h.CanUseTool, cancel: CancelToken) -> h.PermissionResult:
+        """Ask a tool of an MCP server. Its answer is JSON in the form of `PermissionResult`."""
+        tool = self._session().tools.get(name)
+        if tool is None:
+            return _refuse(f"it needs approval, and there is no tool {name} to ask")
+        given = {"tool_name": asked.tool_name, "input": asked.input, "tool_use_id": asked.tool_use_id}
+        try:
+            context = ToolContext(f"{asked.tool_use_id}-permission", cancel, lambda result: None)
+            result = await tool.run(given, context)
+            text = "".join(block.text for block in result.content if isinstance(block, TextContent))
+            return _read_answer({"response": msgspec.json.decode(text)})
+        except Exception as error:  # what cannot be asked has not agreed
+            return _refuse(f"the tool {name} gave no answer that can be read ({type(error).__name__}: {error})")
+
+    async def _judge(self, answer: h.PermissionResult, arguments: dict[str, Any]) -> Allow | Deny:
         if answer.behavior == "deny":
             if answer.interrupt:
                 self._interrupt()
             return Deny(answer.message or "")
-        self._update(answer.updated_permissions or ())
+        for update in answer.updated_permissions or ():
+            await self.update(update)
         changed = answer.updated_input
         return Allow(arguments=None if changed is None or changed == arguments else changed)
 
+    # Updates
 
-def read_rules(texts: Sequence[str], action: ApprovalAction, cwd: str) -> list[ApprovalRule]:
-    """Return rules such as `Bash(git *)` or `Read(//etc/**)` as rules of fairlead."""
-    found: list[ApprovalRule] = []
-    for text in texts:
-        tool, has_content, content = text.removesuffix(")").partition("(")
-        pattern = _read_pattern(tool, content, cwd) if has_content else None
-        names = (tool, f"{tool}__*") if tool.startswith("mcp__") and tool.count("__") == 1 else _COVERED.get(tool, (tool,))
-        if tool == "Read" and has_content:
-            names = _READERS
-        found += [ApprovalRule(action=action, tool=name, pattern=pattern) for name in names]
-    return found
+    async def update(self, update: h.AnyUpdate) -> None:
+        """Carry out what an answer wants to change. An update that cannot be saved does not apply, and the host hears why."""
+        try:
+            if isinstance(update, h.SetMode) and update.mode not in APPROVALS:
+                raise ConfigError(f"there is no permission mode {update.mode!r}")
+            await asyncio.to_thread(self.rules.save, update)
+            match update:
+                case h.SetMode():
+                    self.set_mode(update.mode)
+                    self._on_mode()
+                case h.AddDirectories() | h.RemoveDirectories():
+                    self._change_folders(update)
+                case _:
+                    self.change_rules(lambda: self.rules.change(update))
+        except (ConfigError, ControlError) as error:
+            self._warn(f"The permission update {update.__struct_config__.tag} does not apply: {error}")
+
+    def change_rules(self, change: Callable[[], None]) -> None:
+        """Change `rules`, with effect on later calls and on open questions."""
+        before = self.rules.collect()
+        change()
+        if isinstance(approvals := self._session().approvals, SessionApprovals):
+            approvals.change_rules(before, self.rules.collect())
+
+    def _change_folders(self, update: h.AddDirectories | h.RemoveDirectories) -> None:
+        workspace = self._session().host.workspace
+        named = [workspace.resolve(folder) for folder in update.directories]
+        if missing := [str(folder) for folder in named if isinstance(update, h.AddDirectories) and not folder.is_dir()]:
+            raise ConfigError(f"there is no directory {missing[0]}")
+        real = {os.path.realpath(folder) for folder in named}
+        kept = [folder for folder in workspace.more if os.path.realpath(folder) not in real]
+        workspace.more = [*kept, *(named if isinstance(update, h.AddDirectories) else ())]
+
+    # Suggestions
+
+    def _suggest(self, asked: h.CanUseTool) -> None:
+        """Add the updates that would make the question unnecessary from now on."""
+        edits = h.SetMode(mode="acceptEdits")
+        found: list[h.AnyUpdate] = []
+        tool, path = asked.tool_name, asked.blocked_path or None
+        if tool == "Bash":
+            line = str(asked.input.get("command", ""))
+            if rules := suggest_rules(line):
+                found.append(h.AddRules(rules=rules, behavior="allow", destination="localSettings"))
+            changed = self._find_changed(line)
+            if changed is not None:
+                asked.blocked_path = changed
+                found.append(h.AddDirectories(directories=[os.path.dirname(changed)]))  # noqa: PTH120
+                found += [edits] if self.mode != "plan" else []
+        elif tool in _EDITORS:
+            if path is not None:
+                found.append(h.AddDirectories(directories=[os.path.dirname(path)]))  # noqa: PTH120
+            found.append(edits)
+        elif tool in _READERS:
+            folder = path or ""
+            folder = folder if os.path.isdir(folder) else os.path.dirname(folder)  # noqa: PTH120
+            if folder not in ("", "/") and not set(folder) & set("*?()"):
+                rule = h.RuleValue(tool_name="Read", rule_content=f"/{folder}/**")
+                found.append(h.AddRules(rules=[rule], behavior="allow"))
+        elif not set(tool) & set("*?()"):
+            found.append(h.AddRules(rules=[h.RuleValue(tool_name=tool)], behavior="allow", destination="localSettings"))
+        if found:
+            asked.permission_suggestions = found
+
+    def _find_changed(self, line: str) -> str | None:
+        """Return the first file inside that a command line changes, if that is all it does."""
+        cwd = str(self._session().host.workspace.cwd)
+        for command in plain_commands(line) or ():
+            found = changed_files(command.words, cwd)
+            if found is not None:
+                path = os.path.normpath(os.path.join(cwd, found[1][0]))  # noqa: PTH118
+                return path if self._is_inside(path) else None
+        return None
 
 
-def read_update(update: Mapping[str, Any], cwd: str) -> list[ApprovalRule]:
-    """Return the rules that an answer of the host adds. They hold for the session, whatever destination it names."""
-    action = update.get("behavior")
-    if action not in ("allow", "deny", "ask"):
-        return []
-    texts: list[str] = []
-    for rule in cast("list[Any]", update.get("rules") or []):
-        match rule:
-            case {"toolName": str(tool), "ruleContent": str(content)}:
-                texts.append(f"{tool}({content})")
-            case {"toolName": str(tool)}:
-                texts.append(tool)
-            case _:
-                pass
-    return read_rules(texts, action, cwd)
+def _refuse(reason: str) -> h.PermissionResult:
+    return h.PermissionResult(behavior="deny", message=reason)
 
 
-def _read_pattern(tool: str, content: str, cwd: str) -> str | None:
-    if tool == "Bash":
-        return f"{content[:-2]} *" if content.endswith(":*") else content
-    if tool in ("Read", "Edit", "Write", "NotebookEdit"):
-        if content.startswith("//"):
-            return content[1:]
-        return f"{cwd}/{content.removeprefix('./').lstrip('/')}" if not content.startswith("~/") else content
-    if tool in ("Skill", "Agent", "Task") and content not in ("", "*"):  # the name is one of the arguments
-        return f'*"{content}"*'
-    return None if content in ("", "*") else content
-
-
-def split_bare(rules: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the names of tools among rules, and the other rules."""
-    bare = ["Agent" if rule == "Task" else rule for rule in rules if "(" not in rule]
-    return bare, [rule for rule in rules if "(" in rule]
+def _read_answer(body: Any) -> h.PermissionResult:
+    """Return an answer. One that cannot be read refuses the call."""
+    answer = read_permission(body)
+    return _refuse(answer) if isinstance(answer, str) else answer

@@ -92,6 +92,8 @@ class HostHooks:
         self._common = common
         self._warn = warn
         self._callbacks: dict[str, list[_Callback]] = {}
+        #: What hooks want to add to the results of calls that run.
+        self._contexts: dict[str, list[str]] = {}
         #: Called when a hook wants the run to end.
         self.on_stop: Callable[[str], None] = lambda reason: None
 
@@ -178,19 +180,20 @@ class HostHooks:
         if name == "allow":
             self._consent.allowed.add(event.call_id)
         elif name == "ask":
-            answer = await self._consent.ask_host(event.tool_name, event.call_id, event.arguments)
+            reason = str(decision.get("permissionDecisionReason") or "")
+            answer = await self._consent.ask_because(reason, event.tool_name, event.call_id, event.arguments)
             if isinstance(answer, Deny):
                 return Block(answer.reason or "The user refused the call.")
             event.arguments = answer.arguments or event.arguments
-            self._consent.allowed.add(event.call_id)
+            self._consent.approved.add(event.call_id)
         if verdict.contexts:
-            self._consent.contexts[event.call_id] = verdict.contexts
+            self._contexts[event.call_id] = verdict.contexts
         return None
 
     async def after_tool(self, event: ToolResultEvent) -> Amend | None:
         """Report the result of a call."""
         name = "PostToolUseFailure" if event.is_error else "PostToolUse"
-        contexts = self._consent.contexts.pop(event.call_id, [])
+        contexts = self._contexts.pop(event.call_id, [])
         content = list(event.content)
         if self.has(name):
             text = "\n".join(block.text for block in content if isinstance(block, TextContent))

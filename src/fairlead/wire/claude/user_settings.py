@@ -18,7 +18,8 @@ from fairlead.config.settings import ApprovalAction, ApprovalRule
 from fairlead.core import lenient
 from fairlead.errors import ConfigError
 from fairlead.session import front_matter
-from fairlead.wire.claude.consent import APPROVALS, read_rules
+from fairlead.wire.claude.consent import APPROVALS
+from fairlead.wire.claude.permission_rules import read_rules
 
 _ACTIONS: Sequence[ApprovalAction] = ("allow", "ask", "deny")
 #: The modes that allow no more than the mode that holds without settings.
@@ -31,7 +32,8 @@ _MOST_AGENTS, _LARGEST_AGENTS = 200, 2 * 1024 * 1024
 class UserSettings(Struct):
     """The settings of all files together; those of a stronger file replace the others, and rules are collected."""
 
-    rules: list[ApprovalRule] = []
+    #: The rules, by their source.
+    rules: dict[str, list[ApprovalRule]] = {}
     env: dict[str, str] = {}
     model: str | None = None
     mode: str | None = None
@@ -93,7 +95,7 @@ class _Reading:
                 "Remove it, or start with --setting-sources= to use no settings files."
             )
         found.remarks += [f"{name}: hooks.{event} is not used" for event in hooks]
-        self._use_permissions(self._object(value, "permissions"))
+        self._use_permissions(self._object(value, "permissions"), found.rules.setdefault(f"{source}Settings", []))
         if (env := self._object(value, "env")) and self._may("env"):
             found.env |= {key: text if isinstance(text, str) else str(text) for key, text in env.items() if "=" not in key}
         model = value.get("model")
@@ -109,12 +111,12 @@ class _Reading:
             hint = trust.format_trust_hint(self._cwd)
             found.remarks.append(f"{name}: not used, because the project is not trusted: {', '.join(self._ignored)}. {hint}")
 
-    def _use_permissions(self, permissions: dict[str, Any]) -> None:
+    def _use_permissions(self, permissions: dict[str, Any], rules: list[ApprovalRule]) -> None:
         found, name = self._found, self._name
         for action in _ACTIONS:
             texts = self._texts(permissions, action)
             if texts and (action != "allow" or self._may("permissions.allow")):
-                found.rules += read_rules(texts, action, str(self._cwd))
+                rules += read_rules(texts, action, str(self._cwd))
         folders = self._texts(permissions, "additionalDirectories")
         if folders and self._may("permissions.additionalDirectories"):
             found.folders += folders
