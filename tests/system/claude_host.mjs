@@ -1,7 +1,7 @@
 // A host that uses claude-agent-sdk for TypeScript: `claude_host.mjs MODULE WHAT CLI CWD`. It prints what it saw as JSON.
-const [module, what, pathToClaudeCodeExecutable, cwd] = process.argv.slice(2);
+const [module, what, pathToClaudeCodeExecutable, cwd, more] = process.argv.slice(2);
 const sdk = await import(module);
-const { query, listSessions, getSessionMessages } = sdk;
+const { query, listSessions, getSessionMessages, tool } = sdk;
 
 const options = { pathToClaudeCodeExecutable, cwd, model: "claude-sonnet-4-5" };
 
@@ -125,6 +125,42 @@ const flows = {
       resumed: [resumed.session_id === fork, resumed.result],
       left: [before, (await listSessions({ dir: cwd })).length],
     };
+  },
+
+  async servers() {
+    const { z } = await import(more);
+    const add = tool("add", "Adds", { a: z.number(), b: z.number() }, async ({ a, b }) => ({
+      content: [{ type: "text", text: `${a + b}` }],
+      structuredContent: { sum: a + b },
+    }));
+    const fail = tool("fail", "Fails", {}, async () => {
+      throw new Error("it broke");
+    });
+    async function* once() {
+      yield { type: "user", message: { role: "user", content: "go" }, parent_tool_use_id: null, session_id: "" };
+    }
+    const mcpServers = { calc: sdk.createSdkMcpServer({ name: "calc", tools: [add, fail] }) };
+    const running = query({ prompt: once(), options: { ...options, mcpServers, allowedTools: ["mcp__calc"] } });
+    const results = [];
+    let status;
+    for await (const message of running) {
+      if (message.type === "user" && message.tool_use_result) results.push(message.message.content[0].content);
+      if (message.type === "result") status = await running.mcpServerStatus();
+    }
+    return { results, status: status.map((each) => [each.name, each.status, each.tools.map((tool) => tool.name).sort()]) };
+  },
+
+  async agents() {
+    const agents = { reviewer: { description: "Reviews", prompt: "You review.", tools: ["Bash"] } };
+    const seen = [];
+    let session;
+    for await (const message of query({ prompt: "PARENT go", options: { ...options, agents, allowedTools: ["Bash", "Agent"] } })) {
+      if (message.parent_tool_use_id || message.subtype?.startsWith("task_")) seen.push(message.subtype ?? message.type);
+      session = message.session_id ?? session;
+    }
+    const [agent] = await sdk.listSubagents(session, { dir: cwd });
+    const said = (await sdk.getSubagentMessages(session, agent, { dir: cwd })).map((each) => each.type);
+    return { seen, said };
   },
 
   async sessions() {

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from claude_agent_sdk import (
+    AgentDefinition,
     AssistantMessage,
     ClaudeAgentOptions,
     ClaudeSDKClient,
@@ -20,14 +21,18 @@ from claude_agent_sdk import (
     PermissionResultDeny,
     ResultMessage,
     StreamEvent,
+    create_sdk_mcp_server,
     delete_session,
     fork_session,
     get_session_info,
     get_session_messages,
+    get_subagent_messages,
     list_sessions,
+    list_subagents,
     query,
     rename_session,
     tag_session,
+    tool,
 )
 
 WHAT, CLI, CWD, *MORE = sys.argv[1:]
@@ -98,6 +103,73 @@ async def structured() -> Any:
     schema = {"type": "object", "properties": {"answer": {"type": "number"}}, "required": ["answer"]}
     result = await ask("go", output_format={"type": "json_schema", "schema": schema})
     return result.structured_output
+
+
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+
+async def servers() -> Any:
+    ended: list[str] = []
+    waiting = asyncio.Event()
+
+    @tool("add", "Adds two numbers", {"a": float, "b": float})
+    async def add(given: dict[str, Any]) -> dict[str, Any]:
+        return {"content": [{"type": "text", "text": str(given["a"] + given["b"])}]}
+
+    @tool("draw", "Draws", {})
+    async def draw(given: dict[str, Any]) -> dict[str, Any]:
+        return {"content": [{"type": "image", "data": PNG, "mimeType": "image/png"}]}
+
+    @tool("fail", "Fails", {})
+    async def fail(given: dict[str, Any]) -> dict[str, Any]:
+        raise RuntimeError("it broke")
+
+    @tool("wait", "Waits", {})
+    async def wait(given: dict[str, Any]) -> dict[str, Any]:
+        waiting.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("wait")
+        return {}
+
+    server = create_sdk_mcp_server("calc", tools=[add, draw, fail, wait])
+    chosen = options(mcp_servers={"calc": server}, allowed_tools=["mcp__calc"])
+    async with ClaudeSDKClient(chosen) as client:
+        results: list[Any] = []
+        await client.query("go")
+        async for message in client.receive_response():
+            if type(message).__name__ == "UserMessage":
+                results += [block.content for block in message.content if type(block).__name__ == "ToolResultBlock"]
+        [status] = (await client.get_mcp_status())["mcpServers"]
+        await client.query("wait")
+        stopping = asyncio.create_task(waiting.wait())
+        await stopping
+        await client.interrupt()
+        last = [message.subtype async for message in client.receive_response() if isinstance(message, ResultMessage)]
+        await client.reconnect_mcp_server("calc")
+        await client.toggle_mcp_server("calc", enabled=False)
+        off = (await client.get_mcp_status())["mcpServers"][0]["status"]
+    return {
+        "results": results,
+        "status": [status["name"], status["status"], sorted(each["name"] for each in status["tools"])],
+        "interrupted": last,
+        "ended": ended,
+        "off": off,
+    }
+
+
+async def agents() -> Any:
+    kinds = {"reviewer": AgentDefinition(description="Reviews", prompt="You review.", tools=["Bash"], model="haiku")}
+    seen: list[str] = []
+    session = ""
+    async for message in query(prompt="PARENT go", options=options(agents=kinds, allowed_tools=["Bash", "Agent"])):
+        if getattr(message, "parent_tool_use_id", None) or type(message).__name__.startswith("Task"):
+            seen.append(type(message).__name__)
+        session = getattr(message, "session_id", None) or session
+    [agent] = list_subagents(session, CWD)
+    said = [[each.type, bool(each.parent_tool_use_id)] for each in get_subagent_messages(session, agent, CWD)]
+    return {"seen": seen, "said": said, "main": [each.type for each in get_session_messages(session, CWD)]}
 
 
 async def failing() -> Any:

@@ -55,10 +55,10 @@ BASH = calls(("Bash", {"command": "mkdir a"}))
 WRITE = calls(("Write", {"file_path": "$CWD/w.txt", "content": "x"}))
 
 
-def play(work: Path, command: Sequence[str], turns: Sequence[Turn], *, loop: bool = False) -> tuple[Any, ProviderServer]:
+def play(work: Path, command: Sequence[str], turns: Sequence[Turn], *more: str, loop: bool = False) -> tuple[Any, ProviderServer]:
     script = json.loads(json.dumps(list(turns)).replace("$CWD", str(work / "cwd")))
     with ProviderServer(script, loop=loop) as provider:
-        return host(work, command, provider), provider
+        return host(work, command, provider, None, *more), provider
 
 
 def test_one_shot_with_a_tool(tmp_path: Path) -> None:
@@ -210,3 +210,39 @@ def test_session_files_change_while_the_agent_runs_and_are_torn(tmp_path: Path) 
 def test_the_functions_of_the_typescript_sdk_work_on_our_sessions(tmp_path: Path) -> None:
     seen, _ = play(tmp_path, typescript("functions"), [says("one"), says("two")])
     assert seen == {"info": ["New title", "mine", "first"], "resumed": [True, "two"], "left": [2, 1]}
+
+
+ADD = calls(("mcp__calc__add", {"a": 2, "b": 3}), ("mcp__calc__fail", {}))
+
+
+def test_tools_in_a_python_host(tmp_path: Path) -> None:
+    turns = [ADD, calls(("mcp__calc__draw", {})), says("done"), calls(("mcp__calc__wait", {}))]
+    seen, provider = play(tmp_path, python("servers"), turns)
+    added, failed, drawn, *_ = seen["results"]
+    assert added == [{"type": "text", "text": "5"}] and "it broke" in failed
+    assert drawn[0]["type"] == "image" and drawn[0]["source"]["data"] in json.dumps(provider.requests[2].body)
+    assert seen["status"] == ["calc", "connected", ["add", "draw", "fail", "wait"]]
+    assert (seen["interrupted"], seen["ended"], seen["off"]) == (["error_during_execution"], ["wait"], "disabled")
+
+
+def test_tools_in_a_typescript_host(tmp_path: Path) -> None:
+    zod = Path(peers.CLAUDE_AI_SDK.command()[0]) / "zod" / "index.js"
+    seen, _ = play(tmp_path, typescript("servers"), [ADD, says("done")], str(zod))
+    assert json.loads(seen["results"][0]) == {"sum": 5} and "it broke" in seen["results"][1]
+    assert seen["status"] == [["calc", "connected", ["add", "fail"]]]
+
+
+AGENT: Turn = {"match": "PARENT", **calls(("Agent", {"description": "d", "prompt": "SUBTASK", "subagent_type": "reviewer"}))}
+SUBTASK: Turn = {"match": "SUBTASK", **calls(("Bash", {"command": "echo from sub"}))}
+
+
+def test_sub_agents_of_hosts_and_their_transcripts(tmp_path: Path) -> None:
+    turns = [AGENT, SUBTASK, says("Sub done."), says("Parent done.")]
+    seen, _ = play(tmp_path, python("agents"), turns)
+    assert seen["said"] == [["user", True], ["assistant", True], ["user", True], ["assistant", True]]
+    assert seen["main"] == ["user", "assistant", "user", "assistant"]
+    assert {"TaskStartedMessage", "TaskNotificationMessage", "AssistantMessage", "UserMessage"} <= set(seen["seen"])
+    (tmp_path / "ts").mkdir()
+    seen, _ = play(tmp_path / "ts", typescript("agents"), turns)
+    assert seen["said"] == ["user", "assistant", "user", "assistant"]
+    assert {"task_started", "task_notification", "assistant", "user"} <= set(seen["seen"])
