@@ -138,3 +138,21 @@ def test_a_limit_of_turns_ends_a_sub_agent(tmp_path: Path) -> None:
         assert host.ask("PARENT go")["result"] == "done"
         assert len(sub_requests(host)) == 1
         assert "1 turn" in result_of_task(host)["tool_use_result"]
+
+
+def test_the_budget_stops_calls_and_sub_agents(tmp_path: Path) -> None:
+    dear = {"usage": {"input": 1_000_000, "output": 50}}
+    marker = tmp_path / "ran"
+    touch = calls(("Bash", {"command": f"touch {marker}"}), **dear)
+    budget = (*FREE, "--max-budget-usd", "1")
+    with claude(tmp_path / "one", [touch, says("done")], *budget) as host:
+        result = host.ask("go")
+        assert (result["subtype"], len(host.provider.requests)) == ("error_max_budget_usd", 1)
+        assert not [f for f in host.of("user") if "tool_use_result" in f]
+        assert host.ask("again")["subtype"] == "error_max_budget_usd"
+    with claude(tmp_path / "two", [task(), {"match": "SUBTASK", **touch}, says("done")], *budget) as host:
+        result = host.ask("PARENT go")
+        assert (result["subtype"], len(host.provider.requests)) == ("error_max_budget_usd", 2)
+        assert result["total_cost_usd"] > 3
+        assert host.until("system", subtype="task_notification")["status"] == "stopped"
+    assert not marker.exists()

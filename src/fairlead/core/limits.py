@@ -43,6 +43,8 @@ class RunLimits(Struct, frozen=True):
     max_turns: int | None = None
     #: Returns why the run must not call the model again; None if it may.
     over_budget: Callable[[], str | None] = lambda: None
+    #: Returns why the calls of an answer must not run either; None if they may.
+    refuse_calls: Callable[[], str | None] = lambda: None
 
 
 class Limits:
@@ -59,7 +61,10 @@ class Limits:
         max_repeats: int = 0,
         over_budget: Callable[[], str | None] = lambda: None,
         max_repeated_text: int = 0,
+        refuse_calls: Callable[[], str | None] = lambda: None,
     ) -> None:
+        #: Returns why calls must not start; None if they may.
+        self.refuse_calls = refuse_calls
         self._max_turns = max_turns
         self._over_budget = over_budget
         self._max_repeated_text = max_repeated_text

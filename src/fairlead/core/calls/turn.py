@@ -255,7 +255,7 @@ def _reason_not_to_start(run: LoopCallbacks) -> str | None:
         return ABORTED
     if run.queues.interrupt == "immediate" and len(run.queues.steering):
         return SKIPPED
-    return None
+    return run.limits.refuse_calls()
 
 
 def _check_call(turn: TurnSetup, answer: StreamEnd, call: ToolCall) -> tuple[Tool, dict[str, Any]]:

@@ -74,7 +74,7 @@ class Turns:
         wanted = wanted or RunLimits()
         max_turns = self._options.max_turns if wanted.max_turns is None else wanted.max_turns
         options = self._options
-        return Limits(max_turns, options.max_repeated_calls, wanted.over_budget, options.max_repeated_text)
+        return Limits(max_turns, options.max_repeated_calls, wanted.over_budget, options.max_repeated_text, wanted.refuse_calls)
 
     async def next(self, cancel: CancelToken) -> TurnSetup:
         """The next turn of a run, for the conversation so far. A problem becomes a stream that fails."""

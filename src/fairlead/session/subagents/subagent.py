@@ -85,8 +85,9 @@ class Subagent:
         self._subagents = subagents
         self._now_ms = subagents.parent.runtime.now_ms
         self._slot = Slot(subagents.family.slots)
-        self._stop = CancelToken()
-        self._ended = asyncio.Event()
+        #: Stops it, and tells that it has ended.
+        self.stop = CancelToken()
+        self.ended = asyncio.Event()
         self._model: Model | None = None
         #: The arguments of the calls that run, in short.
         self._running: dict[str, str] = {}
@@ -136,21 +137,16 @@ class Subagent:
 
     async def work(self, cancel: CancelToken) -> None:
         """Wait for a slot, and do the assignment to its end. Raises nothing: see `status` and `error`."""
-        forget = cancel.on_fire(self._stop.fire)
+        forget = cancel.on_fire(self.stop.fire)
         try:
-            if await self._slot.take(self._stop):
-                await self._begin_and_end(self._stop)
+            if await self._slot.take(self.stop):
+                await self._begin_and_end(self.stop)
             else:
                 self._activity.status = "aborted"
         finally:
             forget()
-            self._ended.set()
+            self.ended.set()
         self._subagents.family.remember(self.snapshot())
-
-    async def stop(self) -> None:
-        """Stop its work, and wait until it has ended. Its parent continues."""
-        self._stop.fire()
-        await self._ended.wait()
 
     async def _begin_and_end(self, cancel: CancelToken) -> None:
         self._started_at = self._now_ms()

@@ -107,13 +107,13 @@ class Family:
     def add(self, child: Subagent) -> None:
         self._known[child.assignment.id] = child
 
-    async def stop(self, id: str) -> bool:
-        """Stop a sub-agent, and wait until it has ended. Returns whether it was at work."""
+    def stop(self, id: str) -> Subagent | None:
+        """Stop a sub-agent, whose parent continues. Returns it; None if it is not at work."""
         child = self._known.get(id)
         if child is None or isinstance(child, SubagentSnapshot) or child.status not in ("pending", "running"):
-            return False
-        await child.stop()
-        return True
+            return None
+        child.stop.fire()
+        return child
 
     def remember(self, ended: SubagentSnapshot) -> None:
         """Keep what is left of a sub-agent that has ended, unless the conversation is another one by now."""

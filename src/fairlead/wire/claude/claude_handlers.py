@@ -237,8 +237,10 @@ def _cancel_message(server: ClaudeServer, request: h.CancelAsyncMessage) -> h.Ca
 
 async def _stop_task(server: ClaudeServer, request: h.StopTask) -> dict[str, Any]:
     subagents = server.session.subagents
-    if subagents is None or not await subagents.family.stop(request.task_id):
+    child = None if subagents is None else subagents.family.stop(request.task_id)
+    if child is None:
         raise ControlError(f"No task runs with the id {request.task_id}.")
+    await child.ended.wait()
     return {}
 
 

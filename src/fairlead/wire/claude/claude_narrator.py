@@ -93,6 +93,8 @@ class Turn(Struct, eq=False):
     structured: Any = UNSET
     is_interrupted: bool = False
     stopped_by_hook: bool = False
+    #: Whether the budget is used up, so that no calls start any more.
+    is_out_of_budget: bool = False
     #: Whether an answer was cut off by the interrupt, rather than a tool call.
     was_streaming: bool = True
 
@@ -155,6 +157,8 @@ class Narrator:
         self._has_started = False
         #: The arguments of the calls that are running, by id.
         self._calls: dict[str, dict[str, Any]] = {}
+        #: The calls that do not run because the budget is used up.
+        self._refused: set[str] = set()
 
     def _count_earlier(self) -> None:
         """Count what the session has used before, if it is resumed."""
@@ -255,8 +259,11 @@ class Narrator:
                 self._end_answer(message)
             case events.ToolStart(parent_call_id=None):
                 self._calls[event.call_id] = event.arguments
+                if self.turn is not None and self.turn.is_out_of_budget:
+                    self._refused.add(event.call_id)
             case events.ToolEnd(parent_call_id=None):
-                self._send_tool_result(event.call_id, event.tool_name, event.result, is_error=event.is_error)
+                if event.call_id not in self._refused:  # hosts of Claude Code learn nothing of them but the result of the turn
+                    self._send_tool_result(event.call_id, event.tool_name, event.result, is_error=event.is_error)
                 self._calls.pop(event.call_id, None)
             case events.ToolApprovalResolved(approved=False):
                 self._note_denial(event)
@@ -370,7 +377,7 @@ class Narrator:
         if turn is not None:
             turn.usage = add_usage(turn.usage, message.usage)
             turn.api_ms += message.duration_ms or 0
-        self.spent.add(message.model, message.usage, self._session.models.find(message.provider, message.model))
+        self.count(message)
         answer = self.entry_id()
         if message.stop_reason == "aborted":
             for index, block in enumerate(message.content):
@@ -384,6 +391,10 @@ class Narrator:
             usage = {"output_tokens": message.usage.output}
             self._send_piece({"type": "message_delta", "delta": delta, "usage": usage})
             self._send_piece({"type": "message_stop"})
+
+    def count(self, message: AssistantMessage) -> None:
+        """Count what an answer has cost, of a sub-agent too."""
+        self.spent.add(message.model, message.usage, self._session.models.find(message.provider, message.model))
 
     def _send_tool_result(self, call_id: str, tool: str, result: ToolResult, *, is_error: bool) -> None:
         skill = result.content[1:] if not is_error and tool == SKILL else []

@@ -105,6 +105,7 @@ class SubagentFrames:
         match event:
             case events.MessageEnd(message=AssistantMessage() as message):
                 known.text = message.text() or known.text
+                self._narrator.count(message)
                 self._send_answer(id, known, message)
             case events.ToolEnd(parent_call_id=None):
                 block, detail = self._narrator.encode_result(event.call_id, event.result, is_error=event.is_error)

@@ -49,13 +49,21 @@ class TurnLimits:
     def check(self, narrator: Narrator) -> str | None:
         """Return why the model must not be called again; None if it may."""
         turn = narrator.turn
-        if self.max_budget is not None and narrator.spent.total >= self.max_budget:
-            self.reached = "error_max_budget_usd"
-            return f"Reached maximum budget (${self.max_budget:g})"
+        if (reason := self.check_budget(narrator)) is not None:
+            return reason
         if self.max_turns and turn is not None and turn.answers >= self.max_turns:
             self.reached = "error_max_turns"
             return f"Reached maximum number of turns ({self.max_turns})"
         return None
+
+    def check_budget(self, narrator: Narrator) -> str | None:
+        """Return why nothing that costs may happen any more, and why no calls may start; None if they may."""
+        if self.max_budget is None or narrator.spent.total < self.max_budget:
+            return None
+        self.reached = "error_max_budget_usd"
+        if narrator.turn is not None:
+            narrator.turn.is_out_of_budget = True
+        return f"Reached maximum budget (${self.max_budget:g})"
 
 
 class Turns:
@@ -255,7 +263,11 @@ class Turns:
         session = self._session
         if (uuid := next((prompt.uuid for prompt in self._current if prompt.uuid), None)) is not None:
             session.history.log.reserved_ids["user"] = uuid
-        limits = RunLimits(max_turns=0, over_budget=lambda: self._limits.check(self._narrator))
+        limits = RunLimits(
+            max_turns=0,
+            over_budget=lambda: self._limits.check(self._narrator),
+            refuse_calls=lambda: self._limits.check_budget(self._narrator),
+        )
         if await session.prompt(text, images or None, expand=expand, source="rpc", limits=limits) is None:
             return False
         await session.activity.idle()
@@ -405,6 +417,9 @@ class Turns:
             waiting, self._waiting = list(self._waiting), deque[Prompt]()
             for prompt in waiting:
                 self._join(prompt)
+        elif isinstance(event, events.SubagentEvent) and self._limits.check_budget(self._narrator) is not None:
+            if self._session.subagents is not None:
+                self._session.subagents.family.stop(event.id)
         elif isinstance(event, events.MessageEnd) and isinstance(event.message, UserMessage):
             prompt = self._joined.pop(id(event.message), None)
             if prompt is not None:
