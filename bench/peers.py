@@ -55,14 +55,18 @@ class Peer:
 
 @dataclass(frozen=True)
 class BundledPeer(Peer):
-    """A program from npm that has packages among its dependencies which npm lacks. Its bundle needs only those in `beside`."""
+    """A program from npm that is installed without its dependencies: its bundle needs only those in `beside`.
+
+    npm lacks some of them, or they are not wanted.
+    """
 
     beside: tuple[str, ...] = ()
+    file: str = "dist/bundle/cli.js"
 
     def command(self) -> list[str]:
         """Return the command that starts it. Installs it if needed."""
         provide(CACHE / f"{self.name}-{self.version}", f"{self.package} {self.version}", self._fill)
-        return [str(node()), str(self.package_directory / "dist" / "bundle" / "cli.js")]
+        return [str(node()), str(self.package_directory / self.file)]
 
     def _fill(self, directory: Path) -> None:
         npm_install(directory, *self.beside)
@@ -303,6 +307,17 @@ PI_15 = BundledPeer(
     "1.5.0",
     beside=("jiti@2.7.0", "typebox@1.3.27", "@silvia-odwyer/photon-node@0.3.4", "quickjs-wasi@3.6.2"),
 )
+#: A web application that imports pi's SDK. Tests give it the SDK.
+PI_WEB = BundledPeer(
+    "pi-web",
+    "@agegr/pi-web",
+    "0.9.3",
+    beside=(
+        *("next@16.3.6", "react@19.3.1", "react-dom@19.3.1", "undici@8.11.0", "web-push@3.6.7", "js-yaml@5.2.3"),
+        *("proper-lockfile@4.1.2", "semver@7.8.5", "--omit=optional", "--ignore-scripts"),
+    ),
+    file="bin/pi-web.js",
+)
 PI_087 = Peer("pi", "@earendil-works/pi-coding-agent", "0.87.1")
 PI_073 = Peer("pi", "@mariozechner/pi-coding-agent", "0.73.1")
 OMP_14 = OmpClient("14.9.9", libraries="14.9.9", binaries="@oh-my-pi/pi-natives")
@@ -369,6 +384,7 @@ PEERS = {
     "axe": AXE,
     "opencode": OPENCODE,
     "ccusage-pi": CCUSAGE_PI,
+    "pi-web": PI_WEB,
     "python-hosts": PYTHON_HOSTS,
     **{each.package: each for each in PI_PACKAGES},
 }

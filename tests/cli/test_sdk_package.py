@@ -95,16 +95,17 @@ def test_a_program_finds_the_package_and_stores_keys(fairlead: Command, tmp_path
         const before = runtime.getProviderAuthStatus("anthropic").configured;
         await runtime.login("anthropic", "api_key", { prompt: async ({ type }) => `a ${type}`, notify() {} });
         console.log(JSON.stringify([getPackageDir(), before, AuthStorage.create().get("anthropic"),
+          runtime.getProviderAuthStatus("anthropic").configured,
           await failure(() => runtime.login("anthropic", "oauth", {})),
           await failure(() => runtime.login("ghost", "api_key", {}))]));
         """
     )
     done = run(tmp_path, node(), "program.mjs")
     assert done.stderr == ""
-    package, before, stored, oauth, unknown = json.loads(done.stdout)
+    package, before, stored, after, oauth, unknown = json.loads(done.stdout)
     assert package == str(tmp_path / "node_modules" / "@earendil-works" / "pi-coding-agent")
     assert json.loads((Path(package) / "package.json").read_text())["version"] == "1.5.0"
-    assert (before, stored) == (False, {"type": "api_key", "key": "a secret"})
+    assert (before, stored, after) == (False, {"type": "api_key", "key": "a secret"}, True)
     assert oauth == "anthropic has no login of the kind oauth here. Use `fairlead login anthropic`."
     assert unknown == "ghost has no login of the kind api_key here. Use `fairlead login ghost`."
 

@@ -44,6 +44,7 @@ class Home:
 
     root: Path
     environment: dict[str, str]
+    agent: Agent
 
     @property
     def directory(self) -> Path:
@@ -63,6 +64,13 @@ class Home:
             check=False,
         )
         return f"{result.stdout}exit {result.returncode}\n"
+
+    def sdk(self) -> Path:
+        """Return the folder of the agent's packages, which programs import as pi's SDK."""
+        if isinstance(self.agent, Peer):
+            return self.agent.package_directory.parent
+        run_shim(self.agent, "--package", str(self.root / "sdk"))
+        return self.root / "sdk" / "node_modules" / "@earendil-works"
 
     def python(self, script: str) -> str:
         """Return what a script prints that has the hosts from PyPI as modules."""
@@ -106,8 +114,7 @@ def _furnished(root: Path, agent: Agent, port: int) -> Home:
     if isinstance(agent, Peer):
         _write_program(programs / "pi", f'exec {shlex.join(agent.command())} "$@"')
     else:
-        shim = [str(Path(sys.executable).with_name("fairlead")), "shim", agent, str(programs)]
-        subprocess.run(shim, check=True, capture_output=True)
+        run_shim(agent, str(programs))
     # Hosts ask registries for newer versions. Here npm fails, and no proxy answers.
     _write_program(programs / "npm", "exit 1")
     environment = {
@@ -120,7 +127,12 @@ def _furnished(root: Path, agent: Agent, port: int) -> Home:
         "PI_TELEMETRY": "0",
         "PI_SKIP_VERSION_CHECK": "1",
     }
-    return Home(root, environment)
+    return Home(root, environment, agent)
+
+
+def run_shim(*words: str) -> None:
+    """Let `fairlead shim` write launchers."""
+    subprocess.run([str(Path(sys.executable).with_name("fairlead")), "shim", *words], check=True, capture_output=True)
 
 
 def _write_program(path: Path, command: str) -> None:

@@ -10,7 +10,13 @@ import { facts } from "./shims/agent-facts.mjs";
 const FRESH_MS = 10_000;
 const MOST_OUTPUT = 64 * 1024 * 1024;
 
-let listed = { at: -Infinity, models: [] };
+let listed = { at: -Infinity, models: [], files: "" };
+
+/** What changes when the files change that say which models there are. */
+function modelFiles() {
+	const stats = ["auth.json", "models.json", "settings.json"].map((name) => fs.statSync(path.join(facts.agentDir, name), { throwIfNoEntry: false }));
+	return stats.map((found) => `${found?.mtimeMs} ${found?.size}`).join();
+}
 
 function run(args) {
 	// pi has no such commands: fairlead runs them under its own name, with the same home.
@@ -23,9 +29,10 @@ function run(args) {
 }
 
 function models({ all }) {
-	if (performance.now() - listed.at > FRESH_MS) {
+	const files = modelFiles();
+	if (performance.now() - listed.at > FRESH_MS || files !== listed.files) {
 		const found = JSON.parse(run(["models", "--all", "--json"]));
-		listed = { at: performance.now(), models: found };
+		listed = { at: performance.now(), models: found, files };
 	}
 	return listed.models.filter((model) => all || model.isUsable).map(({ isUsable, keySource, ...model }) => model);
 }

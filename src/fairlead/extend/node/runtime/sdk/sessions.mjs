@@ -258,7 +258,8 @@ export class SessionManager {
 		this.newSession({ parentSession: before });
 		for (const mark of labels) if (ids.has(mark.targetId)) kept.push({ ...mark, parentId: kept.at(-1).id });
 		this.load([this.header, ...kept]);
-		if (this.persist && kept.some(({ message }) => message)) this.rewrite();
+		// As in pi, a session without an answer has no file yet.
+		if (this.persist && kept.some(({ message }) => message?.role === "assistant")) this.rewrite();
 		return this.sessionFile;
 	}
 
