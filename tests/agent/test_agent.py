@@ -193,6 +193,19 @@ async def test_a_listener_that_raises_does_not_affect_other_listeners(tmp_path: 
     assert "ZeroDivisionError" in caplog.text
 
 
+async def test_a_listener_gets_only_the_kinds_of_events_that_it_asked_for(tmp_path: Path) -> None:
+    seen: list[str] = []
+    async with an_agent(Scripted([Turn(text="done")] * 3), tmp_path) as agent, asyncio.timeout(20):
+        forget = agent.session.subscribe(lambda event: seen.append(type(event).__name__), kinds=(e.AgentStart, e.TurnEnd))
+        await agent.ask("one")
+        late = agent.session.subscribe(lambda event: seen.append("late"), kinds=(e.TurnEnd,))
+        await agent.ask("two")
+        forget()
+        late()
+        await agent.ask("three")
+    assert seen == ["AgentStart", "TurnEnd", "AgentStart", "TurnEnd", "late"]
+
+
 async def test_an_abort_while_the_key_is_looked_up_is_not_lost(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()

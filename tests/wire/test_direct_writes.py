@@ -52,8 +52,8 @@ def fd_is_open(fd: int) -> bool:
 
 def started(fd: int) -> tuple[Writer, Written]:
     written = Written()
-    writer = Writer(fd, written.progress, written.broken.set)
-    writer.start()
+    writer = Writer(fd)
+    writer.start(written.progress, written.broken.set)
     return writer, written
 
 
@@ -82,13 +82,13 @@ def test_frames_that_come_together_are_left_to_the_thread(pipe: tuple[int, int],
     now = 1000.0
     monkeypatch.setattr("time.monotonic", lambda: now)
     written = Written()
-    writer = Writer(pipe[1], written.progress, written.broken.set)  # its thread has not started
+    writer = Writer(pipe[1])  # its thread has not started
     os.set_blocking(pipe[0], False)
     writer.put(b"one\n")
     now += 0.001
     writer.put(b"two\n")
     assert os.read(pipe[0], 100) == b"one\n"
-    writer.start()
+    writer.start(written.progress, written.broken.set)
     os.set_blocking(pipe[0], True)
     assert os.read(pipe[0], 100) == b"two\n"
 
@@ -111,8 +111,8 @@ def test_a_file_gets_its_frames_from_the_thread(tmp_path: Path) -> None:
     path = tmp_path / "frames"
     fd = os.open(path, os.O_WRONLY | os.O_CREAT)
     done = threading.Event()
-    writer = Writer(fd, lambda _: done.set(), lambda: None)
-    writer.start()
+    writer = Writer(fd)
+    writer.start(lambda _: done.set(), lambda: None)
     writer.put(b"one\n")
     assert done.wait(10)
     assert path.read_bytes() == b"one\n"

@@ -170,7 +170,7 @@ class Assembly:
         if self._recorder is not None:
             self._recorder.attach(session)
         self.sandbox.attach(session)
-        approver.attach(session.host, session.subscribe, lambda: session.history.conversation)
+        approver.attach(session.host, session.subscribe, session.history)
         if servers is not None:
             servers.attach(session.host, session.tools, session.extensions)
         if services is not None:

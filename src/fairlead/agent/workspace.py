@@ -186,7 +186,7 @@ class SessionSandbox:
         """Follow a session: take what it notes, and note in it what holds when a run starts."""
         self._session = session
         self._restore()
-        session.subscribe(self._on_event)
+        session.subscribe(self._on_event, kinds=(SessionReplaced, AgentStart))
 
     def remove(self) -> None:
         """Remove what commands left behind. This searches the working directory."""
@@ -197,8 +197,7 @@ class SessionSandbox:
         self._workspace.sandbox = self._made = self._make()
 
     def _on_event(self, event: Event) -> None:
-        if isinstance(event, SessionReplaced | AgentStart):
-            self._restore()
+        self._restore()
         if isinstance(event, AgentStart):
             self._note()
 

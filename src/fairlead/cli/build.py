@@ -224,12 +224,12 @@ def limit_time(agent: Agent, arguments: Arguments, on_abort: Callable[[], None] 
         aborts.add(loop.create_task(agent.session.abort()))
 
     def abort_if_late(event: Event) -> None:
-        if isinstance(event, AgentStart) and loop.time() >= end:
+        if loop.time() >= end:
             loop.call_soon(abort)
 
     end = loop.time() + seconds
     loop.call_later(seconds, abort)
-    agent.session.subscribe(abort_if_late)
+    agent.session.subscribe(abort_if_late, kinds=(AgentStart,))
 
 
 def max_seconds(text: str) -> float:

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from fairlead.core.runtime import CancelToken
     from fairlead.core.tool import Permission
     from fairlead.session.approvals import Approvals
+    from fairlead.session.events import Subscribe
     from fairlead.session.history.conversation import Conversation
+    from fairlead.session.history.history import History
     from fairlead.session.history.log import Log
     from fairlead.session.host import Host
 
@@ -76,12 +78,12 @@ class SessionApprovals:
         #: The mode that a session without a note has.
         self._default: ApprovalMode = default
         self._is_explicit = is_explicit
-        self._current: Callable[[], Conversation] | None = None
+        self._history: History | None = None
         #: The conversation whose mode was restored.
         self._restored: Conversation | None = None
         #: The conversation in which a run has started. Opening a session changes nothing in it.
         self._worked_in: Conversation | None = None
-        self._attached: tuple[Host, Callable[[Callable[[Event], None]], object]] | None = None
+        self._attached: tuple[Host, Subscribe] | None = None
         self._approvals = make(mode) if has_rules or mode != "auto" else None
 
     @property
@@ -116,27 +118,24 @@ class SessionApprovals:
         if self._approvals is not None:
             self._approvals.change_rules(removed, added)
 
-    def attach(
-        self, host: Host, subscribe: Callable[[Callable[[Event], None]], object], current: Callable[[], Conversation]
-    ) -> None:
-        """Ask the user of this host, and follow the events of its session. `current` returns its conversation."""
+    def attach(self, host: Host, subscribe: Subscribe, history: History) -> None:
+        """Ask the user of this host, and follow the events and the conversation of its session."""
         self._attached = (host, subscribe)
-        self._current = current
+        self._history = history
         if self._approvals is not None:
             self._approvals.attach(host, subscribe)
         self._restore()
-        subscribe(self._on_event)
+        subscribe(self._on_event, kinds=(SessionReplaced, AgentStart))
 
     def _on_event(self, event: Event) -> None:
-        if isinstance(event, (SessionReplaced, AgentStart)):  # a tuple is faster than a union, and this sees every event
-            self._restore()
-            if isinstance(event, AgentStart):
-                self._worked_in = self._restored
-                self._note()
+        self._restore()
+        if isinstance(event, AgentStart):
+            self._worked_in = self._restored
+            self._note()
 
     def _restore(self) -> None:
         """Take the mode that the conversation notes, if it is stricter. A store may have read it only when a run starts."""
-        conversation = None if self._current is None else self._current()
+        conversation = None if self._history is None else self._history.conversation
         if conversation is None or conversation is self._restored or not conversation.has_begun:
             return
         self._restored = conversation
@@ -147,7 +146,7 @@ class SessionApprovals:
     def _note(self) -> None:
         """Note the mode in a conversation that would otherwise be resumed with another one."""
         conversation = self._worked_in
-        if conversation is None or self._current is None or conversation is not self._current():
+        if conversation is None or self._history is None or conversation is not self._history.conversation:
             return
         noted = noted_mode(conversation.log)
         if self._mode != (self._default if noted is None else noted[0]):

@@ -28,8 +28,7 @@ from fairlead.session.approval_mode import RuleWriter
 from fairlead.session.events import report
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from fairlead.session.events import Subscribe
     from fairlead.session.host import Host
 
 #: Shells whose grammar the rules for commands know.
@@ -87,10 +86,10 @@ class Approvals:
         self._allowed: set[tuple[tuple[str, str], tuple[int, int] | None]] = set()
         self._denied: set[tuple[str, str]] = set()
 
-    def attach(self, host: Host, subscribe: Callable[[Callable[[Event], None]], object]) -> None:
+    def attach(self, host: Host, subscribe: Subscribe) -> None:
         """Ask the user of this host, and follow the events of its session."""
         self._host = host
-        subscribe(self._on_event)
+        subscribe(self._forget_answers, kinds=(SessionReplaced,))
 
     def set_mode(self, mode: ApprovalMode) -> None:
         self._policy.mode = mode
@@ -283,10 +282,9 @@ class Approvals:
         assert self._host is not None, "the agent attaches its host"
         return self._host
 
-    def _on_event(self, event: Event) -> None:
-        if isinstance(event, SessionReplaced):
-            self._allowed.clear()
-            self._denied.clear()
+    def _forget_answers(self, event: Event) -> None:
+        self._allowed.clear()
+        self._denied.clear()
 
 
 async def _request(

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger("fairlead.session")
 
 Listener: TypeAlias = Callable[[Event], None]
+#: `Events.subscribe`.
+Subscribe: TypeAlias = Callable[..., object]
 #: How many events may wait for the store before the run waits as well.
 _MOST_HELD = 256
 #: Sends an event without waiting for anything.
@@ -62,7 +64,10 @@ class Events:
     def __init__(self) -> None:
         #: Passes events to extensions, once these are loaded.
         self.extensions: HookCalls | None = None
-        self._listeners: list[Listener] = []
+        #: Each listener with the events that it wants; None: all.
+        self._listeners: list[tuple[Listener, tuple[type[Event], ...] | None]] = []
+        #: The listeners of each kind of event that was sent.
+        self._by_kind: dict[type[Event], tuple[Listener, ...]] = {}
         self._gates: list[Gate] = []
         #: What writes the entries of the session; None: they are durable as soon as they are added.
         self._writing: Writing | None = None
@@ -107,17 +112,22 @@ class Events:
         finally:
             self._is_releasing = False
 
-    def subscribe(self, listener: Listener, gate: Gate | None = None) -> Callable[[], None]:
-        """Call `listener` with every event from now on, and make runs wait while `gate` is paused.
+    def subscribe(
+        self, listener: Listener, gate: Gate | None = None, kinds: tuple[type[Event], ...] | None = None
+    ) -> Callable[[], None]:
+        """Call `listener` with every event from now on, or with those of some `kinds`, and make runs wait while `gate` is paused.
 
         Returns a function that ends the subscription.
         """
-        self._listeners.append(listener)
+        entry = (listener, kinds)
+        self._listeners.append(entry)
+        self._by_kind.clear()
         if gate is not None:
             self._gates.append(gate)
 
         def unsubscribe() -> None:
-            self._listeners.remove(listener)
+            self._listeners.remove(entry)
+            self._by_kind.clear()
             if gate is not None:
                 self._gates.remove(gate)
 
@@ -167,7 +177,8 @@ class Events:
 
     async def emit(self, event: Event, cancel: CancelToken) -> None:
         """Send an event after extensions have handled it, or after `cancel` fires."""
-        await self.room()
+        if self._writing is not None:
+            await self.room()
         if self.extensions is not None:
             await self.extensions.emit(event, cancel)
         self.send(event)
@@ -180,7 +191,11 @@ class Events:
             self.call_when_written(lambda: self._deliver(event))
 
     def _deliver(self, event: Event) -> None:
-        for listener in tuple(self._listeners):
+        listeners = self._by_kind.get(type(event))
+        if listeners is None:
+            listeners = tuple(each for each, kinds in self._listeners if kinds is None or isinstance(event, kinds))
+            self._by_kind[type(event)] = listeners
+        for listener in listeners:
             try:
                 listener(event)
             except Exception as error:  # a listener's bug must neither end the run nor keep the event from the others

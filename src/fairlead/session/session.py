@@ -267,17 +267,20 @@ class Session:
             raise BadOption("approval: this session was made without approvals.")
         return self._options.approver
 
-    def subscribe(self, listener: Callable[[Event], None], gate: Gate | None = None) -> Callable[[], None]:
+    def subscribe(
+        self, listener: Callable[[Event], None], gate: Gate | None = None, kinds: tuple[type[Event], ...] | None = None
+    ) -> Callable[[], None]:
         """Call `listener` with every event, in order. It must not block.
 
         Args:
             listener: Called with each event.
             gate: Makes runs wait while it is paused, for a listener that may fall behind.
+            kinds: The classes of the events to call it with, if not all.
 
         Returns:
             A function that ends the subscription.
         """
-        return self._events.subscribe(listener, gate)
+        return self._events.subscribe(listener, gate, kinds)
 
     # Messages
 

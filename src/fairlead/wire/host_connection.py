@@ -60,6 +60,10 @@ class HostOutput:
 
     def __init__(self, put: Callable[[bytes], int], *, limit: int) -> None:
         self.backlog = 0
+        #: Whether the host reads more slowly than frames are sent.
+        self.behind = False
+        #: Whether so much is unwritten that runs have to wait.
+        self.paused = False
         #: Bytes written in total.
         self.total = 0
         self._put = put
@@ -72,16 +76,14 @@ class HostOutput:
     def send(self, frame: bytes) -> None:
         """Send one frame. It must end with LF."""
         written = self._put(frame)
-        self.backlog += len(frame) - written
         self.total += written
+        if written < len(frame):
+            self._count_backlog(len(frame) - written)
 
-    @property
-    def behind(self) -> bool:
-        return self.backlog > BEHIND
-
-    @property
-    def paused(self) -> bool:
-        return self.backlog > self.limit
+    def _count_backlog(self, count: int) -> None:
+        self.backlog += count
+        self.behind = self.backlog > BEHIND
+        self.paused = self.backlog > self.limit
 
     def call_when_caught_up(self, callback: Callable[[], None]) -> None:
         """Call `callback` once when the host is no longer behind."""
@@ -115,7 +117,7 @@ class HostOutput:
 
     def count_written(self, count: int) -> None:
         """Record that `count` bytes were written, and wake the code that waits for it."""
-        self.backlog -= count
+        self._count_backlog(-count)
         self.total += count
         self._moved.set()
         if not self.behind and self._on_caught_up:

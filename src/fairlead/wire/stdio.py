@@ -148,17 +148,15 @@ class Reader:
 
 
 class Writer:
-    """Writes frames in order. `on_progress(bytes)` and `on_broken` are called on the writer's own thread.
+    """Writes frames in order. The callbacks that `start` gets are called on the writer's own thread.
 
     A frame that comes alone is written at once if the host's pipe has room, without blocking: waking the writer's thread would
     cost more than the write. Frames that come together are left to the thread, which joins them into larger writes, so that the
     host wakes up less often.
     """
 
-    def __init__(self, fd: int, on_progress: Callable[[int], None], on_broken: Callable[[], None]) -> None:
+    def __init__(self, fd: int) -> None:
         self._fd = fd
-        self._on_progress = on_progress
-        self._on_broken = on_broken
         self._frames: deque[bytes | memoryview] = deque()
         self._lock = threading.Lock()
         self._wake = threading.Condition(self._lock)
@@ -168,11 +166,12 @@ class Writer:
         self._is_busy = False
         self._can_write_at_once = hasattr(os, "pwritev") and hasattr(os, "RWF_NOWAIT")
 
-    def start(self) -> None:
-        threading.Thread(target=self._work, name="fairlead-stdout", daemon=True).start()
+    def start(self, on_progress: Callable[[int], None], on_broken: Callable[[], None]) -> None:
+        """Write from now on, and pass on how many bytes were written, or that the host is gone."""
+        threading.Thread(target=self._work, args=(on_progress, on_broken), name="fairlead-stdout", daemon=True).start()
 
     def put(self, frame: bytes) -> int:
-        """Write a frame. Returns how many of its bytes were written at once; `on_progress` gets the others."""
+        """Write a frame. Returns how many of its bytes were written at once; `on_progress` of `start` gets the others."""
         now = time.monotonic()
         is_alone, self._put_at = now - self._put_at >= ALONE, now
         with self._lock:
@@ -197,7 +196,7 @@ class Writer:
             self._can_write_at_once = False
             return 0
 
-    def _work(self) -> None:
+    def _work(self, on_progress: Callable[[int], None], on_broken: Callable[[], None]) -> None:
         while True:
             with self._wake:
                 self._is_busy = False
@@ -206,9 +205,9 @@ class Writer:
                 self._is_busy = True
                 batch = self._next_batch()
             try:
-                self._write(batch)
+                self._write(batch, on_progress)
             except OSError:
-                self._on_broken()
+                on_broken()
                 return
 
     def _next_batch(self) -> bytes | memoryview:
@@ -219,7 +218,7 @@ class Writer:
             size += len(frames[-1])
         return frames[0] if len(frames) == 1 else b"".join(frames)
 
-    def _write(self, data: bytes | memoryview) -> None:
+    def _write(self, data: bytes | memoryview, on_progress: Callable[[int], None]) -> None:
         view = memoryview(data)
         while view:
             started = time.monotonic()
@@ -232,7 +231,7 @@ class Writer:
                 continue
             view = view[written:]
             self._size = min(self._size * 2, MOST_WRITTEN) if time.monotonic() - started < PROMPTLY else WRITE_SIZE
-            self._on_progress(written)
+            on_progress(written)
 
 
 class StdioTransport:
@@ -241,15 +240,13 @@ class StdioTransport:
     def __init__(self, stdin: int, stdout: int, *, line_bytes: int) -> None:
         self._stdin = stdin
         self._line_bytes = line_bytes
-        self._listener: Listener | None = None
-        self._writer = Writer(stdout, self._on_written, self._on_broken)
+        self._writer = Writer(stdout)
         self._reader: Reader | None = None
         self.put = self._writer.put
 
     def start(self, listener: Listener) -> None:
-        self._listener = listener
         self._reader = Reader(self._stdin, self._line_bytes, listener.lines_read, listener.input_ended)
-        self._writer.start()
+        self._writer.start(listener.bytes_written, listener.output_broke)
         self._reader.start()
 
     def pause(self) -> None:
@@ -259,11 +256,3 @@ class StdioTransport:
     def resume(self) -> None:
         if self._reader is not None:
             self._reader.resume()
-
-    def _on_written(self, count: int) -> None:
-        if self._listener is not None:
-            self._listener.bytes_written(count)
-
-    def _on_broken(self) -> None:
-        if self._listener is not None:
-            self._listener.output_broke()

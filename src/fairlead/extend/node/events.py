@@ -36,7 +36,7 @@ class Events:
         self._session = session
         #: How many turns of the run have started. Handlers receive a turn before it counts here.
         self._turns = 0
-        self.close = session.subscribe(self._count_turns)
+        self.close = session.subscribe(self._count_turns, kinds=(core.AgentStart, core.TurnStart))
 
     def encode(self, name: str, event: Any) -> dict[str, Any]:
         """Return an event as pi's handlers get it."""
@@ -72,7 +72,7 @@ class Events:
     def _count_turns(self, event: core.Event) -> None:
         if isinstance(event, core.AgentStart):
             self._turns = 0
-        elif isinstance(event, core.TurnStart):
+        else:
             self._turns += 1
 
     def _with_custom_messages(self, messages: list[Any]) -> list[Any]:

@@ -335,15 +335,13 @@ class QuietMessages:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._waiting: list[CustomMessage] = []
-        self.close = session.subscribe(self._on_event)
+        self.close = session.subscribe(self._on_turn_end, kinds=(TurnEnd, AgentEnd))
 
     def add(self, message: CustomMessage) -> None:
         """Add a message when the turn ends, or the run if its last turn has ended."""
         self._waiting.append(message)
 
-    def _on_event(self, event: Event) -> None:
-        if not self._waiting or not isinstance(event, TurnEnd | AgentEnd):
-            return
+    def _on_turn_end(self, event: Event) -> None:
         waiting, self._waiting = self._waiting, []
         for message in waiting:
             self._session.history.conversation.add(message)

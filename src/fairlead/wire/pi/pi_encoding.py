@@ -67,6 +67,8 @@ def tool_end(event: events.ToolEnd, *, structured: bool = False) -> frames.ToolE
     return frames.ToolExecutionEnd(event.call_id, event.tool_name, result, event.is_error, duration, _parent(event))
 
 
+SUBAGENT_EVENTS = (events.SubagentLifecycle, events.SubagentProgress, events.SubagentEvent)
+
 #: Events without their own frame, and events that only hosts which subscribe to them get.
 _APART = (
     events.TodosChanged,
@@ -80,9 +82,7 @@ _APART = (
     events.UiPromptEnd,
     events.ToolApprovalRequested,
     events.ToolApprovalResolved,
-    events.SubagentLifecycle,
-    events.SubagentProgress,
-    events.SubagentEvent,
+    *SUBAGENT_EVENTS,
 )
 
 #: Events that have another frame in omp 18.
@@ -160,12 +160,17 @@ class EventFrames:
         self._updates = updates
         self._queues = QueueUpdates(outlet, updates.pacing, self._queue_update)
         self._wanted: frozenset[str] | None = None
+        #: Whether the host gets the frames of a class, for those that there were so far.
+        self._sends: dict[type[frames.Frame], bool] = {}
         #: The messages of ends that are held back. omp, xcsh and pi-2025 get one `agent_end`, when nothing more will happen.
         self._held: list[Message] | None = None
 
     def send(self, frame: frames.Frame) -> None:
         """Send a frame, unless the profile or the host's filter excludes it."""
-        if self.wants(str(frame.__struct_config__.tag)):
+        kind = type(frame)
+        if kind not in self._sends:
+            self._sends[kind] = self.wants(str(frame.__struct_config__.tag))
+        if self._sends[kind]:
             self._outlet.send(encode(frame))
 
     def greet(self) -> None:
@@ -186,6 +191,7 @@ class EventFrames:
         """From now on, send only events of these types, or all events for None."""
         self._updates.flush()
         self._wanted = None if names is None else frozenset(names)
+        self._sends.clear()
         self._updates.muted = not self.wants("message_update")
 
     def wants(self, name: str) -> bool:

@@ -16,9 +16,6 @@ from fairlead.core.events import (
     AgentStart,
     Event,
     SessionReplaced,
-    SubagentEvent,
-    SubagentLifecycle,
-    SubagentProgress,
 )
 from fairlead.core.messages import UserMessage
 from fairlead.protocol.pi import frames
@@ -31,7 +28,7 @@ from fairlead.wire.pi import host_tools, omp_handlers, session_handlers, subagen
 from fairlead.wire.pi.basic_handlers import BASIC_ROUTES
 from fairlead.wire.pi.paced_updates import ChunkedOutlet, Form, Pacing, Updates
 from fairlead.wire.pi.pi_codec import PROMPTS, PiCodec
-from fairlead.wire.pi.pi_encoding import EventFrames
+from fairlead.wire.pi.pi_encoding import SUBAGENT_EVENTS, EventFrames
 from fairlead.wire.pi.profile import Profile
 from fairlead.wire.prompts import AcceptedPrompts, PromptOutcome
 from fairlead.wire.questions import Questions
@@ -41,9 +38,6 @@ if TYPE_CHECKING:
     from fairlead.core.runtime import Ui
     from fairlead.models.logins import Logins
     from fairlead.session.hooks import Hooks
-
-
-_OF_SUBAGENTS = frozenset({SubagentLifecycle, SubagentProgress, SubagentEvent})
 
 
 class PiServer:
@@ -98,7 +92,12 @@ class PiServer:
         self._is_extended = not session.extensions.may_exist
         if dialect_named(profile.name).can_ask:
             session.host.make_ui = self._make_ui
-        session.subscribe(self._send_event, gate=connection.output)
+        if self.outcomes is not None:
+            session.subscribe(self.outcomes.observe)
+        session.subscribe(self.frames.send_event, gate=connection.output)
+        session.subscribe(self._send_subagent_event, kinds=SUBAGENT_EVENTS)
+        if self.commands is not None:
+            session.subscribe(self._announce_commands, kinds=(SessionReplaced, AgentSettled))
 
     def make_routes(self) -> RouteTable:
         """Return the routes of the dialect."""
@@ -170,14 +169,11 @@ class PiServer:
     def _make_ui(self) -> Ui:
         return host_tools.WireUi(self.questions, self.frames.send, self.session.host.notify, self.profile, os.environ)
 
-    def _send_event(self, event: Event) -> None:
-        if type(event) in _OF_SUBAGENTS:
-            self.subagents.send_event(event)  # pyright: ignore[reportArgumentType]
-            return
-        if self.outcomes is not None:
-            self.outcomes.observe(event)
-        self.frames.send_event(event)
-        if self.commands is not None and isinstance(event, SessionReplaced | AgentSettled):
+    def _send_subagent_event(self, event: Event) -> None:
+        self.subagents.send_event(event)  # pyright: ignore[reportArgumentType]
+
+    def _announce_commands(self, event: Event) -> None:
+        if self.commands is not None:
             self.commands.announce_soon()
 
 
