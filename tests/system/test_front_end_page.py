@@ -88,6 +88,8 @@ def test_jobs_are_listed_followed_cancelled_and_retried(tab: Browser, tmp_path: 
         page.until(f"{events}.includes('Started attempt 1') && {events}.includes('Run echo begun')")
         assert axe(tab, script) == []
         tab.screenshot(tmp_path / "job.png")
+        seconds = "[...document.querySelectorAll('#job-facts dd')].find(fact => / s$/.test(fact.textContent)).textContent"
+        page.until(f"{seconds} !== {json.dumps(tab.run(seconds))}")
         page.click("#job-cancel")
         page.until(f"{events}.includes('Cancelled') && document.getElementById('job-facts').innerText.includes('cancelled')")
         (fleet.workdir / "go").touch()
