@@ -148,6 +148,15 @@ async def test_answers_to_an_approval(keys: list[str], answer: object) -> None:
     assert dialog.answer.result() == answer and not stopped
 
 
+@pytest.mark.parametrize("words", ["check status", "really?", "Try again"])
+async def test_words_that_the_user_types_on_do_not_answer_an_approval(words: str) -> None:
+    dialog = an_approval(request(subject="make", kind="execute"))
+    press(dialog, *words)
+    assert not dialog.answer.done()
+    press(dialog, "escape")
+    assert dialog.answer.result() == Deny()
+
+
 def an_offer(*patterns: str) -> RuleOffer:
     return RuleOffer("bash", patterns, "/p", lambda rule: None if rule.pattern.startswith("git") else "It has to be about git.")
 

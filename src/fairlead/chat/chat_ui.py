@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from time import monotonic
 from typing import Any, Protocol, TypeVar
 
 from fairlead import Allow, ApprovalRequest, CancelToken, Canvas, Deny, NewRule, NoUi, RuleOffer
@@ -13,6 +14,8 @@ from fairlead.chat.view.text import clip, one_line, plain, visible, width, wrap
 from fairlead.chat.view.theme import Theme
 from fairlead.events import Event, UiPromptEnd, UiPromptKind, UiPromptStart
 
+#: Seconds without a key after which the user is no longer in the middle of writing.
+PAUSE = 0.7
 #: The keys of an approval are explained at length in a terminal with this many columns.
 _WIDE = 48
 #: The keys of an approval need this many columns, and this many more if it can write a rule.
@@ -44,6 +47,8 @@ class Approval(Dialog[Allow | Deny]):
         self._proposal: Proposal | None = None
         self._reason: Line | None = None
         self._rule: RuleLine | None = None
+        #: When a letter was pressed last that answered nothing.
+        self._ignored_at = float("-inf")
 
     def appear(self) -> None:
         self._proposal = self._propose(self._request)
@@ -54,6 +59,8 @@ class Approval(Dialog[Allow | Deny]):
             return
         if self._rule is not None:
             self._rule_key(self._rule, name, data)
+            return
+        if len(name) == 1 and not self._is_answer(name):
             return
         match name:
             case "y" | "Y":
@@ -71,6 +78,15 @@ class Approval(Dialog[Allow | Deny]):
                 self._proposal = self._propose(self._request, is_whole=True)
             case _:
                 pass
+
+    def _is_answer(self, letter: str) -> bool:
+        """Return whether a letter answers the question. In words that the user types on, no letter does."""
+        now = monotonic()
+        answers = "yan" if self._request.rules is None else "yarn"
+        if letter.lower() in answers and now - self._ignored_at >= PAUSE:
+            return True
+        self._ignored_at = now
+        return False
 
     def _reason_key(self, name: str, data: str) -> None:
         assert self._reason is not None

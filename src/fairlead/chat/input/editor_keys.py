@@ -6,7 +6,7 @@ import asyncio
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from fairlead.chat.chat_ui import Approval
+from fairlead.chat.chat_ui import PAUSE, Approval
 from fairlead.chat.dialogs import Choice, Confirm, EditorDialog, Picker
 from fairlead.chat.input.editor import Editor
 from fairlead.chat.outside import can_paste, paste_image, paste_text
@@ -14,9 +14,6 @@ from fairlead.sessions.completion import MOST_ITEMS, FileIndex, Item, Menu, Want
 
 if TYPE_CHECKING:
     from fairlead.chat.app import Chat
-
-#: Seconds without a key after which the user is no longer in the middle of writing.
-_PAUSE = 0.7
 
 
 class EditorKeys:
@@ -266,7 +263,7 @@ class EditorKeys:
 
     def _is_typing(self) -> bool:
         """Whether the user is in the middle of writing a text."""
-        return bool(self._chat.editor.text) and monotonic() - self._edited_at < _PAUSE
+        return bool(self._chat.editor.text) and monotonic() - self._edited_at < PAUSE
 
     def dialog_key(self, name: str, data: str) -> None:
         dialog = self._chat.dialog
