@@ -432,6 +432,13 @@ async def test_names_of_the_sdk_work_without_a_session(tmp_path: Path, monkeypat
     note([sdk.buildSessionContext(memory.getEntries()).messages.map((each) => each.role),
       sdk.sessionEntryToContextMessages(memory.getEntry(id))[0].summary]);
     note(sdk.truncateToVisualLines("one\\ntwo\\nthree", 2, 10));
+    const early: any = sdk.createExtensionRuntime();
+    early.registerProvider("one", {});
+    early.registerProvider("two", {}, "/x");
+    early.unregisterProvider("one");
+    note([early.pendingProviderRegistrations, await failure(() => early.sendMessage({}))]);
+    const models: any = new sdk.ModelRegistry(await sdk.ModelRuntime.create());
+    note([await failure(() => models.registerProvider("p", {})), await sdk.resizeImage({ data: "x" } as any, "image/png")]);
     note([await sdk.resizeImage(Buffer.from("no image"), "image/png"), await failure(() =>
       sdk.DefaultPackageManager.prototype.install)]);
 """
@@ -446,5 +453,10 @@ async def test_names_of_the_sdk_work_without_a_session(tmp_path: Path, monkeypat
         {"firstKeptEntryIndex": 2, "turnStartIndex": -1, "isSplitTurn": False},
         2,
         [["compactionSummary", "user", "assistant"], "S"],
-        {"visualLines": ["two", "three"], "skippedCount": 1},
+        {"visualLines": ["two       ", "three     "], "skippedCount": 1},
+        [
+            [{"name": "two", "config": {}, "extensionPath": "/x"}],
+            "Extension runtime not initialized. Action methods cannot be called during extension loading.",
+        ],
+        ["registerProvider() of ModelRegistry is not available in fairlead. Use an extension, or `fairlead login`.", None],
     ]

@@ -39,3 +39,11 @@ def seen(command: list[str], package: PiPackage) -> list[str]:
 @pytest.mark.parametrize("package", PI_PACKAGES, ids=lambda each: each.package)
 def test_a_package_does_the_same(package: PiPackage) -> None:
     assert seen(FAIRLEAD, package) == seen(PI_15.command(), package)
+
+
+@pytest.mark.timeout(240)
+def test_names_of_the_sdk_give_the_same() -> None:
+    example = Example(["/names"], [says("An answer.")] * 10)
+    theirs, ours = (play(command, Path(__file__).with_name("sdk_names.ts"), example) for command in (PI_15.command(), FAIRLEAD))
+    assert len([line for line in theirs if line.startswith("ui ") and "failed: " not in line]) == 24
+    assert ours == theirs

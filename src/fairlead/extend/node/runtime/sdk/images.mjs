@@ -36,6 +36,7 @@ function jpeg(data) {
  */
 export async function resizeImage(inputBytes, mimeType, options = {}) {
 	const { maxWidth, maxHeight, maxBytes } = { ...LIMITS, ...options };
+	if (typeof inputBytes !== "string" && !ArrayBuffer.isView(inputBytes) && !(inputBytes instanceof ArrayBuffer)) return null;
 	const data = Buffer.from(inputBytes);
 	const size = readers[mimeType]?.(data);
 	if (!size || Math.ceil(data.length / 3) * 4 >= maxBytes || size[0] > maxWidth || size[1] > maxHeight) return null;

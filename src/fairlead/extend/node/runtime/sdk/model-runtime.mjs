@@ -67,9 +67,13 @@ export class ModelRuntime {
 	generateImages = modelRegistry.generateImages;
 }
 
-for (const name of ["registerProvider", "registerNativeProvider", "unregisterProvider", "registerVirtualModel", "streamDeferred", "fetchDeferred"]) {
-	ModelRuntime.prototype[name] = () => {
-		throw new Error(`${name}() of ModelRuntime is not available in fairlead. Use an extension, or \`fairlead login\`.`);
+for (const name of ["registerProvider", "registerNativeProvider", "unregisterProvider", "registerVirtualModel", "unregisterVirtualModel", "streamDeferred", "fetchDeferred", "cancelDeferred"]) {
+	ModelRuntime.prototype[name] = notHere("ModelRuntime", name);
+}
+
+function notHere(what, name) {
+	return () => {
+		throw new Error(`${name}() of ${what} is not available in fairlead. Use an extension, or \`fairlead login\`.`);
 	};
 }
 
@@ -91,6 +95,10 @@ export class ModelRegistry {
 
 	static create = (authStorage) => new ModelRegistry(new ModelRuntime(authStorage));
 	static inMemory = (authStorage) => new ModelRegistry(new ModelRuntime(authStorage ?? AuthStorage.inMemory()));
+}
+
+for (const name of ["registerProvider", "unregisterProvider", "registerVirtualModel", "unregisterVirtualModel"]) {
+	ModelRegistry.prototype[name] = notHere("ModelRegistry", name);
 }
 
 /** Find the model that a command line names: `provider/id`, an id or part of one, with an optional `:level`. */

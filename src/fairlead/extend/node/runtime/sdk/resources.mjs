@@ -13,7 +13,7 @@ export function createExtensionRuntime() {
 		throw new Error("Extension runtime not initialized. Action methods cannot be called during extension loading.");
 	};
 	const actions = "sendMessage sendUserMessage appendEntry setSessionName getSessionName setLabel getActiveTools getAllTools getSettings setActiveTools getCommands getThinkingLevel setThinkingLevel createContext";
-	return {
+	const runtime = {
 		...Object.fromEntries(actions.split(" ").map((name) => [name, early])),
 		setModel: () => Promise.reject(new Error("Extension runtime not initialized")),
 		refreshTools: () => {},
@@ -24,7 +24,22 @@ export function createExtensionRuntime() {
 		assertActive: () => {},
 		invalidate: () => {},
 		trackEventBusSubscription: () => {},
+		mcpServers: new Map(),
+		// What is registered before there is an agent waits for it.
+		registerProvider: (name, config, extensionPath = "<unknown>") => void runtime.pendingProviderRegistrations.push({ name, config, extensionPath }),
+		registerNativeProvider: (provider, extensionPath = "<unknown>") => void runtime.pendingNativeProviderRegistrations.push({ provider, extensionPath }),
+		registerVirtualModel: (model, extensionPath = "<unknown>") => void runtime.pendingVirtualModelRegistrations.push({ model, extensionPath }),
+		unregisterProvider: (name) => {
+			const { pendingProviderRegistrations: named, pendingNativeProviderRegistrations: native } = runtime;
+			runtime.pendingProviderRegistrations = named.filter((each) => each.name !== name);
+			runtime.pendingNativeProviderRegistrations = native.filter((each) => each.provider.id !== name);
+		},
+		unregisterVirtualModel: (provider, id) => {
+			const waiting = runtime.pendingVirtualModelRegistrations;
+			runtime.pendingVirtualModelRegistrations = waiting.filter(({ model }) => model.provider !== provider || model.id !== id);
+		},
 	};
+	return runtime;
 }
 
 /** The YAML-like head of a Markdown file, and the text after it. */
@@ -259,6 +274,6 @@ export class DefaultPackageManager {
 		const all = (paths) => paths.map((file) => ({ path: file, enabled: true, metadata }));
 		const [{ skills }, { prompts }] = [loadSkills(this), loadPrompts(this)];
 		const pathsOf = (found) => all(found.map((each) => each.filePath));
-		return { extensions: all(askNow("extensions").map((each) => each.path)), skills: pathsOf(skills), prompts: pathsOf(prompts), themes: [] };
+		return { extensions: all(askNow("extensions").map((each) => each.path)), skills: pathsOf(skills), prompts: pathsOf(prompts), themes: [], installFailures: [] };
 	}
 }

@@ -314,8 +314,7 @@ function describe(file) {
 		const last = said.reduce((latest, message) => Math.max(latest, message.timestamp ?? 0), 0);
 		const name = entries.findLast((entry) => entry.type === "session_info")?.name?.trim();
 		return {
-			...{ path: file, id: header.id, cwd: header.cwd ?? "", ...(name ? { name } : {}) },
-			...(header.parentSession ? { parentSessionPath: header.parentSession } : {}),
+			...{ path: file, id: header.id, cwd: header.cwd ?? "", name: name || undefined, parentSessionPath: header.parentSession },
 			created: new Date(header.timestamp),
 			modified: last ? new Date(last) : fs.statSync(file).mtime,
 			messageCount: entries.filter((entry) => entry.type === "message").length,

@@ -4,7 +4,7 @@ import fs from "node:fs";
 import path from "node:path";
 import { facts } from "./agent-facts.mjs";
 import { keyText } from "./keys.mjs";
-import { wrapTextWithAnsi } from "./text.mjs";
+import { Text } from "./components.mjs";
 import { theme, Theme } from "../theme.mjs";
 
 export * from "./diff.mjs";
@@ -121,7 +121,7 @@ export function getLanguageFromPath(file) {
 /** The last lines that a text takes in a terminal, or the first ones. */
 export function truncateToVisualLines(text, maxVisualLines, width, paddingX = 0, keep = "end") {
 	if (!text) return { visualLines: [], skippedCount: 0 };
-	const lines = wrapTextWithAnsi(text.replaceAll("\t", "   "), Math.max(width - 2 * paddingX, 1)).map((each) => " ".repeat(paddingX) + each);
+	const lines = new Text(text, paddingX, 0).render(width);
 	const skippedCount = Math.max(lines.length - maxVisualLines, 0);
 	if (!skippedCount) return { visualLines: lines, skippedCount };
 	return { visualLines: keep === "start" ? lines.slice(0, maxVisualLines) : lines.slice(skippedCount), skippedCount };
