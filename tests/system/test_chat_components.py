@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from bench.peers import PI_PACKAGES
 from tests.support.tmux import chat_in_tmux
 from tests.system.pi_examples import example_file
 
@@ -121,6 +122,23 @@ def test_an_editor_of_an_extension_edits_completes_sends_and_clears(tmp_path: Pa
         chat.wait_for("Ctrl+C again leaves")
         chat.press("C-c")
         assert chat.wait_for_end() == "0"
+
+
+def test_a_package_answers_beside_the_conversation(tmp_path: Path) -> None:
+    [folder] = next(package for package in PI_PACKAGES if package.package == "pi-btw").command()
+    with chat_in_tmux(tmp_path, [HELLO, {"text": "An answer beside."}, {"text": "Another one."}], rows=30) as chat:
+        chat.start("-e", folder)
+        chat.send("hi")
+        chat.wait_for("Hello there.")
+        chat.command("/btw what is this?")
+        chat.wait_for(lambda screen: "You  what is this?" in screen and "An answer beside." in screen and "1 exchange" in screen)
+        chat.type("and more?")
+        chat.wait_for("> and more?")
+        chat.press("Enter")
+        chat.wait_for(lambda screen: "Another one." in screen and "2 exchanges" in screen)
+        chat.press("Escape")
+        screen = chat.wait_for(EMPTY)
+        assert "BTW" not in screen and " at " not in chat.screen(history=True)
 
 
 HOSTILE = """
