@@ -59,7 +59,7 @@ class JobRecord(Struct, frozen=True):
     #: When `seconds` was last counted: at the start of the attempt, and after each of its turns.
     counted_at: float | None
     ended_at: float | None
-    #: How many seconds the attempt has run since then. None if the job does not run, or if nobody asked.
+    #: How many seconds the attempt has run since then. None if the job does not run, or if the query did not ask.
     uncounted_seconds: float | None = None
 
     @property
