@@ -3,7 +3,7 @@ export type HostLine = UserLine | ControlRequestLine | ControlResponseLine | Con
 
 export type AgentLine = InitFrame | AssistantFrame | UserFrame | StreamEventFrame | ResultFrame | StatusFrame | CompactBoundaryFrame | ApiRetryFrame | PermissionDeniedFrame | InformationalFrame | SessionStateChangedFrame | TaskStartedFrame | TaskProgressFrame | TaskUpdatedFrame | TaskNotificationFrame | SessionTitleChangedFrame | ConversationResetFrame | CommandLifecycleFrame | TranscriptMirrorFrame | ControlRequestLine | ControlResponseLine | ControlCancelRequestLine;
 
-export type HostRequest = InitializeRequest | InterruptRequest | SetPermissionModeRequest | SetModelRequest | SetMaxThinkingTokensRequest | GetSettingsRequest | ApplyFlagSettingsRequest | McpStatusRequest | McpToggleRequest | McpReconnectRequest | McpSetServersRequest | McpServerMessageRequest | GetContextUsageRequest | CancelAsyncMessageRequest | StopTaskRequest | BackgroundTasksRequest | RenameSessionRequest | GetBinaryVersionRequest | ListModelsRequest | EndSessionRequest;
+export type HostRequest = InitializeRequest | InterruptRequest | SetPermissionModeRequest | SetModelRequest | SetMaxThinkingTokensRequest | GetSettingsRequest | ApplyFlagSettingsRequest | McpStatusRequest | McpToggleRequest | McpReconnectRequest | McpSetServersRequest | McpServerMessageRequest | McpCallRequest | McpReadResourceRequest | GetContextUsageRequest | CancelAsyncMessageRequest | StopTaskRequest | BackgroundTasksRequest | RenameSessionRequest | GenerateSessionTitleRequest | ListPermissionRulesRequest | GetSessionCostRequest | GetUsageRequest | ReadFileRequest | ReloadSkillsRequest | GetBinaryVersionRequest | ListModelsRequest | EndSessionRequest;
 
 export type AgentRequest = CanUseToolRequest | McpMessageRequest;
 
@@ -109,7 +109,10 @@ export interface GetSettingsRequest {
   subtype: "get_settings";
 }
 
-/** Merge settings over those of `--settings`: `model` takes effect. */
+/**
+ * Merge settings over those of `--settings`: `model`, `effortLevel`, `env`, and `permissions` with rules and
+ * `defaultMode` take effect. Rules replace those of earlier requests.
+ */
 export interface ApplyFlagSettingsRequest {
   subtype: "apply_flag_settings";
   settings: Record<string, unknown>;
@@ -147,6 +150,22 @@ export interface McpServerMessageRequest {
   message: Record<string, unknown>;
 }
 
+/** Call a tool of an MCP server for the host. The model learns nothing of it, and no consent is asked for. */
+export interface McpCallRequest {
+  subtype: "mcp_call";
+  /** `mcp__server__tool`. */
+  tool: string;
+  arguments?: Record<string, unknown> | null;
+  timeout_ms?: number | null;
+}
+
+/** Read a resource of an MCP server. */
+export interface McpReadResourceRequest {
+  subtype: "mcp_read_resource";
+  serverName: string;
+  uri: string;
+}
+
 /** Return how much of the model's context is in use. */
 export interface GetContextUsageRequest {
   subtype: "get_context_usage";
@@ -174,6 +193,43 @@ export interface BackgroundTasksRequest {
 export interface RenameSessionRequest {
   subtype: "rename_session";
   title: string;
+}
+
+/** Make a title of the first words of a description. */
+export interface GenerateSessionTitleRequest {
+  subtype: "generate_session_title";
+  description: string;
+  /** Whether the session gets the title. */
+  persist?: boolean | null;
+}
+
+/** Return the rules about consent that hold now. */
+export interface ListPermissionRulesRequest {
+  subtype: "list_permission_rules";
+}
+
+/** Return what the session has cost, as text. */
+export interface GetSessionCostRequest {
+  subtype: "get_session_cost";
+}
+
+/** Return what the session has used and cost. */
+export interface GetUsageRequest {
+  subtype: "get_usage";
+  skip_behaviors?: boolean | null;
+}
+
+/** Return the text of a file in the working directory, or in a directory that counts as inside. */
+export interface ReadFileRequest {
+  subtype: "read_file";
+  path: string;
+  /** The most bytes to read; not more than 128 KiB. */
+  max_bytes?: number | null;
+}
+
+/** Read the files of skills and commands again, and return the skills. */
+export interface ReloadSkillsRequest {
+  subtype: "reload_skills";
 }
 
 /** Return the version of the program. */
@@ -241,6 +297,17 @@ export interface McpServersSet {
   errors: Record<string, string>;
 }
 
+/** What a tool of an MCP server has answered, as MCP defines it. */
+export interface McpCallResult {
+  content: (Record<string, unknown>)[];
+  structuredContent?: Record<string, unknown>;
+  isError?: boolean;
+}
+
+export interface McpResource {
+  contents: (Record<string, unknown>)[];
+}
+
 /** How much of the model's context is in use. */
 export interface ContextUsage {
   categories: ContextCategory[];
@@ -251,13 +318,47 @@ export interface ContextUsage {
   gridRows: unknown[];
   model: string;
   memoryFiles: unknown[];
-  mcpTools: unknown[];
+  mcpTools: ContextPart[];
   agents: unknown[];
   isAutoCompactEnabled: boolean;
 }
 
 export interface Cancelled {
   cancelled: boolean;
+}
+
+export interface SessionTitle {
+  title: string | null;
+}
+
+export interface PermissionRulesListed {
+  state: PermissionRulesState;
+}
+
+export interface SessionCost {
+  /** For people to read. */
+  text: string;
+}
+
+export interface UsageSoFar {
+  session: SpentInSession;
+  /** There are no subscriptions and no limits of them. */
+  subscription_type: null;
+  rate_limits_available: boolean;
+  rate_limits: null;
+  behaviors: null;
+}
+
+export interface FileRead {
+  contents: string;
+  absPath: string;
+  /** Whether something is missing: the file is longer, or is not text. */
+  lossy: boolean;
+  requested_path: string;
+}
+
+export interface SkillsReloaded {
+  skills: SlashCommand[];
 }
 
 export interface BinaryVersion {
@@ -635,6 +736,12 @@ export interface ContextCategory {
   kind: string;
 }
 
+/** Something that takes a part of the context: a tool, a file with instructions or a kind of sub-agent. */
+export interface ContextPart {
+  name: string;
+  tokens: number;
+}
+
 /** An answer to a control request. */
 export interface ControlResponseBody {
   subtype: "error" | "success";
@@ -715,6 +822,21 @@ export interface ModelUsage {
   maxOutputTokens: number;
 }
 
+export interface PermissionRule {
+  behavior: "allow" | "ask" | "deny";
+  /** Where it comes from: cliArg, session, or the settings. */
+  source: string;
+  rule: string;
+  editability: "persistent" | "readonly" | "session";
+}
+
+export interface PermissionRulesState {
+  rules: PermissionRule[];
+  workspaceDirectories: (Record<string, string>)[];
+  originalCwd: string;
+  managedOnly: boolean;
+}
+
 /** The message of a prompt. */
 export interface PromptMessage {
   role: "user";
@@ -763,6 +885,17 @@ export interface SlashCommand {
   aliases?: string[];
 }
 
+export interface SpentInSession {
+  total_cost_usd: number;
+  total_api_duration_ms: number;
+  total_duration_ms: number;
+  /** Not counted: always 0. */
+  total_lines_added: number;
+  total_lines_removed: number;
+  /** As in results. */
+  model_usage: Record<string, unknown>;
+}
+
 export interface TaskUsage {
   total_tokens: number;
   tool_uses: number;
@@ -788,11 +921,19 @@ export interface HostRequests {
   mcp_reconnect: { request: McpReconnectRequest; response: undefined };
   mcp_set_servers: { request: McpSetServersRequest; response: McpServersSet };
   mcp_message: { request: McpServerMessageRequest; response: undefined };
+  mcp_call: { request: McpCallRequest; response: McpCallResult };
+  mcp_read_resource: { request: McpReadResourceRequest; response: McpResource };
   get_context_usage: { request: GetContextUsageRequest; response: ContextUsage };
   cancel_async_message: { request: CancelAsyncMessageRequest; response: Cancelled };
   stop_task: { request: StopTaskRequest; response: undefined };
   background_tasks: { request: BackgroundTasksRequest; response: undefined };
   rename_session: { request: RenameSessionRequest; response: undefined };
+  generate_session_title: { request: GenerateSessionTitleRequest; response: SessionTitle };
+  list_permission_rules: { request: ListPermissionRulesRequest; response: PermissionRulesListed };
+  get_session_cost: { request: GetSessionCostRequest; response: SessionCost };
+  get_usage: { request: GetUsageRequest; response: UsageSoFar };
+  read_file: { request: ReadFileRequest; response: FileRead };
+  reload_skills: { request: ReloadSkillsRequest; response: SkillsReloaded };
   get_binary_version: { request: GetBinaryVersionRequest; response: BinaryVersion };
   list_models: { request: ListModelsRequest; response: Models };
   end_session: { request: EndSessionRequest; response: undefined };

@@ -291,3 +291,17 @@ def test_tools_of_servers_are_refused_by_name(tmp_path: Path) -> None:
         serve(host, answers())
         host.ask("go")
         assert [tool for tool in host.until("system", subtype="init")["tools"] if "mcp__" in tool] == ["mcp__my-calc__add-up"]
+
+
+def test_the_host_calls_tools_and_reads_resources_of_servers(tmp_path: Path) -> None:
+    good = answers()
+    with claude(tmp_path, [], *IN_HOST) as host:
+        serve(host, lambda message: None if message.get("params", {}).get("name") == "other" else good(message))
+        host.control("initialize")
+        called = host.control("mcp_call", tool="mcp__my-calc__add-up", arguments={"a": 2})["response"]
+        assert called["content"] == [{"type": "text", "text": "5"}]
+        assert "no tool" in host.control("mcp_call", tool="mcp__my-calc__none")["error"]
+        assert "0.01 seconds" in host.control("mcp_call", tool="mcp__my-calc__other", timeout_ms=10)["error"]
+        read = host.control("mcp_read_resource", serverName="my-calc", uri="docs://x")["response"]
+        assert [each["text"] for each in read["contents"]] == ["a text"]
+        assert host.control("mcp_read_resource", serverName="none", uri="docs://x")["error"] == "Server not found: none"

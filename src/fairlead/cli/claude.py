@@ -40,7 +40,7 @@ from fairlead.wire.claude.claude_narrator import WantedFrames, make_refusal
 from fairlead.wire.claude.claude_server import ClaudeOptions, serve_host
 from fairlead.wire.claude.consent import APPROVALS
 from fairlead.wire.claude.permission_rules import Destination, PermissionRules, read_rules, split_bare
-from fairlead.wire.claude.user_settings import UserSettings, read_agent_files, read_settings
+from fairlead.wire.claude.user_settings import EFFORTS, UserSettings, choose_level, read_agent_files, read_settings
 from fairlead.wire.dialects import Program
 from fairlead.wire.stdio import take_over
 
@@ -110,7 +110,8 @@ _CHOICES: Mapping[str, Sequence[str]] = {
     "input_format": ("text", "stream-json"),
     "permission_mode": tuple(APPROVALS),
     "permission_prompts": ("host", "none"),
-    "effort": ("low", "medium", "high", "xhigh", "max"),
+    "effort": EFFORTS,
+    "thinking": ("adaptive", "enabled", "disabled"),
 }
 
 
@@ -458,6 +459,7 @@ def _agent_options(
         model=env.get("ANTHROPIC_MODEL") or settings.model if flags.model in (None, "default") else flags.model,
         system_prompt=system_prompt,
         append_system_prompt=appended,
+        thinking=choose_level(flags.thinking, flags.effort, flags.max_thinking_tokens) or settings.effort,
         exclude_tools=[pattern for name in removed if name.startswith("mcp__") for pattern in (name, f"{name}__*")],
         cwd=working_directory(),
         add_dirs=[Path(folder) for folder in [*(flags.add_dir or ()), *settings.folders]],

@@ -242,7 +242,8 @@ class GetSettings(HostRequest, tag="get_settings", kw_only=True):
 
 
 class ApplyFlagSettings(HostRequest, tag="apply_flag_settings", kw_only=True):
-    """Merge settings over those of `--settings`: `model` takes effect."""
+    """Merge settings over those of `--settings`: `model`, `effortLevel`, `env`, and `permissions` with rules and `defaultMode`
+    take effect. Rules replace those of earlier requests."""
 
     settings: dict[str, Any]
 
@@ -320,6 +321,13 @@ class ContextCategory(Struct, kw_only=True):
     kind: str
 
 
+class ContextPart(Struct, kw_only=True):
+    """Something that takes a part of the context: a tool, a file with instructions or a kind of sub-agent."""
+
+    name: str
+    tokens: int
+
+
 class ContextUsage(Struct, kw_only=True):
     """How much of the model's context is in use."""
 
@@ -331,7 +339,7 @@ class ContextUsage(Struct, kw_only=True):
     grid_rows: list[Any] = field(name="gridRows")
     model: str
     memory_files: list[Any] = field(name="memoryFiles")
-    mcp_tools: list[Any] = field(name="mcpTools")
+    mcp_tools: list[ContextPart] = field(name="mcpTools")
     agents: list[Any]
     is_auto_compact_enabled: bool = field(name="isAutoCompactEnabled")
 
@@ -369,6 +377,139 @@ class RenameSession(HostRequest, tag="rename_session", kw_only=True):
     """Give the session a title."""
 
     title: str
+
+
+class SessionTitle(Struct, kw_only=True):
+    title: str | None
+
+
+class GenerateSessionTitle(HostRequest, tag="generate_session_title", kw_only=True):
+    """Make a title of the first words of a description."""
+
+    result = SessionTitle
+    description: str
+    #: Whether the session gets the title.
+    persist: bool | None = None
+
+
+class McpCallResult(Struct, omit_defaults=True, kw_only=True):
+    """What a tool of an MCP server has answered, as MCP defines it."""
+
+    content: list[dict[str, Any]]
+    structured_content: dict[str, Any] | UnsetType = field(name="structuredContent", default=UNSET)
+    is_error: bool | UnsetType = field(name="isError", default=UNSET)
+
+
+class McpCall(HostRequest, tag="mcp_call", kw_only=True):
+    """Call a tool of an MCP server for the host. The model learns nothing of it, and no consent is asked for."""
+
+    result = McpCallResult
+    #: `mcp__server__tool`.
+    tool: str
+    arguments: dict[str, Any] | None = None
+    timeout_ms: float | None = None
+
+
+class McpResource(Struct, kw_only=True):
+    contents: list[dict[str, Any]]
+
+
+class McpReadResource(HostRequest, tag="mcp_read_resource", kw_only=True):
+    """Read a resource of an MCP server."""
+
+    result = McpResource
+    server_name: str = field(name="serverName")
+    uri: str
+
+
+class PermissionRule(Struct, kw_only=True):
+    behavior: Literal["allow", "deny", "ask"]
+    #: Where it comes from: cliArg, session, or the settings.
+    source: str
+    rule: str
+    editability: Literal["persistent", "session", "readonly"]
+
+
+class PermissionRulesState(Struct, kw_only=True):
+    rules: list[PermissionRule]
+    workspace_directories: list[dict[str, str]] = field(name="workspaceDirectories")
+    original_cwd: str = field(name="originalCwd")
+    managed_only: bool = field(name="managedOnly")
+
+
+class PermissionRulesListed(Struct, kw_only=True):
+    state: PermissionRulesState
+
+
+class ListPermissionRules(HostRequest, tag="list_permission_rules", kw_only=True):
+    """Return the rules about consent that hold now."""
+
+    result = PermissionRulesListed
+
+
+class SessionCost(Struct, kw_only=True):
+    #: For people to read.
+    text: str
+
+
+class GetSessionCost(HostRequest, tag="get_session_cost", kw_only=True):
+    """Return what the session has cost, as text."""
+
+    result = SessionCost
+
+
+class SpentInSession(Struct, kw_only=True):
+    total_cost_usd: float
+    total_api_duration_ms: int
+    total_duration_ms: int
+    #: Not counted: always 0.
+    total_lines_added: int = 0
+    total_lines_removed: int = 0
+    #: As in results.
+    model_usage: dict[str, Any]
+
+
+class UsageSoFar(Struct, kw_only=True):
+    session: SpentInSession
+    #: There are no subscriptions and no limits of them.
+    subscription_type: None = None
+    rate_limits_available: bool = False
+    rate_limits: None = None
+    behaviors: None = None
+
+
+class GetUsage(HostRequest, tag="get_usage", kw_only=True):
+    """Return what the session has used and cost."""
+
+    result = UsageSoFar
+    skip_behaviors: bool | None = None
+
+
+class FileRead(Struct, kw_only=True):
+    contents: str
+    abs_path: str = field(name="absPath")
+    #: Whether something is missing: the file is longer, or is not text.
+    lossy: bool
+    requested_path: str
+
+
+class ReadFile(HostRequest, tag="read_file", kw_only=True):
+    """Return the text of a file in the working directory, or in a directory that counts as inside."""
+
+    result = FileRead
+    path: str
+    #: The most bytes to read; not more than 128 KiB.
+    max_bytes: int | None = None
+
+
+class SkillsReloaded(Struct, kw_only=True):
+    skills: list[SlashCommand]
+
+
+class ReloadSkills(HostRequest, tag="reload_skills", kw_only=True):
+    """Read the files of skills and commands again, and return the skills."""
+
+    result = SkillsReloaded
 
 
 class BinaryVersion(Struct, kw_only=True):
@@ -410,11 +551,19 @@ REQUESTS: dict[str, type[HostRequest]] = {
         McpReconnect,
         McpSetServers,
         McpServerMessage,
+        McpCall,
+        McpReadResource,
         GetContextUsage,
         CancelAsyncMessage,
         StopTask,
         BackgroundTasks,
         RenameSession,
+        GenerateSessionTitle,
+        ListPermissionRules,
+        GetSessionCost,
+        GetUsage,
+        ReadFile,
+        ReloadSkills,
         GetBinaryVersion,
         ListModels,
         EndSession,

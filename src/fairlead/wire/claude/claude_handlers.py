@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import time
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType, to_builtins
 from msgspec.structs import replace
 
 from fairlead.agent.tool_sets.claude import AGENTS, read_agents
-from fairlead.core.model import Model, ThinkingLevel
+from fairlead.config.files import read_start
+from fairlead.core.model import Model
 from fairlead.errors import ModelNotFound
 from fairlead.models.registry import Registry
 from fairlead.protocol.claude import frames
 from fairlead.protocol.claude import host as h
+from fairlead.session.context.tokens import CHARACTERS_PER_TOKEN
+from fairlead.session.subagents.subagent import cut
 from fairlead.wire.claude.claude_codec import CANCEL, USER, VARIABLES, ControlError, encode, read_content
 from fairlead.wire.claude.claude_narrator import Prompt
+from fairlead.wire.claude.user_settings import GIVEN, find_level, read_given
 from fairlead.wire.routing import Answer, Late, Request, RequestRoute, RouteTable
 
 if TYPE_CHECKING:
     from fairlead.wire.claude.claude_server import ClaudeOptions, ClaudeServer
 
-#: The thinking level for a number of tokens: the first one whose limit is not exceeded.
-THINKING: Sequence[tuple[int, ThinkingLevel]] = (
-    (0, "off"),
-    (2048, "minimal"),
-    (4096, "low"),
-    (12000, "medium"),
-    (24000, "high"),
-)
 #: What hosts may start with a slash.
 COMMANDS = {
     "compact": ("Replace the conversation so far by a summary", "[instructions]"),
@@ -38,6 +37,10 @@ COMMANDS = {
     "cost": ("Say what the session has used", ""),
     "model": ("Say which model answers, or choose another one", "[model]"),
 }
+#: How many characters of a description become a title.
+LONGEST_TITLE = 60
+#: How many bytes of a file a host gets: a line has to be shorter than 1 MiB, also if every character is escaped.
+LARGEST_READ = 128 * 1024
 CAPABILITIES = ["interrupt_receipt_v1", "interrupt_cancel_queued_v1"]
 
 
@@ -167,12 +170,11 @@ def _set_model(server: ClaudeServer, request: h.SetModel) -> h.ModelSet:
 
 def _set_thinking(server: ClaudeServer, request: h.SetMaxThinkingTokens) -> None:
     tokens = request.max_thinking_tokens
-    models = server.session.models
     if tokens is None:
-        models.set_thinking("medium")
+        level = server.options.agent.thinking or server.agent.settings.default_thinking_level or "medium"
     else:
-        fitting: list[ThinkingLevel] = [level for most, level in THINKING if tokens <= most]
-        models.set_thinking(fitting[0] if fitting else "max")
+        level = find_level(tokens)
+    server.session.models.set_thinking(level)
 
 
 def _get_settings(server: ClaudeServer, request: h.GetSettings) -> h.SettingsInUse:
@@ -186,9 +188,20 @@ def _get_settings(server: ClaudeServer, request: h.GetSettings) -> h.SettingsInU
 
 
 def _apply_settings(server: ClaudeServer, request: h.ApplyFlagSettings) -> None:
-    name = request.settings.get("model")
-    if isinstance(name, str):
-        server.choose_model(name)
+    given = request.settings
+    settings = read_given(given, server.session.host.workspace.cwd)
+    model = None if settings.model is None else server.find_model(settings.model)
+    if settings.mode is not None:
+        server.consent.set_mode(settings.mode)
+        server.send_mode()
+    if model is not None:
+        server.session.models.set_model(model.provider, model.id)
+    if settings.effort is not None:
+        server.session.models.set_thinking(settings.effort)
+    server.options.environment.update(settings.env)
+    if "permissions" in given:
+        server.consent.change_rules(lambda: server.consent.rules.replace(GIVEN, settings.rules[GIVEN]))
+    server.options.settings = [*server.options.settings, ("flagSettings", given)]
 
 
 async def _mcp_status(server: ClaudeServer, request: h.McpStatus) -> h.McpServers:
@@ -211,24 +224,53 @@ async def _mcp_message(server: ClaudeServer, request: h.McpServerMessage) -> Non
     await server.servers.receive(request.server_name, request.message)
 
 
+async def _mcp_call(server: ClaudeServer, request: h.McpCall) -> dict[str, Any]:
+    return await server.servers.call(request.tool, request.arguments or {}, request.timeout_ms)
+
+
+async def _mcp_read_resource(server: ClaudeServer, request: h.McpReadResource) -> dict[str, Any]:
+    uri = request.uri
+    return await server.servers.request(request.server_name, f"Reading {uri}", lambda session: session.read_resource(uri))
+
+
 def _context_usage(server: ClaudeServer, request: h.GetContextUsage) -> h.ContextUsage:
-    usage = server.session.usage.context
-    tokens, window = (0, 0) if usage is None else (usage.tokens or 0, usage.window)
-    free = h.ContextCategory(id="free", name="Free space", tokens=max(0, window - tokens), color="inactive", kind="free")
-    used = h.ContextCategory(id="messages", name="Conversation", tokens=tokens, color="text", kind="used")
+    session = server.session
+    usage = session.usage.context
+    used, window = (0, 0) if usage is None else (usage.tokens or 0, usage.window)
+    sizes = {name: _estimate(tool.spec()) for name, tool in session.tools.list_declared().items()}
+    of_servers = {name: tokens for name, tokens in sizes.items() if name.startswith("mcp__")}
+    prompt = -(-len(session.additions.system_prompt()) // CHARACTERS_PER_TOKEN)
+    own, servers = sum(sizes.values()) - sum(of_servers.values()), sum(of_servers.values())
+    # Before the first answer, nothing is known but estimates.
+    total = max(used, prompt + own + servers)
+    parts = [
+        h.ContextCategory(id=id, name=name, tokens=tokens, color="text", kind="used")
+        for id, name, tokens in (
+            ("system_prompt", "System prompt", prompt),
+            ("system_tools", "System tools", own),
+            ("mcp_tools", "MCP tools", servers),
+            ("messages", "Messages", max(0, total - prompt - own - servers)),
+        )
+        if tokens
+    ]
+    left = max(0, window - total)
     return h.ContextUsage(
-        categories=[used, free],
-        total_tokens=tokens,
+        categories=[*parts, h.ContextCategory(id="free_space", name="Free space", tokens=left, color="inactive", kind="free")],
+        total_tokens=total,
         max_tokens=window,
         raw_max_tokens=window,
-        percentage=round(tokens / window * 100) if window else 0,
+        percentage=round(total / window * 100) if window else 0,
         grid_rows=[],
-        model=model_name(server.session.model),
-        memory_files=[],
-        mcp_tools=[],
+        model=model_name(session.model),
+        memory_files=[{"path": str(path)} for path in session.additions.context_files()],
+        mcp_tools=[h.ContextPart(name=name, tokens=tokens) for name, tokens in of_servers.items()],
         agents=[],
-        is_auto_compact_enabled=server.session.activity.auto_compaction,
+        is_auto_compact_enabled=session.activity.auto_compaction,
     )
+
+
+def _estimate(value: Any) -> int:
+    return -(-len(encode(value)) // CHARACTERS_PER_TOKEN)
 
 
 def _cancel_message(server: ClaudeServer, request: h.CancelAsyncMessage) -> h.Cancelled:
@@ -253,6 +295,72 @@ def _background_tasks(server: ClaudeServer, request: h.BackgroundTasks) -> dict[
 def _rename(server: ClaudeServer, request: h.RenameSession) -> None:
     server.session.history.set_name(request.title)
     server.narrator.send(frames.SessionTitleChanged(title=request.title, **server.narrator.common))
+
+
+def _generate_title(server: ClaudeServer, request: h.GenerateSessionTitle) -> h.SessionTitle:
+    title = cut(" ".join(request.description.split()), LONGEST_TITLE)
+    if title and request.persist:
+        _rename(server, h.RenameSession(title=title))
+    return h.SessionTitle(title=title or None)
+
+
+def _list_rules(server: ClaudeServer, request: h.ListPermissionRules) -> h.PermissionRulesListed:
+    workspace = server.session.host.workspace
+    return h.PermissionRulesListed(
+        state=h.PermissionRulesState(
+            rules=server.consent.rules.describe(),
+            workspace_directories=[{"path": str(folder), "source": "session"} for folder in workspace.more],
+            original_cwd=str(workspace.cwd),
+            managed_only=False,
+        )
+    )
+
+
+def _session_cost(server: ClaudeServer, request: h.GetSessionCost) -> h.SessionCost:
+    return h.SessionCost(text=server.narrator.spent.format())
+
+
+def _usage(server: ClaudeServer, request: h.GetUsage) -> h.UsageSoFar:
+    spent = server.narrator.spent
+    return h.UsageSoFar(
+        session=h.SpentInSession(
+            total_cost_usd=spent.total,
+            total_api_duration_ms=server.narrator.api_ms,
+            total_duration_ms=round((time.monotonic() - server.began) * 1000),
+            model_usage=to_builtins(spent.frames()),
+        )
+    )
+
+
+async def _read_file(server: ClaudeServer, request: h.ReadFile) -> h.FileRead:
+    workspace = server.session.host.workspace
+    folders = [workspace.cwd, *workspace.more]
+    most = min(request.max_bytes or LARGEST_READ, LARGEST_READ)
+    return await asyncio.to_thread(_read_inside, workspace.resolve(request.path), folders, request.path, most)
+
+
+def _read_inside(path: Path, folders: Sequence[Path], requested: str, most: int) -> h.FileRead:
+    """Read the beginning of a file that is in one of the folders. Raises ControlError."""
+    real = Path(os.path.realpath(path))
+    if not any(real.is_relative_to(os.path.realpath(folder)) for folder in folders):
+        raise ControlError(f"read denied: {requested} is outside the working directory")
+    if not real.is_file():
+        raise ControlError(f"read denied: {requested} is not a file")
+    try:
+        data = read_start(real, most + 1)
+    except OSError as error:
+        raise ControlError(f"read denied: {requested}: {error.strerror or error}") from None
+    text = data[:most].decode("utf-8", "replace")
+    lossy = len(data) > most or "\ufffd" in text
+    return h.FileRead(contents=text, abs_path=str(real), lossy=lossy, requested_path=requested)
+
+
+async def _reload_skills(server: ClaudeServer, request: h.ReloadSkills) -> h.SkillsReloaded:
+    additions = server.session.additions
+    additions.reload()
+    await additions.prepare()
+    skills = [h.SlashCommand(name=each.name, description=each.description, argument_hint="") for each in additions.skills()]
+    return h.SkillsReloaded(skills=skills)
 
 
 def _version(server: ClaudeServer, request: h.GetBinaryVersion) -> h.BinaryVersion:
@@ -299,11 +407,19 @@ ROUTES: tuple[RequestRoute, ...] = (
     RequestRoute(h.McpReconnect, _mcp_reconnect),
     RequestRoute(h.McpSetServers, _mcp_set_servers),
     RequestRoute(h.McpServerMessage, _mcp_message, when="late"),
+    RequestRoute(h.McpCall, _mcp_call, when="late"),
+    RequestRoute(h.McpReadResource, _mcp_read_resource, when="late"),
     RequestRoute(h.GetContextUsage, _context_usage),
     RequestRoute(h.CancelAsyncMessage, _cancel_message),
     RequestRoute(h.StopTask, _stop_task, when="late"),
     RequestRoute(h.BackgroundTasks, _background_tasks),
     RequestRoute(h.RenameSession, _rename),
+    RequestRoute(h.GenerateSessionTitle, _generate_title),
+    RequestRoute(h.ListPermissionRules, _list_rules),
+    RequestRoute(h.GetSessionCost, _session_cost),
+    RequestRoute(h.GetUsage, _usage),
+    RequestRoute(h.ReadFile, _read_file),
+    RequestRoute(h.ReloadSkills, _reload_skills),
     RequestRoute(h.GetBinaryVersion, _version),
     RequestRoute(h.ListModels, _list_models),
     RequestRoute(h.EndSession, _end_session),

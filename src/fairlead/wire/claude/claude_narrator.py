@@ -111,13 +111,14 @@ class Spent:
         self.by_model[name] = add_usage(before, usage), model or known
         self.total += usage.cost.total
 
-    def describe(self) -> list[str]:
-        """Return a line for each model."""
-        return [
+    def format(self) -> str:
+        """Return the cost, with a line for each model."""
+        lines = [
             f"{name}: {usage.input} input, {usage.output} output, {usage.cache_read} cache read, {usage.cache_write} cache write"
             f" (${usage.cost.total:.4f})"
             for name, (usage, _) in self.by_model.items()
         ]
+        return "\n".join([f"Total cost: ${self.total:.4f}", *lines])
 
     def frames(self) -> dict[str, frames.ModelUsage]:
         return {
@@ -151,6 +152,8 @@ class Narrator:
         self.spent = Spent()
         self._count_earlier()
         self.results = 0
+        #: How long model calls have taken in this process.
+        self.api_ms = 0
         #: The answer that is arriving: its id, and how many of its blocks were sent.
         self._message_id = ""
         self._sent_blocks: set[int] = set()
@@ -377,6 +380,7 @@ class Narrator:
         if turn is not None:
             turn.usage = add_usage(turn.usage, message.usage)
             turn.api_ms += message.duration_ms or 0
+        self.api_ms += message.duration_ms or 0
         self.count(message)
         answer = self.entry_id()
         if message.stop_reason == "aborted":

@@ -3,6 +3,7 @@ change it."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
@@ -97,6 +98,7 @@ class ClaudeServer:
         self.output = connection.output
         self.send = connection.output.send if options.output == "stream-json" else _Outcome(connection.output.send, options)
         self.options = options
+        self.began = time.monotonic()
         self.questions = Questions(self.send, new_uuid)
         self.consent = Consent(
             self.questions,

@@ -14,6 +14,7 @@ from fairlead.config.extras import install_command
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import ConfigError, ToolError
 from fairlead.extend.mcp import config
+from fairlead.extend.mcp.tools import tool_names
 from fairlead.protocol.claude import frames
 from fairlead.protocol.claude import host as h
 from fairlead.session.slash_commands import Origin
@@ -269,6 +270,24 @@ class HostServers:
         return scope if scope != "temporary" else self.source(server.config.name)
 
     # Using
+
+    async def call(self, tool: str, arguments: dict[str, Any], timeout_ms: float | None) -> dict[str, Any]:
+        """Call a tool by the name that the model uses. Returns the result. Raises ControlError."""
+        self.start()
+        if self._servers is not None:
+            await self._servers.list_servers(settled=True)
+        offered = ((server, each.name) for server in self._list_known() for each in server.offer.tools)
+        named = (pair for pair in offered if tool in tool_names(pair[0].key, [pair[1]], pair[0].style.illegal).values())
+        server, name = next(named, (None, ""))
+        if server is None:
+            raise ControlError(f"There is no tool {tool} of a server that is connected.")
+        limit = None if timeout_ms is None else timeout_ms / 1000
+        try:
+            async with asyncio.timeout(limit):
+                what = f"The call of {tool}"
+                return await self.request(server.config.name, what, lambda session: session.call_tool(name, arguments))
+        except TimeoutError:
+            raise ControlError(f"{tool} did not answer within {limit:g} seconds.") from None
 
     async def request(self, name: str, what: str, ask: Callable[[Any], Any]) -> dict[str, Any]:
         """Send a request of the host to a server. Returns the result. Raises ControlError."""

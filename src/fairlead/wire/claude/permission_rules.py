@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from msgspec import Struct
 
@@ -23,6 +23,16 @@ _PLAIN_WORD = re.compile(r"[A-Za-z0-9_./@:+-]+")
 #: The arguments that rules about other tools name.
 _NAMING = {"Agent": "subagent_type", "Task": "subagent_type", "Skill": "skill"}
 _READERS = ("Read", "Glob", "Grep")
+
+
+#: Whether rules of a source are kept in a file, or in memory. Others cannot be changed.
+_EDITABILITY: Mapping[str, Literal["persistent", "session"]] = {
+    "userSettings": "persistent",
+    "projectSettings": "persistent",
+    "localSettings": "persistent",
+    "cliArg": "session",
+    "session": "session",
+}
 
 
 class Destination(Struct, frozen=True):
@@ -49,6 +59,19 @@ class PermissionRules:
         """Return the rules of all sources, and those that make sure that the user is asked."""
         asking = [ApprovalRule(action="ask", tool=name) for name in INTERACTIVE]
         return [*asking, *(rule for rules in self._rules.values() for rule in rules)]
+
+    def describe(self) -> list[h.PermissionRule]:
+        """Return all rules, for hosts that list them."""
+        return [
+            h.PermissionRule(
+                behavior=rule.action,
+                source=source,
+                rule=rule.tool if rule.pattern is None else f"{rule.tool}({_write_pattern(rule.tool, rule.pattern)})",
+                editability=_EDITABILITY.get(source, "readonly"),
+            )
+            for source, rules in self._rules.items()
+            for rule in rules
+        ]
 
     def replace(self, source: str, rules: Sequence[ApprovalRule]) -> None:
         """Use these rules of a source instead of those that it has."""
@@ -130,6 +153,11 @@ def read_rules(texts: Sequence[str], action: ApprovalAction, cwd: str, root: str
             names = _READERS
         found += [ApprovalRule(action=action, tool=name, pattern=pattern) for name in names]
     return found
+
+
+def _write_pattern(tool: str, pattern: str) -> str:
+    """Return a pattern as it is written in a rule: an absolute path begins with two slashes."""
+    return f"/{pattern}" if tool != "Bash" and pattern.startswith("/") else pattern
 
 
 def _read_pattern(tool: str, content: str, root: str) -> str | None:

@@ -349,7 +349,7 @@ class Turns:
         """Return what a slash command tells about the session. `/model NAME` chooses a model; raises ModelNotFound."""
         session = self._session
         if name == "/cost":
-            return "\n".join([f"Total cost: ${self._narrator.spent.total:.4f}", *self._narrator.spent.describe()])
+            return self._narrator.spent.format()
         if name == "/context":
             usage = session.usage.context
             if usage is None or usage.tokens is None:

@@ -16,17 +16,48 @@ from fairlead.config.files import Budget, is_owned, list_folder
 from fairlead.config.home import CLAUDE_FOLDER, ClaudeFiles, project_boundary
 from fairlead.config.settings import ApprovalAction, ApprovalRule
 from fairlead.core import lenient
+from fairlead.core.model import ThinkingLevel
 from fairlead.errors import ConfigError
 from fairlead.session import front_matter
 from fairlead.wire.claude.consent import APPROVALS
 from fairlead.wire.claude.permission_rules import read_rules
 
+#: The source of rules that the host gives while the process runs.
+GIVEN = "command"
 _ACTIONS: Sequence[ApprovalAction] = ("allow", "ask", "deny")
 #: The modes that allow no more than the mode that holds without settings.
 _STRICT_MODES = ("default", "manual", "plan", "dontAsk")
 #: What a kind of sub-agent may choose only if its file is the user's, or the project is trusted.
 _CHOICES = ("model", "effort", "permissionMode", "mcpServers", "hooks", "background")
 _MOST_AGENTS, _LARGEST_AGENTS = 200, 2 * 1024 * 1024
+
+
+EFFORTS: Sequence[ThinkingLevel] = ("low", "medium", "high", "xhigh", "max")
+#: The thinking level for a number of tokens: the first one whose limit is not exceeded, or else the highest.
+_LEVELS: Sequence[tuple[int, ThinkingLevel]] = (
+    (0, "off"),
+    (2048, "minimal"),
+    (4096, "low"),
+    (12000, "medium"),
+    (24000, "high"),
+)
+
+
+def find_level(tokens: int) -> ThinkingLevel:
+    """Return the thinking level for a number of tokens."""
+    fitting: list[ThinkingLevel] = [level for most, level in _LEVELS if tokens <= most]
+    return fitting[0] if fitting else "max"
+
+
+def choose_level(thinking: str | None, effort: str | None, tokens: str | None) -> ThinkingLevel | None:
+    """Return how much the model thinks, as flags say; None if they do not say it. Raises ConfigError."""
+    if tokens is not None and not tokens.isdecimal():
+        raise ConfigError(f"option '--max-thinking-tokens': expected a number, got '{tokens}'")
+    if thinking == "disabled":
+        return "off"
+    if effort is None:
+        return None if tokens is None else find_level(int(tokens))
+    return next(level for level in EFFORTS if level == effort)
 
 
 class UserSettings(Struct):
@@ -36,6 +67,7 @@ class UserSettings(Struct):
     rules: dict[str, list[ApprovalRule]] = {}
     env: dict[str, str] = {}
     model: str | None = None
+    effort: ThinkingLevel | None = None
     mode: str | None = None
     #: Other folders that count as inside.
     folders: list[str] = []
@@ -76,6 +108,13 @@ def read_settings(files: ClaudeFiles, cwd: Path, flag: str | None, user: Path) -
     return found
 
 
+def read_given(value: dict[str, Any], cwd: Path) -> UserSettings:
+    """Read settings that the host gives while the process runs. Raises ConfigError."""
+    found = UserSettings()
+    _Reading(found, "settings", cwd, None).use(value, GIVEN)
+    return found
+
+
 class _Reading:
     """Reads one file of settings into `found`. `project` is given if the file belongs to a project, which may not be trusted."""
 
@@ -95,7 +134,8 @@ class _Reading:
                 "Remove it, or start with --setting-sources= to use no settings files."
             )
         found.remarks += [f"{name}: hooks.{event} is not used" for event in hooks]
-        self._use_permissions(self._object(value, "permissions"), found.rules.setdefault(f"{source}Settings", []))
+        key = source if source == GIVEN else f"{source}Settings"
+        self._use_permissions(self._object(value, "permissions"), found.rules.setdefault(key, []))
         if (env := self._object(value, "env")) and self._may("env"):
             found.env |= {key: text if isinstance(text, str) else str(text) for key, text in env.items() if "=" not in key}
         model = value.get("model")
@@ -103,6 +143,11 @@ class _Reading:
             raise ConfigError(f"{name}: model: expected a text")
         if model and self._may("model"):
             found.model = model
+        effort = value.get("effortLevel")
+        if effort is not None and effort not in EFFORTS:
+            raise ConfigError(f"{name}: effortLevel: expected {', '.join(EFFORTS)}, got {effort!r}")
+        if effort and self._may("effortLevel"):
+            found.effort = effort
         if self._object(value, "sandbox").get("enabled") is True:
             found.wants_sandbox = True
         if value:
