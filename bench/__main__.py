@@ -1,6 +1,6 @@
-"""Compare fairlead with pi 1.5, pi 0.87, omp, tau, pi-acp and opencode's server. Prints medians, their spread, and budgets.
+"""Compare fairlead with pi 1.5, pi 0.87, omp, tau, pi-acp, opencode's server and Claude Code.
 
-All do the same workloads, in turn, against the same scripted provider.
+It prints medians, their spread, and budgets. All do the same workloads, in turn, against the same scripted provider.
 
 A missed budget does not fail the command, because figures vary with the machine and its load. An agent that does not do its
 work does.
@@ -14,7 +14,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from bench import acp, page, report, rivals, servers
+from bench import acp, claude, page, report, rivals, servers
 from bench.budgets import OWN, OWN_DELTA, medians_of, verdicts
 from bench.contestants import Contestant, contestants
 from bench.driver import BenchError
@@ -24,7 +24,9 @@ from bench.works import WORKS, Figures
 def main() -> None:
     options = arguments()
     load_before = os.getloadavg()[0]
-    everyone = (*contestants(), *acp.contestants(), *servers.contestants())
+    makers = {"rpc": contestants, "acp": acp.contestants, "http": servers.contestants, "claude": claude.contestants}
+    wanted = {WORKS[name].protocol for name in options.only}
+    everyone = tuple(contestant for protocol, make in makers.items() if protocol in wanted for contestant in make())
     if not all(WORKS[name].alone for name in options.only):
         warm_up([each for each in everyone if any(takes_part(each, name) for name in options.only)])
     samples: dict[str, dict[str, list[Figures]]] = {}
@@ -76,7 +78,7 @@ def warm_up(everyone: Sequence[Contestant]) -> None:
         if contestant.protocol == "http":  # it is warmed up by the work
             continue
         try:
-            WORKS["acp-start" if contestant.protocol == "acp" else "start"].measure(contestant)
+            WORKS[f"{contestant.protocol}-start" if contestant.protocol != "rpc" else "start"].measure(contestant)
         except BenchError as error:
             progress(f"{contestant.name} does not start: {error}")
 

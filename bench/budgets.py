@@ -1,5 +1,5 @@
-"""The budgets of fairlead, relative to the faster of pi 1.5 and pi 0.87, to pi-acp or to opencode, on the same machine in the
-same run."""
+"""The budgets of fairlead, relative to the faster of pi 1.5 and pi 0.87, to pi-acp, to opencode or to Claude Code, on the same
+machine in the same run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from bench.works import WORKS, Figures
 
 OWN, OWN_DELTA, OWN_ACP, OWN_SERVER = "fairlead", "fairlead, delta", "fairlead acp", "fairlead serve"
-PEERS = ("pi 1.5", "pi 0.87", "pi-acp", "opencode serve")
+OWN_CLAUDE = "fairlead claude"
+PEERS = ("pi 1.5", "pi 0.87", "pi-acp", "opencode serve", "Claude Code")
 
 #: Medians by workload and contestant, without workloads that were not run or that a contestant failed.
 Medians = Mapping[str, Mapping[str, Figures]]
@@ -79,6 +80,11 @@ RATIOS = [
     ("acp-start", "wall", OWN_ACP, 0.5),
     ("acp-start", "memory", OWN_ACP, 0.4),
     ("acp-output", "bytes", OWN_ACP, 1.0),
+    ("claude-start", "wall", OWN_CLAUDE, 0.3),
+    ("claude-start", "memory", OWN_CLAUDE, 0.2),
+    *((work, "cpu", OWN_CLAUDE, 0.25) for work in ("claude-stream", "claude-long")),
+    *((work, "memory", OWN_CLAUDE, 0.2) for work in ("claude-stream", "claude-long")),
+    ("claude-turns", "wall", OWN_CLAUDE, 0.4),
     ("serve", "piece", OWN_SERVER, 0.5),
     ("serve", "active", OWN_SERVER, 0.5),
     ("serve", "worst", OWN_SERVER, 0.5),

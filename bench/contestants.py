@@ -64,7 +64,7 @@ class Contestant:
     name: str
     command: tuple[str, ...]
     #: What it speaks: it takes part in the workloads over this protocol.
-    protocol: Literal["rpc", "acp", "http"] = "rpc"
+    protocol: Literal["rpc", "acp", "http", "claude"] = "rpc"
     #: The arguments that choose the scripted model.
     model: tuple[str, ...] = ("--model", "scripted/one")
     #: Works over its protocol that it cannot do, and why.

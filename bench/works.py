@@ -34,7 +34,7 @@ from typing import Literal
 
 import msgspec
 
-from bench import acp, clients, company, lasting
+from bench import acp, claude, clients, company, lasting
 from bench.agents import idle_agents
 from bench.chat import chat_start, chat_stream
 from bench.contestants import Contestant, running
@@ -59,7 +59,7 @@ class Work:
     slow: bool = False
     #: Measured for fairlead only, because no budget compares it with others.
     alone: bool = False
-    protocol: Literal["rpc", "acp", "http"] = "rpc"
+    protocol: Literal["rpc", "acp", "http", "claude"] = "rpc"
     #: Measured once, because it takes long and varies little.
     once: bool = False
 
@@ -223,6 +223,16 @@ WORKS = {
     ),
     "acp-start": Work("process start to the answer to ACP's initialize", acp.start, protocol="acp"),
     "acp-output": Work("35,000 lines of output over ACP", acp.output, protocol="acp"),
+    "claude-start": Work("process start to the answer to the initialize of claude-agent-sdk", claude.start, protocol="claude"),
+    "claude-stream": Work(
+        "2,000 pieces over claude-agent-sdk", lambda who: claude.stream(who, prose(2_000), PIECE), protocol="claude"
+    ),
+    "claude-long": Work(
+        "20,000 pieces over claude-agent-sdk", lambda who: claude.stream(who, prose(20_000), PIECE), protocol="claude"
+    ),
+    "claude-turns": Work(
+        "200 turns of one `Bash true` over claude-agent-sdk", lambda who: claude.turns(who, 200), protocol="claude"
+    ),
     "company": Work("300 sessions in one process, 50 pieces a second each", lambda who: company.company(), alone=True, once=True),
     "agents": Work("200 idle agents in one event loop", lambda who: idle_agents(200), alone=True),
     "serve": Work("1,000 sessions in a server, 200 of which answer at once", many_sessions, protocol="http", once=True),
