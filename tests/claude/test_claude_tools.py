@@ -174,6 +174,11 @@ def test_no_line_is_longer_than_a_mebibyte(tmp_path: Path) -> None:
     assert host.longest_line <= 1 << 20
 
 
+def test_a_silent_command_may_run_many_times(tmp_path: Path) -> None:
+    results = run(tmp_path, *[calls(("Bash", {"command": "true"}))] * 6)
+    assert [frame["tool_use_result"]["stdout"] for frame in results] == [""] * 6
+
+
 def test_todos_and_their_predecessors(tmp_path: Path) -> None:
     one = {"content": "One", "status": "in_progress", "activeForm": "Doing one"}
     turns = calls(("TodoWrite", {"todos": [one]})), calls(("TodoWrite", {"todos": []}))

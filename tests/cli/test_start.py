@@ -289,6 +289,16 @@ def test_starting_rpc_mode_leaves_slow_modules_for_later(fairlead: Command) -> N
     assert not loaded & {"_ssl", "ast", "json", "sqlite3", "fairlead.session.subagents.subagents", "fairlead.models.local.llama"}
 
 
+def test_answering_initialize_leaves_slow_modules_for_later(fairlead: Command) -> None:
+    stream = ("--output-format", "stream-json", "--verbose", "--input-format", "stream-json", "--model", "claude-sonnet-4-5")
+    said = '{"type":"control_request","request_id":"1","request":{"subtype":"initialize"}}\n'
+    done = fairlead("-c", LOADED, "--dialect", "claude", *stream, argv=[sys.executable], input=said)
+    loaded = set(done.stderr.split())
+    assert "fairlead.wire.claude.claude_server" in loaded and '"success"' in done.stdout
+    assert not loaded & {"h11", "jiter", "jsonschema_rs", "yaml", "difflib", "importlib.metadata"}
+    assert "fairlead.session.subagents.subagent" not in loaded and "fairlead.models.local.llama" not in loaded
+
+
 def test_the_version_is_printed(fairlead: Command) -> None:
     done = fairlead("--version")
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{__version__}\n", "")

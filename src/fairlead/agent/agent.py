@@ -244,6 +244,9 @@ class Agent(Asking):
     def _load(self) -> None:
         for name in _OF_A_PROMPT:
             import_module(f"fairlead.{name}")
+        approvals = self.session.approvals
+        if approvals.is_needed:
+            import_module("fairlead.session.protection")
         model = self.session.model
         if model is not None and model.api in adapters.ADAPTERS:
             adapters.load_adapter(model.api)

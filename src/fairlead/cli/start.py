@@ -63,6 +63,7 @@ POSTPONED = _ALWAYS_THERE | frozenset((
     "fairlead.cli.subcommands.sessions",
     "fairlead.cli.subcommands.subcommand",
     "fairlead.cli.subcommands.table",
+    "fairlead.config.extras",
     "fairlead.config.packages",
     "fairlead.config.project_code",
     "fairlead.config.restrictions",

@@ -169,7 +169,7 @@ def _outcome(call: ToolCall, bad_arguments: str | None, result: ToolResult, is_e
     written = bad_arguments if bad_arguments is not None else msgspec.json.encode(call.arguments, order="sorted").decode()
     blocks = tuple(block.data if isinstance(block, ImageContent) else block.text for block in result.content)
     # The log of a long output has a new name each time.
-    log = result.detail("fullOutputPath")
+    log = result.detail("fullOutputPath") or result.detail("persistedOutputPath")
     if isinstance(log, str):
         blocks = tuple(block.replace(log, "") for block in blocks)
     return call.name, _in_short(written), is_error, tuple(map(_in_short, blocks))

@@ -84,11 +84,24 @@ class SessionApprovals:
         #: The conversation in which a run has started. Opening a session changes nothing in it.
         self._worked_in: Conversation | None = None
         self._attached: tuple[Host, Subscribe] | None = None
-        self._approvals = make(mode) if has_rules or mode != "auto" else None
+        #: Whether some call may have to be judged.
+        self.is_needed = has_rules or mode != "auto"
+        self._made: Approvals | None = None
 
     @property
     def mode(self) -> ApprovalMode:
         return self._mode
+
+    @property
+    def _approvals(self) -> Approvals | None:
+        """What judges calls; None if every call may run. The first call makes it: that loads much, and compiles many patterns."""
+        return self._make_now() if self._made is None and self.is_needed else self._made
+
+    def _make_now(self) -> Approvals:
+        self._made = made = self._make(self._mode)
+        if self._attached is not None:
+            made.attach(*self._attached)
+        return made
 
     def set_mode(self, mode: ApprovalMode) -> None:
         """Change the mode for all later calls, of sub-agents too. Rules still apply, and questions that are open stay open.
@@ -99,31 +112,26 @@ class SessionApprovals:
             raise BadOption(f"approval: expected {' or '.join(map(repr, MODES))}, found {mode!r}.")
         if mode == self._mode:
             return
-        if self._approvals is None:
-            self._approvals = self._make(mode)
-            if self._attached is not None:
-                self._approvals.attach(*self._attached)
-        self._approvals.set_mode(mode)
         self._mode = mode
+        if self._made is not None:
+            self._made.set_mode(mode)
+        elif mode != "auto":
+            self.is_needed = True
         if self._attached is not None:
             self._attached[0].notify(ApprovalModeChanged(mode))
         self._note()
 
     def change_rules(self, removed: Sequence[ApprovalRule], added: Sequence[ApprovalRule]) -> None:
         """Replace rules for all later calls of this session, of sub-agents too. They are not saved."""
-        if added and self._approvals is None:
-            self._approvals = self._make(self._mode)
-            if self._attached is not None:
-                self._approvals.attach(*self._attached)
-        if self._approvals is not None:
-            self._approvals.change_rules(removed, added)
+        if added or self.is_needed:
+            (self._made or self._make_now()).change_rules(removed, added)
 
     def attach(self, host: Host, subscribe: Subscribe, history: History) -> None:
         """Ask the user of this host, and follow the events and the conversation of its session."""
         self._attached = (host, subscribe)
         self._history = history
-        if self._approvals is not None:
-            self._approvals.attach(host, subscribe)
+        if self._made is not None:
+            self._made.attach(host, subscribe)
         self._restore()
         subscribe(self._on_event, kinds=(SessionReplaced, AgentStart))
 
@@ -174,6 +182,10 @@ class SubagentApprover:
     @property
     def mode(self) -> ApprovalMode:
         return self._session.mode
+
+    @property
+    def is_needed(self) -> bool:
+        return self._session.is_needed
 
     def set_mode(self, mode: ApprovalMode) -> None:
         self._session.set_mode(mode)

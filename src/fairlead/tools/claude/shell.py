@@ -67,7 +67,7 @@ class Shell:
             raise ToolError(f"{text}\nThe command was stopped.".lstrip(), details)
         if result.exit_code:
             raise ToolError(f"Exit code {result.exit_code}\n{text}".rstrip(), details)
-        return ToolResult.text(text or "(The command said nothing.)", details)
+        return ToolResult.text(text or "(no output)", details)
 
     def find_cwd(self) -> Path:
         """Return the directory that the next command runs in."""

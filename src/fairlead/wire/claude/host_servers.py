@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec import to_builtins
 
 from fairlead.agent import Agent
-from fairlead.config.extras import install_command
+from fairlead.config import extras
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import ConfigError, ToolError
 from fairlead.extend.mcp import config
@@ -239,7 +239,7 @@ class HostServers:
         known = self._list_known()
         found = [self._describe(server) for server in known]
         for name in self._named - {server.config.name for server in known}:
-            text = self._refused.get(name) or f"It needs a package that is not installed: {install_command('mcp')}"
+            text = self._refused.get(name) or f"It needs a package that is not installed: {extras.install_command('mcp')}"
             found.append(h.McpServerStatus(name=name, status="failed", error=text, scope="dynamic", source=self.source(name)))
         return h.McpServers(mcp_servers=found)
 
