@@ -27,6 +27,10 @@ DEPARTURES: Mapping[str, tuple[str, list[str]]] = {
         "The pieces that had arrived are sent; the next attempt starts over with its own message_start.",
         ["+stream message_start", "+stream content_block_start", "+stream content_block_delta text_delta"],
     ),
+    "slash_commands": (
+        "/clear ends nothing in the background, so it does not say so.",
+        ["-system background_tasks_changed"],
+    ),
     "tools_reading": (
         "NotebookEdit is not offered.",
         ["-user tool_result ok", "+user tool_result error"],
