@@ -32,7 +32,7 @@ def to_be_shown() -> set[str]:
         "fl": public(Fairlead),
         "fl.events": public(EventBus) - {"close"},  # for the engine
         "context": context,
-        "context.ui": public(Ui) - {"available"},  # has_ui is the same
+        "context.ui": public(Ui) - {"available", "canvas"},  # has_ui is the same; components written for pi draw on the canvas
         "context.session": public(SessionView),
     }
     names = {f"{owner}.{name}" for owner, members in parts.items() for name in members}
