@@ -24,7 +24,7 @@ from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import ApprovedFile, Permission, Tool
 from fairlead.errors import BadOption, ConfigError, ToolError
 from fairlead.policy.approvals import PatternContext, Policy, Subject, Verdict
-from fairlead.session.approval_mode import RuleWriter
+from fairlead.policy.offers import RuleWriter
 from fairlead.session.events import report
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from fairlead.config.settings_files import can_persist_rules, persist_approval_r
 from fairlead.errors import ConfigError
 from fairlead.platform.open_files import make_private_folders
 from fairlead.policy.approvals import Policy
+from fairlead.policy.offers import RuleWriter
 from fairlead.policy.protected import Protected, key_files, read_only_in_sandbox
 from fairlead.policy.sandbox import Bubblewrap
-from fairlead.session.approval_mode import RuleWriter
 from fairlead.session.approvals import Approvals
 from fairlead.tools.workspace import Workspace
 
