@@ -34,6 +34,26 @@ def test_only_tools_that_there_are_can_be_active() -> None:
     assert list(toolbox.active_tools()) == ["read", "bash"]
 
 
+def test_every_change_shows_in_the_active_and_the_declared_tools() -> None:
+    toolbox = a_toolbox()
+
+    def names() -> tuple[list[str], list[str]]:
+        return list(toolbox.active_tools()), list(toolbox.list_declared())
+
+    assert names() == (["bash"], ["bash"])
+    toolbox.activate(["read", "bash"])
+    assert names() == (["read", "bash"], ["read", "bash"])
+    toolbox.replace("Host", [tool("a")])
+    assert names() == (["read", "bash", "a"], ["read", "bash", "a"])
+    toolbox.present({"a"}, {"bash": "Another text"})
+    assert names() == (["read", "bash", "a"], ["read", "bash"])
+    assert toolbox.list_declared()["bash"].description == "Another text"
+    toolbox.replace("Host", [])
+    assert names() == (["read", "bash"], ["read", "bash"])
+    toolbox.present()
+    assert toolbox.list_declared()["bash"].description == "Does bash"
+
+
 def test_added_tools_follow_the_others_and_are_active_by_default() -> None:
     toolbox = a_toolbox()
     toolbox.replace("Host", [tool("a"), tool("b")], inactive={"b"})

@@ -51,7 +51,7 @@ class ContextWindows:
 
     def of(self, model: Model) -> int:
         """Return the window to count on, in tokens; 0 if neither the user nor the server states one."""
-        reported = self._reported.get(_key(model))
+        reported = self._reported.get(_key(model)) if self._reported else None
         if reported is None:
             return model.context_window
         return min(reported, model.context_window) if model.context_window > 0 and not model.is_virtual else reported

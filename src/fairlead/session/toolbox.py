@@ -33,6 +33,13 @@ class _Contents(Struct):
     version: int = 0
     hidden: frozenset[str] = frozenset()
     descriptions: Mapping[str, str] = {}
+    #: The active tools, and those of them that requests declare. Each turn asks for them; None: they have changed since.
+    usable: Mapping[str, Tool] | None = None
+    declared: Mapping[str, Tool] | None = None
+
+    def note_change(self) -> None:
+        self.version += 1
+        self.usable = self.declared = None
 
 
 class Toolbox(Mapping[str, Tool]):
@@ -91,19 +98,23 @@ class Toolbox(Mapping[str, Tool]):
         """The names of the tools that the model may use."""
         return list(self._contents.active)
 
-    def active_tools(self) -> dict[str, Tool]:
+    def active_tools(self) -> Mapping[str, Tool]:
         """The tools that the model may use."""
         contents = self._contents
-        return {name: contents.tools[name] for name in contents.active}
+        if contents.usable is None:
+            contents.usable = {name: contents.tools[name] for name in contents.active}
+        return contents.usable
 
-    def list_declared(self) -> dict[str, Tool]:
+    def list_declared(self) -> Mapping[str, Tool]:
         """The active tools that requests declare, with the descriptions that the model sees; see `present`."""
         contents = self._contents
-        return {
-            name: tool if name not in contents.descriptions else replace(tool, description=contents.descriptions[name])
-            for name, tool in self.active_tools().items()
-            if name not in contents.hidden
-        }
+        if contents.declared is None:
+            contents.declared = {
+                name: tool if name not in contents.descriptions else replace(tool, description=contents.descriptions[name])
+                for name, tool in self.active_tools().items()
+                if name not in contents.hidden
+            }
+        return contents.declared
 
     def present(self, hidden: Collection[str] = (), descriptions: Mapping[str, str] | None = None) -> None:
         """Choose how requests declare the active tools: those in `hidden` not at all, others with another description.
@@ -111,7 +122,7 @@ class Toolbox(Mapping[str, Tool]):
         A hidden tool stays active: other tools can call it.
         """
         contents = self._contents
-        contents.hidden, contents.descriptions = frozenset(hidden), descriptions or {}
+        contents.hidden, contents.descriptions, contents.declared = frozenset(hidden), descriptions or {}, None
 
     def activate(self, names: Sequence[str]) -> None:
         """Choose the tools that the model may use. Raises BadCommand if there is no such tool."""
@@ -120,7 +131,7 @@ class Toolbox(Mapping[str, Tool]):
         if unknown:
             raise BadCommand(f"Unknown tool: {', '.join(unknown)}. The tools are: {', '.join(contents.tools)}")
         contents.active = list(dict.fromkeys(names))
-        contents.version += 1
+        contents.note_change()
 
     def builtin(self, name: str) -> Tool:
         """The tool that the session began with, even if another one stands in for it. Raises BadCommand if there is none."""
@@ -186,7 +197,7 @@ class Toolbox(Mapping[str, Tool]):
         place = next((number for number, name in enumerate(contents.active) if name in later), len(contents.active))
         direct = [name for name, tool in brought.items() if tool.exposure == "direct" and name not in inactive]
         contents.active[place:place] = [name for name in direct if name not in before and name not in contents.active]
-        contents.version += 1
+        contents.note_change()
         if owner != TOOL_SEARCH:
             self._offer_search(searchable=searchable)
 

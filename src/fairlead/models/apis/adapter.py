@@ -228,8 +228,9 @@ class _EventFeed:
         self.expects_beginning = True
         self._beginning = b""
         self._left = LONGEST_RESPONSE
-        #: How many events have arrived since the message grew.
-        self._empty = 0
+        #: How far the message had grown when that was last looked at, and after how many events to look again.
+        self._growth: int = 0
+        self._look_at = MOST_EMPTY_EVENTS
         self._understood = 0
         self._skipped = 0
 
@@ -255,14 +256,18 @@ class _EventFeed:
         self._left -= len(chunk)
         if self._left < 0:
             raise ProviderError(f"The provider sent more than {LONGEST_RESPONSE >> 20} MiB; the answer was cut off.")
-        if self._empty > MOST_EMPTY_EVENTS:
+        if self._decoder.found > self._look_at:
+            self._require_growth()
+        return self._decoder.feed(chunk)
+
+    def _require_growth(self) -> None:
+        growth = self._partial.growth
+        if growth == self._growth:
             raise ProviderError(
                 f"The provider sent more than {MOST_EMPTY_EVENTS:,} events in a row that add nothing to its answer; "
                 "it was cut off."
             )
-        found = self._decoder.feed(chunk)
-        self._empty += self._decoder.found
-        return found
+        self._growth, self._look_at = growth, self._decoder.found + MOST_EMPTY_EVENTS
 
     def end(self) -> None:
         """Read the last event. If the message is then not finished, end it with an error."""
@@ -283,7 +288,6 @@ class _EventFeed:
     def read(self, events: list[tuple[bytes, bytes]]) -> None:
         """Read events, until the message is finished."""
         read, partial = self._reader.read, self._partial
-        before = partial.growth
         for name, data in events:
             try:
                 read(name, data)
@@ -295,8 +299,6 @@ class _EventFeed:
                 self._understood += 1
             if partial.finished is not None:
                 return
-        if partial.growth != before:
-            self._empty = 0
 
 
 def _log_skipped(error: Exception) -> None:

@@ -310,7 +310,7 @@ class SSEDecoder:
         #: The unfinished event. It contains no empty line.
         self._unfinished = bytearray()
         self._ends_line = False
-        #: How many events the last call of `feed` found, with those that have no data, such as comments.
+        #: How many events there were so far, with those that have no data, such as comments.
         self.found = 0
 
     def feed(self, data: bytes) -> list[tuple[bytes, bytes]]:
@@ -318,7 +318,6 @@ class SSEDecoder:
 
         Raises ProviderError if an event is too long.
         """
-        self.found = 0
         if not self._started:
             data = self._without_bom(data)
         # Not with `in`: for bytes it first tries to read them as a number, and makes an error of that.
@@ -337,7 +336,7 @@ class SSEDecoder:
             data = b"".join((self._unfinished, data))
         *blocks, rest = data.split(b"\n\n")
         self._unfinished = bytearray(rest)
-        self.found = len(blocks)
+        self.found += len(blocks)
         return [event for event in map(_parse, blocks) if event is not None]
 
     def end(self) -> list[tuple[bytes, bytes]]:

@@ -160,6 +160,8 @@ class Run:
 
     def _note_start(self) -> None:
         """Note that the run continues, where the messages so far look like those of a run that has ended."""
+        if any(isinstance(prompt, UserMessage) for prompt in self._prompts):
+            return  # after one, there is an answer to come
         conversation = self._parts.current.conversation
         if find_interruption(conversation.log) is None:
             note_run(conversation, "started")
