@@ -1,7 +1,7 @@
-"""Finds the rules that an answer to an approval may write, and writes them: those that cover the call in question, and that a person can judge.
+"""Finds the rules that an answer to an approval may write, and writes them.
 
-A rule is offered only if it covers the call and says plainly what else it covers. So there is nothing for a command line that is
-not plain, for several commands, and for texts with characters that a person does not see.
+A rule is offered only if it covers the call, and a person can judge what else it covers. So there is nothing for a command line
+that is not plain, for several commands, and for texts with characters that a person does not see.
 """
 
 from __future__ import annotations
