@@ -259,7 +259,7 @@ def test_a_working_directory_that_is_gone_is_an_error(fairlead: Command, words: 
 # Imports
 
 
-def imported(*arguments: str) -> set[str]:
+def list_imports(*arguments: str) -> set[str]:
     """The modules that a Python process with these arguments loads."""
     done = subprocess.run(
         [sys.executable, "-X", "importtime", *arguments], capture_output=True, text=True, timeout=PATIENCE, check=True
@@ -268,7 +268,7 @@ def imported(*arguments: str) -> set[str]:
 
 
 def test_importing_the_package_loads_next_to_nothing() -> None:
-    loaded = imported("-c", "import fairlead")
+    loaded = list_imports("-c", "import fairlead")
     assert "fairlead" in loaded
     assert not loaded & {"asyncio", "msgspec", "fairlead.agent", "fairlead.errors"}
 
