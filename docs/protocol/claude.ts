@@ -1,7 +1,7 @@
 // The protocol of claude, as fairlead speaks it.
 export type HostLine = UserLine | ControlRequestLine | ControlResponseLine | ControlCancelRequestLine | KeepAliveLine | UpdateEnvironmentVariablesLine;
 
-export type AgentLine = InitFrame | AssistantFrame | UserFrame | StreamEventFrame | ResultFrame | StatusFrame | CompactBoundaryFrame | ApiRetryFrame | PermissionDeniedFrame | InformationalFrame | SessionStateChangedFrame | TaskStartedFrame | TaskProgressFrame | TaskUpdatedFrame | TaskNotificationFrame | SessionTitleChangedFrame | ConversationResetFrame | CommandLifecycleFrame | TranscriptMirrorFrame | ControlRequestLine | ControlResponseLine | ControlCancelRequestLine;
+export type AgentLine = InitFrame | AssistantFrame | UserFrame | StreamEventFrame | ResultFrame | StatusFrame | CompactBoundaryFrame | ApiRetryFrame | ModelFallbackFrame | PermissionDeniedFrame | InformationalFrame | SessionStateChangedFrame | TaskStartedFrame | TaskProgressFrame | TaskUpdatedFrame | TaskNotificationFrame | SessionTitleChangedFrame | ConversationResetFrame | CommandLifecycleFrame | TranscriptMirrorFrame | ControlRequestLine | ControlResponseLine | ControlCancelRequestLine;
 
 export type HostRequest = InitializeRequest | InterruptRequest | SetPermissionModeRequest | SetModelRequest | SetMaxThinkingTokensRequest | GetSettingsRequest | ApplyFlagSettingsRequest | McpStatusRequest | McpToggleRequest | McpReconnectRequest | McpSetServersRequest | McpServerMessageRequest | McpCallRequest | McpReadResourceRequest | GetContextUsageRequest | CancelAsyncMessageRequest | StopTaskRequest | BackgroundTasksRequest | RenameSessionRequest | GenerateSessionTitleRequest | ListPermissionRulesRequest | GetSessionCostRequest | GetUsageRequest | ReadFileRequest | ReloadSkillsRequest | GetBinaryVersionRequest | ListModelsRequest | EndSessionRequest;
 
@@ -518,6 +518,19 @@ export interface ApiRetryFrame {
   /** The status of HTTP; null if there was no response. */
   error_status: number | null;
   error: string;
+}
+
+/** A model was overloaded several times, so another one answers until the turn ends. */
+export interface ModelFallbackFrame {
+  type: "system";
+  session_id: string;
+  uuid: string;
+  subtype: "model_fallback";
+  trigger: string;
+  original_model: string;
+  fallback_model: string;
+  /** For people to read. */
+  content: string;
 }
 
 /** A tool call was refused without asking anyone. */

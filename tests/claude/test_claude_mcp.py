@@ -305,3 +305,34 @@ def test_the_host_calls_tools_and_reads_resources_of_servers(tmp_path: Path) -> 
         read = host.control("mcp_read_resource", serverName="my-calc", uri="docs://x")["response"]
         assert [each["text"] for each in read["contents"]] == ["a text"]
         assert host.control("mcp_read_resource", serverName="none", uri="docs://x")["error"] == "Server not found: none"
+
+
+def test_the_host_learns_which_server_a_tool_belongs_to(tmp_path: Path) -> None:
+    flags = ("--permission-prompt-tool", "stdio")
+    with claude(tmp_path, [ADD, says("done")], *IN_HOST, *flags) as host:
+        serve(host, answers())
+        host.say("go")
+        asked = host.wait_for(
+            lambda f: f["type"] == "control_request" and f["request"]["subtype"] == "can_use_tool", "a question"
+        )
+        assert asked["request"]["mcp_server"] == {"name": "my-calc", "source": "sdk"}
+        assert asked["request"]["display_name"] == "add-up"
+
+
+@pytest.mark.parametrize(
+    ("flags", "found"),
+    [((), {"mine": "failed"}), (("--strict-mcp-config",), {}), (("--setting-sources=project",), {})],
+)
+def test_servers_of_the_user_of_claude_code(flags: tuple[str, ...], found: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    settings = {"numStartups": 5, "mcpServers": {"mine": {"command": "/no/such/program"}}}
+    (tmp_path / "home" / ".claude.json").write_text(json.dumps(settings))
+    with claude(tmp_path, [], *flags) as host:
+        assert statuses(host) == found
+
+
+def test_a_broken_file_of_the_user_leaves_its_servers_out(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / ".claude.json").write_text("{")
+    with claude(tmp_path, []) as host:
+        assert statuses(host) == {}

@@ -118,7 +118,7 @@ def test_titles_are_made_of_descriptions(tmp_path: Path) -> None:
     assert title in [json.loads(line).get("customTitle") for line in file.read_text().splitlines()]
 
 
-def test_what_is_not_there_is_an_error_with_a_code(tmp_path: Path) -> None:
+def test_unknown_requests_get_an_error_with_a_code(tmp_path: Path) -> None:
     with claude(tmp_path, []) as host:
         for name in ("get_plan", "remote_control", "nothing"):
             assert host.control(name)["error_code"] == "unsupported_request"
@@ -136,3 +136,31 @@ def test_files_are_read_inside_the_folder_only(tmp_path: Path) -> None:
         assert (short["contents"], short["lossy"]) == ("alp", True)
         for path in ("none.txt", "../secret", "link", ".", "/dev/zero"):
             assert "read denied" in host.control("read_file", path=path)["error"]
+
+
+OVERLOADED = {"status": 529, "error": "busy"}
+OTHER = "claude-haiku-4-5"
+
+
+def models(host: ClaudeHost) -> list[str]:
+    return [request.body["model"] for request in host.provider.requests]
+
+
+def test_another_model_answers_while_the_first_one_is_overloaded(tmp_path: Path) -> None:
+    turns = [OVERLOADED, OVERLOADED, OVERLOADED, says("one"), says("two")]
+    flags = ("--fallback-model", f"nowhere/none,{OTHER}")
+    with claude(tmp_path, turns, *flags) as host:
+        assert host.ask("go")["result"] == "one"
+        assert models(host) == [MODEL, MODEL, MODEL, OTHER]
+        frame = host.until("system", subtype="model_fallback")
+        assert (frame["trigger"], frame["original_model"], frame["fallback_model"]) == ("overloaded", MODEL, OTHER)
+        assert "nowhere/none" in host.until("system", subtype="informational")["content"]
+        assert host.ask("more")["result"] == "two"
+        assert models(host)[-1] == MODEL
+
+
+def test_without_overloads_the_model_stays(tmp_path: Path) -> None:
+    turns = [{"status": 500, "error": "oops"}, OVERLOADED, OVERLOADED, says("one")]
+    with claude(tmp_path, turns, "--fallback-model", OTHER) as host:
+        assert host.ask("go")["result"] == "one"
+        assert set(models(host)) == {MODEL}

@@ -73,6 +73,7 @@ _FLAGS: Mapping[str, tuple[Kind, str]] = {
     "max_budget_usd": ("value", "--max-budget-usd"),
     "max_thinking_tokens": ("value", "--max-thinking-tokens"),
     "effort": ("value", "--effort"),
+    "fallback_model": ("value", "--fallback-model"),
     "thinking": ("value", "--thinking"),
     "partial": ("switch", "--include-partial-messages"),
     "replay": ("switch", "--replay-user-messages"),
@@ -100,7 +101,7 @@ _FLAGS: Mapping[str, tuple[Kind, str]] = {
 _IGNORED: Mapping[Kind, str] = {
     "switch": """--include-hook-events --debug-to-stderr --await-initialize --bare --ide
         --no-chrome --chrome --disable-slash-commands --mcp-debug""",
-    "value": """--fallback-model --task-budget --thinking-display --debug-file
+    "value": """--task-budget --thinking-display --debug-file
     --managed-settings --project-config-root --name --system-prompt-snapshot --prompt-suggestions""",
     "list": "--plugin-dir --betas --file",
     "optional": "-d --debug",
@@ -139,6 +140,7 @@ class ClaudeFlags(Struct, kw_only=True):
     max_budget_usd: str | None = None
     max_thinking_tokens: str | None = None
     effort: str | None = None
+    fallback_model: str | None = None
     thinking: str | None = None
     partial: bool = False
     replay: bool = False
@@ -348,7 +350,7 @@ def _claude_options(flags: ClaudeFlags, program: Program) -> ClaudeOptions:
         remarks=remarks,
         settings=settings.sources,
         mirrored=mirrored,
-        mcp_servers=_read_servers(flags.mcp_config or ()),
+        mcp_servers={**_read_own_servers(flags, env), **_read_servers(flags.mcp_config or ())},
         tools=[name for name in _read_tools(flags.tools) if name not in removed],
         schema=None if flags.json_schema is None else _read_object("--json-schema", flags.json_schema),
         acting_as=flags.agent,
@@ -360,6 +362,7 @@ def _claude_options(flags: ClaudeFlags, program: Program) -> ClaudeOptions:
         wanted=WantedFrames(partial=flags.partial, replay=flags.replay, subagent_texts=flags.subagent_texts),
         output="text" if flags.output_format is None else flags.output_format,
         verbose=flags.verbose,
+        fallbacks=split_rules([flags.fallback_model] if flags.fallback_model else []),
         max_turns=_number("--max-turns", flags.max_turns, int),
         max_budget=_number("--max-budget-usd", flags.max_budget_usd, float),
         state_frames="host" if emits else "sdk" if reads else "no one",
@@ -406,6 +409,20 @@ def _read_tools(texts: list[str] | None) -> Sequence[str]:
         return TOOL_NAMES
     named = ["Agent" if name == "Task" else name for name in split_rules(texts)]
     return TOOL_NAMES if "default" in named else [name for name in TOOL_NAMES if name in named]
+
+
+def _read_own_servers(flags: ClaudeFlags, env: Mapping[str, str]) -> dict[str, Any]:
+    """Return the MCP servers that the user has added to Claude Code, by name. A file that cannot be read has none."""
+    if flags.strict_mcp_config or (flags.setting_sources is not None and "user" not in flags.setting_sources.split(",")):
+        return {}
+    folder = Path(env["CLAUDE_CONFIG_DIR"]) if env.get("CLAUDE_CONFIG_DIR") else user_folder(env)
+    try:
+        return msgspec.json.decode((folder / ".claude.json").read_bytes(), type=_McpConfig).mcp_servers
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        remark(f"{folder / '.claude.json'}: its MCP servers are left out: {error}")
+        return {}
 
 
 def _read_servers(configs: Sequence[str]) -> dict[str, Any]:

@@ -137,9 +137,14 @@ def _machine_tools(workspace: Workspace, log_dir: Callable[[], Path] | None = No
 
 # MCP servers
 
+#: Seconds that a call of a tool may take: a tool in the host may ask people.
+_MCP_TIMEOUT = 100_000.0
+
 
 def _mcp_style() -> config.McpStyle:
-    return config.McpStyle(illegal=re.compile(r"[^a-zA-Z0-9_-]"), call_id_key="claudecode/toolUseId", shape=_shape_answer)
+    return config.McpStyle(
+        illegal=re.compile(r"[^a-zA-Z0-9_-]"), call_id_key="claudecode/toolUseId", timeout=_MCP_TIMEOUT, shape=_shape_answer
+    )
 
 
 def _shape_answer(answer: CallToolResult, blocks: Sequence[UserBlock]) -> tuple[list[UserBlock], Any]:

@@ -95,6 +95,8 @@ class McpStyle(Struct, frozen=True, kw_only=True):
     illegal: re.Pattern[str] | None = None
     #: The key under which a call tells the server the id of the model's call.
     call_id_key: str | None = None
+    #: Seconds that a call may take if the server's configuration does not say so. None: the limit for all tools.
+    timeout: float | None = None
     #: Takes an answer and what the model would see of it. Returns what the model sees, and the details.
     shape: Callable[[CallToolResult, Sequence[UserBlock]], tuple[list[UserBlock], Any]] | None = None
 

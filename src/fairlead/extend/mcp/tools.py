@@ -117,7 +117,7 @@ def _tool(server: McpServer, name: str, offer: types.Tool, workspace: Workspace)
         exposure="direct" if server.config.exposure(offer.name) == "direct" else "deferred",
         exclusive=hints is None or not hints.read_only_hint,
         idempotent=hints is not None and bool(hints.read_only_hint or hints.idempotent_hint),
-        timeout=server.config.timeout or workspace.default_timeout,
+        timeout=server.config.timeout or server.style.timeout or workspace.default_timeout,
     )
 
 

@@ -253,6 +253,15 @@ FRAME_EXAMPLES: Mapping[type[frames.Frame], Mapping[str, Any]] = {
         "error": "overloaded",
         **_COMMON,
     },
+    frames.ModelFallback: {
+        "type": "system",
+        "subtype": "model_fallback",
+        "trigger": "overloaded",
+        "original_model": "claude-sonnet-4-5",
+        "fallback_model": "claude-haiku-4-5",
+        "content": "claude-sonnet-4-5 is overloaded, so claude-haiku-4-5 answers.",
+        **_COMMON,
+    },
     frames.PermissionDenied: {
         "type": "system",
         "subtype": "permission_denied",

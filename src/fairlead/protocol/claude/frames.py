@@ -206,6 +206,17 @@ class ApiRetry(System, tag="system", kw_only=True):
     error: str
 
 
+class ModelFallback(System, tag="system", kw_only=True):
+    """A model was overloaded several times, so another one answers until the turn ends."""
+
+    subtype: Literal["model_fallback"] = "model_fallback"
+    trigger: str
+    original_model: str
+    fallback_model: str
+    #: For people to read.
+    content: str
+
+
 class PermissionDenied(System, tag="system", kw_only=True):
     """A tool call was refused without asking anyone."""
 
@@ -320,6 +331,7 @@ FRAMES: tuple[type[Frame], ...] = (
     Status,
     CompactBoundary,
     ApiRetry,
+    ModelFallback,
     PermissionDenied,
     Informational,
     SessionStateChanged,

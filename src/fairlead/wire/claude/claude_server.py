@@ -80,6 +80,8 @@ class ClaudeOptions(Struct, kw_only=True):
     environment: dict[str, str] = {}
     #: The schema of the output that the host wants.
     schema: dict[str, Any] | None = None
+    #: The models that answer while the chosen one is overloaded.
+    fallbacks: Sequence[str] = ()
     max_turns: int | None = None
     max_budget: float | None = None
     #: Who wants frames about the state of the session.
@@ -114,6 +116,7 @@ class ClaudeServer:
         )
         self.dispatcher = Dispatcher(connection, self)
         self.servers = HostServers(self.questions, lambda: self.agent, options.mcp_servers)
+        self.consent.find_server = self.servers.find_source_of_tool
         self.hooks = HostHooks(self.questions, self.consent, self._describe_session, self._warn)
         #: Called when an interrupt signal has come: the process ends after the turn.
         self._was_signalled = False
@@ -172,7 +175,7 @@ class ClaudeServer:
 
     @cached_property
     def turns(self) -> Turns:
-        limits = TurnLimits(self.options.max_turns, self.options.max_budget)
+        limits = TurnLimits(self.options.max_turns, self.options.max_budget, self.options.fallbacks)
         return Turns(
             self.session,
             self.narrator,

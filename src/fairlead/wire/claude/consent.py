@@ -83,6 +83,8 @@ class Consent:
         self.approved: set[str] = set()
         #: Decides about a call beside the host, if it returns something; None: nothing does.
         self.decide: Callable[[h.CanUseTool], Coroutine[Any, Any, h.PermissionResult | None]] | None = None
+        #: Returns the MCP server of a tool; None if it has none.
+        self.find_server: Callable[[str], h.McpServerOfTool | None] = lambda tool: None
         self._questions = questions
         self._may_bypass = may_bypass or mode == "bypassPermissions"
         self._asks = asks
@@ -159,7 +161,11 @@ class Consent:
         for name in _PATHS:
             if isinstance(shown.get(name), str):
                 shown[name] = os.path.normpath(os.path.join(cwd, shown[name]))  # noqa: PTH118
-        asked = h.CanUseTool(tool_name=tool, display_name=tool, input=shown, tool_use_id=call_id)
+        server = self.find_server(tool)
+        shown_name = tool if server is None else tool.rpartition("__")[2]
+        asked = h.CanUseTool(tool_name=tool, display_name=shown_name, input=shown, tool_use_id=call_id)
+        if server is not None:
+            asked.mcp_server = server
         path = next((shown[name] for name in _PATHS if isinstance(shown.get(name), str)), None)
         if isinstance(described := arguments.get("description"), str) and described:
             asked.description = described

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from fairlead.core import events
 from fairlead.core.limits import RunLimits
 from fairlead.core.messages import UserMessage, user_message
+from fairlead.core.model import Model
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import CompactionCancelled, FairleadError, RunAborted
 from fairlead.protocol.claude import frames
@@ -31,6 +32,8 @@ from fairlead.wire.claude.host_hooks import HostHooks
 CUT_OFF = "Your answer was cut off at the limit of its length. Continue exactly where it stopped."
 EMPTY = "Your answer was empty. Continue with the task, or say what the result is."
 NO_OUTPUT = "You have not called StructuredOutput yet. Call it now with your final answer."
+#: After how many overloads in a row another model answers, and the statuses that mean an overload.
+OVERLOADS, _OVERLOADED = 3, (503, 529)
 STOP_FEEDBACK = "Stop hook feedback:\n"
 MOST_REMINDERS = 5
 #: How many results are kept, to be sent again for a prompt whose uuid comes twice.
@@ -38,10 +41,12 @@ _RESULTS_KEPT = 256
 
 
 class TurnLimits:
-    """The limits of the command line: model calls of a turn, and dollars of the session."""
+    """What the command line says about turns: model calls of a turn, dollars of the session, and models for an overload."""
 
-    def __init__(self, max_turns: int | None, max_budget: float | None) -> None:
+    def __init__(self, max_turns: int | None, max_budget: float | None, fallbacks: Sequence[str] = ()) -> None:
         self.max_turns = max_turns
+        #: The names of the models that answer instead of one that is overloaded, in order.
+        self.fallbacks = fallbacks
         self.max_budget = max_budget
         #: Which limit has ended the turn, as the subtype of its result.
         self.reached = ""
@@ -116,6 +121,10 @@ class Turns:
         self._joined: dict[int, Prompt] = {}
         #: Whether the last result was an error.
         self.has_failed = False
+        #: How often in a row the model was overloaded, the models that may answer instead, and the model that the host chose.
+        self._overloads, self._fallbacks = 0, list(limits.fallbacks)
+        self._own_model: Model | None = None
+        self._stand_in: Model | None = None
         session.queue.steering.mode = "all"
         session.subscribe(self._on_event, gate)
 
@@ -395,6 +404,7 @@ class Turns:
         narrator = self._narrator
         self._take_back()
         turn, self._limits.reached = narrator.turn, ""
+        self._use_own_model()
         narrator.turn = None
         self._before_result()
         narrator.send(result)
@@ -417,6 +427,8 @@ class Turns:
             waiting, self._waiting = list(self._waiting), deque[Prompt]()
             for prompt in waiting:
                 self._join(prompt)
+        elif isinstance(event, events.RetryStart):
+            self._count_overload(is_first=event.attempt == 1)
         elif isinstance(event, events.SubagentEvent) and self._limits.check_budget(self._narrator) is not None:
             if self._session.subagents is not None:
                 self._session.subagents.family.stop(event.id)
@@ -426,6 +438,36 @@ class Turns:
                 self._narrator.replay(prompt)
                 self._emit_lifecycle(prompt, "started")
                 self._narrator.join(prompt)
+
+    # Overloads
+
+    def _count_overload(self, *, is_first: bool) -> None:
+        """Use the next model after several overloads in a row, until the turn ends."""
+        end, model = self._session.activity.last_end, self._session.model
+        is_overload = end is not None and end.status in _OVERLOADED
+        self._overloads = (0 if is_first else self._overloads) + 1 if is_overload else 0
+        if self._overloads < OVERLOADS or model is None:
+            return
+        self._overloads = 0
+        while self._fallbacks:
+            name = self._fallbacks.pop(0)
+            try:
+                found = self._choose_model(name)
+            except FairleadError as error:
+                self._narrator.inform(f"The fallback model {name} cannot be used: {error}", "warning")
+                continue
+            self._own_model, self._stand_in = self._own_model or model, self._session.model
+            text = f"{model.id} is overloaded, so {found} answers until the turn ends."
+            told = {"trigger": "overloaded", "original_model": model.id, "fallback_model": found, "content": text}
+            self._narrator.send(frames.ModelFallback(**told, **self._narrator.common))
+            return
+
+    def _use_own_model(self) -> None:
+        """Begin the next turn with the model that the host has chosen."""
+        model, self._own_model = self._own_model, None
+        self._overloads, self._fallbacks = 0, list(self._limits.fallbacks)
+        if model is not None and self._session.model is self._stand_in:  # otherwise the host has chosen one meanwhile
+            self._session.models.set_model(model.provider, model.id)
 
     def _join(self, prompt: Prompt) -> None:
         """Queue a prompt for the next model call of the turn."""
