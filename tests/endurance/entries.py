@@ -32,6 +32,7 @@ MODULES = (
     "fuzz_documents",
     "fuzz_shell",
     "slow_hosts",
+    "claude_hosts",
     "slow_providers",
     "secrets_planted",
     "fuzz_server",

@@ -25,6 +25,8 @@ from fairlead.protocol.pi.examples import COMMAND_EXAMPLES
 from fairlead.protocol.pi.session_commands import COMMANDS_2025
 from fairlead.wire import jsonrpc
 from fairlead.wire.acp.acp_server import AcpCodec
+from fairlead.wire.claude import claude_handlers
+from fairlead.wire.claude.claude_codec import ClaudeCodec, encode
 from fairlead.wire.opal.opal_codec import OpalCodec
 from fairlead.wire.pi.pi_codec import PiCodec, decode_command
 from fairlead.wire.pi.pi_server import family_routes
@@ -84,6 +86,7 @@ class Lines:
         self._tokens = [*names, b'"jsonrpc":"2.0"', b'"params":', b'"method":', b'"id":', b'"type":"prompt"', b'"message":']
         self._values = [value for value in map(json_object, self._seeds) if value is not None]
         self._routes = family_routes()
+        self._claude_routes = claude_handlers.routes()
 
     def _mutator(self, source: random.Random) -> Mutator:
         return Mutator(source, self._seeds, self._tokens)
@@ -162,6 +165,29 @@ class Lines:
         for text in _check_answers(codec.error(message, error), message):
             assert text["jsonrpc"] == "2.0" and "id" in text, (line, text)
 
+    def claude(self, source: random.Random) -> None:
+        """A line of the claude dialect is ignored, or answered with the id that it has, or refused."""
+        line = self._line(source)
+        codec = ClaudeCodec(lambda error: [encode({"refused": str(error)})])
+        message = codec.read(line)
+        if message is None:
+            return
+        lines: list[Any] = []
+        if isinstance(message, Request):
+            route = self._claude_routes.find(message.name)
+            if route is not None:
+                try:
+                    codec.parameters(message, route.declaration)
+                except FairleadError as error:
+                    lines += codec.error(message, error)
+            lines += codec.result(message, {"x": "\ud800"})
+        elif isinstance(message, Problem):
+            lines += codec.error(message, message.error)
+        sent = None if line is None else json_object(line)
+        for answer in _check_lines(lines):
+            if "refused" not in answer:
+                assert sent is not None and same_json(answer["response"]["request_id"], lenient.scrub(sent["request_id"]))
+
     def lenient(self, source: random.Random) -> None:
         """The lenient decoder returns values that can be encoded, or raises ValueError; what it returns decodes to itself."""
         line = self._line(source)
@@ -226,20 +252,21 @@ def checks() -> dict[str, Callable[[random.Random], object]]:
         **{name: partial(lines.family, profile) for name, profile in PROFILES.items()},
         "opal": partial(lines.rpc, OpalCodec(), dict(METHODS)),
         "acp": partial(lines.rpc, AcpCodec(), acp),
+        "claude": lines.claude,
     }
 
 
 def growth() -> None:
     """Check that lines cost work in proportion to their length."""
 
-    def fed(size: int, piece: bytes, chunk: int) -> Callable[[], object]:
+    def make_feed(size: int, piece: bytes, chunk: int) -> Callable[[], object]:
         data = piece * (size // len(piece))
         splitter = LineSplitter(1 << 30)
         return lambda: [splitter.feed(data[at : at + chunk]) for at in range(0, len(data), chunk)]
 
     for piece in (b"x", b"\n", b"ab\n"):
         for chunk in (64, 1 << 16):
-            assert_linear(lambda size, piece=piece, chunk=chunk: fed(size, piece, chunk), size=1 << 19)
+            assert_linear(lambda size, piece=piece, chunk=chunk: make_feed(size, piece, chunk), size=1 << 19)
     codec = PiCodec(PROFILES["pi"], _Unlimited())
     route = family_routes().find("prompt")
     assert route is not None
@@ -257,12 +284,12 @@ def growth() -> None:
     for token in (b"x", b"\\ud800", b"\xff", b"\\n", "é".encode()):
         assert_linear(lambda size, token=token: read(size, token), size=1 << 17)
 
-    def refused(size: int, token: bytes) -> Callable[[], object]:
+    def make_refusal(size: int, token: bytes) -> Callable[[], object]:
         line = b'{"type":"prompt","id":1,"message":' + token * (size // len(token))
         return lambda: (codec.read(line), jsonrpc.read(line))
 
     for token in TOKENS:
-        assert_linear(lambda size, token=token: refused(size, token), size=1 << 15)
+        assert_linear(lambda size, token=token: make_refusal(size, token), size=1 << 15)
 
 
 def run(options: Options) -> Figures:

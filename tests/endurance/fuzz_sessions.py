@@ -18,13 +18,14 @@ from fairlead.core import lenient
 from fairlead.core.messages import UserMessage
 from fairlead.errors import FairleadError, SessionError
 from fairlead.session.context.tokens import for_model
+from fairlead.session.history.claude_files import ClaudeFile
 from fairlead.session.history.log import Log
 from fairlead.session.history.reading import parse, read_session, read_transcript
 from fairlead.session.history.store import SessionFile
 from fairlead.stores.headers import header_in, new_header
 
 NAME = "sessions"
-TITLE = "Session files of versions 1 to 3: damaged, cut off, shuffled, with copies and cycles; no valid line is lost"
+TITLE = "Session files of versions 1 to 3 and of Claude Code: damaged, cut off, shuffled, with cycles; no valid line is lost"
 
 _USAGE = {"input": 5, "output": 7, "cacheRead": 0, "cacheWrite": 0, "totalTokens": 12, "cost": {"input": 0.1, "total": 0.1}}
 _ANSWER: dict[str, Any] = {
@@ -252,9 +253,77 @@ def files(folder: Path, source: random.Random) -> None:
     assert set(before) <= shown, set(before) - shown
 
 
+_CLAUDE_ID = "11111111-1111-4111-8111-111111111111"
+
+
+def _claude_file() -> bytes:
+    """Return a session file in the layout of Claude Code, with a line of every kind."""
+    ids = [f"{number}0000000-0000-4000-8000-000000000000" for number in range(6)]
+    answer = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "usage": {"input_tokens": 5, "output_tokens": 7},
+    }
+    call = {"type": "tool_use", "id": "c", "name": "Bash", "input": {"command": "ls"}}
+    result = {"type": "tool_result", "tool_use_id": "c", "content": "out"}
+    messages: list[tuple[str, Any]] = [
+        ("user", {"role": "user", "content": "hi"}),
+        ("assistant", {**answer, "content": [{"type": "text", "text": "Well \u2028 é 😀"}]}),
+        ("assistant", {**answer, "content": [call], "stop_reason": "tool_use"}),
+        ("user", {"role": "user", "content": [result]}),
+        ("assistant", {**answer, "id": "msg_2", "content": [{"type": "thinking", "thinking": "hm", "signature": "s"}]}),
+        ("user", {"role": "user", "content": [{"type": "text", "text": "more"}]}),
+    ]
+    common = {"sessionId": _CLAUDE_ID, "timestamp": "2026-01-02T03:04:05.678Z", "cwd": "/work", "isSidechain": False}
+    lines: list[dict[str, Any]] = [
+        {"type": kind, "uuid": ids[at], "parentUuid": ids[at - 1] if at else None, "message": message, **common}
+        for at, (kind, message) in enumerate(messages)
+    ]
+    others = [
+        {"type": "custom-title", "customTitle": "named", "sessionId": _CLAUDE_ID},
+        {"type": "tag", "tag": "x"},
+        {"type": "?"},
+    ]
+    return _text([*lines, *others])
+
+
+_CLAUDE_SEEDS = [_claude_file(), _claude_file() * 2, _claude_file()[:-1], _claude_file()[:400]]
+
+
+def claude_files(folder: Path, source: random.Random) -> None:
+    """A file of Claude Code that is opened, written to and opened again has every entry that it had, and the new one."""
+    path = folder / f"{_CLAUDE_ID}.jsonl"
+    data = Mutator(source, _CLAUDE_SEEDS, [b'"parentUuid":', b'"uuid":', b'"tool_use_id":', b'"type":"assistant"']).data()
+    path.write_bytes(data)
+    try:
+        file, opened, _ = ClaudeFile.open(path)
+    except SessionError:
+        assert path.read_bytes() == data
+        return
+    try:
+        _use_claude(opened)
+        before = [entry.id for entry in opened.entries()]
+        added = opened.message(UserMessage("new", 1))
+    finally:
+        file.close()
+    again, log, problems = ClaudeFile.open(path)
+    again.close()
+    _use_claude(log)
+    after = [entry.id for entry in log.entries()]
+    assert added.id in after and set(before) <= set(after), (data, before, after)
+    assert not any("incomplete" in problem for problem in problems), data
+
+
+def _use_claude(log: Log) -> None:
+    list(map(for_model, log.messages()))
+    parsed(log.messages_json())
+
+
 def checks(folder: Path) -> dict[str, Callable[[random.Random], object]]:
     """Return the checks by name. `folder` gets files."""
-    return {"loading": loading, "files": partial(files, folder)}
+    return {"loading": loading, "files": partial(files, folder), "claude": partial(claude_files, folder)}
 
 
 def growth() -> None:
