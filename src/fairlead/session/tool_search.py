@@ -15,7 +15,7 @@ from fairlead.errors import ToolError
 if TYPE_CHECKING:
     from fairlead.session.toolbox import Toolbox
 
-_DESCRIPTION = """\
+_SEARCH_DESCRIPTION = """\
 Search for tools that you do not have yet, such as those of MCP servers, and load them. The tools that match the query best are
 yours from your next call on. Describe what the tool should do, or give its name."""
 
@@ -40,7 +40,7 @@ def search_tool(name: str, toolbox: Toolbox) -> Tool:
     return Tool(
         name=name,
         label=name,
-        description=_DESCRIPTION,
+        description=_SEARCH_DESCRIPTION,
         parameters={
             "type": "object",
             "properties": {

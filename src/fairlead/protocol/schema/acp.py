@@ -12,7 +12,7 @@ from fairlead.protocol.acp.catalog import AGENT_NOTIFICATIONS, AGENT_REQUESTS, C
 from fairlead.protocol.acp.content import PROTOCOL_VERSION, Request
 from fairlead.protocol.schema.builder import Refinements, Schema, SchemaBuilder, prose
 
-DESCRIPTION = (
+_ABOUT_ACP = (
     "The Agent Client Protocol, version 1, as lines of JSON-RPC 2.0. `agent_requests` and `agent_notifications` are what a "
     "client sends, `client_requests` and `client_notifications` what fairlead sends. Optional fields of what a client sends "
     "may be null."
@@ -51,7 +51,7 @@ def acp_schema(*, closed: bool = False) -> Schema:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Agent Client Protocol",
-        "description": DESCRIPTION,
+        "description": _ABOUT_ACP,
         "version": PROTOCOL_VERSION,
         "agent_requests": requests,
         "agent_notifications": notifications,

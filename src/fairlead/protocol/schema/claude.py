@@ -23,7 +23,7 @@ from fairlead.protocol.claude.host import (
 )
 from fairlead.protocol.schema.builder import Schema, SchemaBuilder, reference
 
-DESCRIPTION = (
+_ABOUT_CLAUDE = (
     "The lines of JSON between a host and the agent. `HostLine` is what a host sends, `AgentLine` what it receives. Control "
     "requests travel in both directions. Both sides ignore unknown fields."
 )
@@ -55,7 +55,7 @@ def claude_schema(*, closed: bool = False) -> Schema:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "The protocol of claude, as fairlead speaks it",
-        "description": DESCRIPTION,
+        "description": _ABOUT_CLAUDE,
         "anyOf": [reference("HostLine"), reference("AgentLine")],
         "$defs": definitions,
     }

@@ -14,7 +14,7 @@ from fairlead.protocol.opal.methods import METHODS
 from fairlead.protocol.opal.objects import PROTOCOL_VERSION, Method
 from fairlead.protocol.schema.builder import Schema, SchemaBuilder, marks, prose, reference
 
-DESCRIPTION = (
+_ABOUT_OPAL = (
     "Lines of JSON-RPC 2.0. `methods` are the requests of a client, `server_requests` those of the server, `events` the "
     "params of the notification. `inner_events` occur only inside `sub_agent_event`, as do the other events. `types` describes "
     "objects that the rest calls just `object`. Optional params may be null."
@@ -40,7 +40,7 @@ def opal_schema() -> Schema:
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": "Opal RPC Protocol",
-        "description": DESCRIPTION,
+        "description": _ABOUT_OPAL,
         "version": PROTOCOL_VERSION,
         "definitions": definitions,
     }

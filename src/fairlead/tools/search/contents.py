@@ -20,10 +20,10 @@ from fairlead.core.runtime import CancelToken
 from fairlead.errors import ToolError
 from fairlead.tools.background import Stop
 from fairlead.tools.files.targets import Guard, Target, open_regular, stat_target
+from fairlead.tools.search import walk
 from fairlead.tools.search.globs import chooser
 from fairlead.tools.search.ripgrep_walk import Parts, RipgrepWalk
 from fairlead.tools.search.searchers import NOTHING, Line, PythonSearcher, Reported, Ripgrep, Searcher, SearchMatch, Wanted
-from fairlead.tools.search.walk import walk
 from fairlead.tools.workspace import Workspace
 
 _log = logging.getLogger("fairlead.tools")
@@ -137,7 +137,7 @@ class _Tree:
         self._glob = glob
         self._respect_ignored = respect_ignored
         self._is_chosen = chooser(glob)
-        self._entries = walk(root, workspace.cwd, stop, respect_ignored=respect_ignored)
+        self._entries = walk.walk(root, workspace.cwd, stop, respect_ignored=respect_ignored)
         #: The last entry that was walked over; None at the end.
         self._last: Parts | None = ()
 
