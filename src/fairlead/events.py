@@ -63,8 +63,8 @@ from fairlead.core.events import (
 )
 from fairlead.core.message_updates import BlockEnded, BlockStarted, MessageUpdate, TextDelta, ThinkingDelta, ToolArgumentsDelta
 from fairlead.core.model import BlockDelta, BlockEnd, BlockStart
-from fairlead.core.positions import NumberedEvent, Position
 from fairlead.core.snapshots import LifecyclePayload, ProgressPayload
+from fairlead.session.following import NumberedEvent, Position
 
 __all__ = [
     "AgentEnd",

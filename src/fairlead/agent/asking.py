@@ -13,15 +13,15 @@ from msgspec.structs import astuple
 
 from fairlead.agent import background, prompting, result
 from fairlead.agent.keywords import AgentKeywords
-from fairlead.core import positions
 from fairlead.core.events import Event
 from fairlead.core.messages import ImageContent
 from fairlead.errors import AgentClosed, SessionError
+from fairlead.session import following
 
 if TYPE_CHECKING:
     from fairlead.agent.result import Result
     from fairlead.core.limits import RunLimits
-    from fairlead.core.positions import NumberedEvent
+    from fairlead.session.following import NumberedEvent
     from fairlead.session.session import Session
 
 P = ParamSpec("P")
@@ -285,7 +285,7 @@ class Asking(AgentKeywords):
             AgentClosed: The agent was closed.
         """
         await self.open()
-        async with aclosing(self.session.history.follow(None if after is None else positions.Position(*after))) as events:
+        async with aclosing(self.session.history.follow(None if after is None else following.Position(*after))) as events:
             async for event in events:
                 yield event
 

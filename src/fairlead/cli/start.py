@@ -73,7 +73,6 @@ POSTPONED = _ALWAYS_THERE | frozenset((
     "fairlead.core.calls.schema_cost",
     "fairlead.core.calls.turn",
     "fairlead.core.images",
-    "fairlead.core.positions",
     "fairlead.core.questions",
     "fairlead.core.secrets",
     "fairlead.extend.extensions.presence",

@@ -11,17 +11,34 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from typing import NamedTuple
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from fairlead.core.events import AgentSettled, AgentStart, EntryAppended, Event, MessageEnd, MessageStart, SessionReplaced
 from fairlead.core.message_updates import BlockEnded, BlockStarted, MessageUpdate, UpdateMaker
 from fairlead.core.messages import AssistantMessage, Message
-from fairlead.core.positions import NumberedEvent, Position
 from fairlead.session.events import Events
 from fairlead.session.history.current import CurrentConversation
 from fairlead.session.history.entries import NoteEntry
 from fairlead.session.run.state import RunState
+
+
+class Position(NamedTuple):
+    """A place in a session: everything up to an entry, and the beginning of the message that follows it."""
+
+    #: The number of the last entry; 0 before the first.
+    entry: int = 0
+    #: How many characters of the message that is arriving have been received.
+    offset: int = 0
+
+
+class NumberedEvent(Struct, frozen=True):
+    """An event, and the position after it."""
+
+    position: Position
+    event: Event
+
 
 #: How many events wait for a listener that does not read.
 _MOST_WAITING = 1000

@@ -21,8 +21,8 @@ from fairlead.session.history.sessions import ConversationStore
 from fairlead.stores.store import make_not_found_error
 
 if TYPE_CHECKING:
-    from fairlead.core.positions import NumberedEvent, Position
     from fairlead.core.snapshots import SessionInfo
+    from fairlead.session.following import NumberedEvent, Position
     from fairlead.session.history.log import Log
     from fairlead.session.history.moves import Moves
     from fairlead.session.run.state import RunState
