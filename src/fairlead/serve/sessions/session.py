@@ -31,7 +31,7 @@ from fairlead.wire.pi.paced_updates import Pacing, Updates
 from fairlead.wire.pi.pi_encoding import EventFrames
 from fairlead.wire.pi.profile import PI
 from fairlead.wire.pi.subagent_frames import SubagentFrames
-from fairlead.wire.prompts import AcceptedPrompts
+from fairlead.wire.questions import AcceptedPrompts
 
 if TYPE_CHECKING:
     from fairlead.session.session import Session

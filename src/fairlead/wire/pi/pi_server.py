@@ -30,8 +30,7 @@ from fairlead.wire.pi.paced_updates import ChunkedOutlet, Form, Pacing, Updates
 from fairlead.wire.pi.pi_codec import PROMPTS, PiCodec
 from fairlead.wire.pi.pi_encoding import SUBAGENT_EVENTS, EventFrames
 from fairlead.wire.pi.profile import Profile
-from fairlead.wire.prompts import AcceptedPrompts, PromptOutcome
-from fairlead.wire.questions import Questions
+from fairlead.wire.questions import AcceptedPrompts, PromptOutcome, Questions
 from fairlead.wire.routing import HostReply, Id, Request, RequestRoute, RouteTable
 
 if TYPE_CHECKING:
