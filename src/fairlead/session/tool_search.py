@@ -53,7 +53,7 @@ def search_tool(name: str, toolbox: Toolbox) -> Tool:
             },
             "required": ["query"],
         },
-        run=partial(_run, toolbox),
+        run=partial(_run_search, toolbox),
         title=lambda arguments: f"Search for tools: {arguments['query']}",
         snippet="Search for tools that are not loaded yet and load the matches",
         idempotent=True,
@@ -62,7 +62,7 @@ def search_tool(name: str, toolbox: Toolbox) -> Tool:
     )
 
 
-async def _run(toolbox: Toolbox, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+async def _run_search(toolbox: Toolbox, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
     query = str(arguments["query"])
     if not query.strip():
         raise ToolError("query must not be empty")

@@ -160,7 +160,7 @@ SUBCOMMANDS: tuple[Subcommand, ...] = (
         name="demo",
         group="start",
         summary="watch the agent at work, without a key or a model",
-        run="demo:demo",
+        run="replay:demo",
         about="Opens the chat in a temporary directory. A script plays the model and repairs a small program; the tools, the\n"
         "approval and the shell are real. Nothing is downloaded or saved.",
         examples=("demo",),

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from fairlead.protocol.acp import content, elicitation, initialization, sessions
 from fairlead.protocol.acp.catalog import AGENT_NOTIFICATIONS, AGENT_REQUESTS, CLIENT_NOTIFICATIONS, CLIENT_REQUESTS
-from fairlead.protocol.acp.content import PROTOCOL_VERSION, Request
+from fairlead.protocol.acp.content import Request
 from fairlead.protocol.schema.builder import Refinements, Schema, SchemaBuilder, prose
 
 _ABOUT_ACP = (
@@ -52,7 +52,7 @@ def acp_schema(*, closed: bool = False) -> Schema:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Agent Client Protocol",
         "description": _ABOUT_ACP,
-        "version": PROTOCOL_VERSION,
+        "version": content.PROTOCOL_VERSION,
         "agent_requests": requests,
         "agent_notifications": notifications,
         "client_requests": to_client,

@@ -52,7 +52,7 @@ class ArrivingAnswer:
         frames = _BlockFrames(msgspec.json.encode(message.usage))
         for index, block in enumerate(message.content):
             known, pieces = self._blocks[index] if index < len(self._blocks) else (None, list[str]())
-            text, sent = _text(block), "".join(pieces)
+            text, sent = _text_of(block), "".join(pieces)
             if known is None:
                 yield frames.start(index, block)
             if text.startswith(sent) and len(text) > len(sent) and (known is None or _kind(known) == _kind(block)):
@@ -84,5 +84,5 @@ def _kind(block: AssistantBlock) -> bytes:
     return b"text" if isinstance(block, TextContent) else b"thinking" if isinstance(block, ThinkingContent) else b"toolcall"
 
 
-def _text(block: AssistantBlock) -> str:
+def _text_of(block: AssistantBlock) -> str:
     return block.text if isinstance(block, TextContent) else block.thinking if isinstance(block, ThinkingContent) else ""

@@ -14,7 +14,7 @@ from fairlead.core.runtime import CancelToken
 from fairlead.errors import BadCommand, LoginFailed
 from fairlead.models.credentials import forget_stored
 from fairlead.models.logins import DeviceCode, Logins
-from fairlead.protocol.acp import elicitation as acp
+from fairlead.protocol.acp import elicitation as e
 from fairlead.protocol.acp import initialization as i
 from fairlead.protocol.acp import sessions as s
 from fairlead.protocol.acp.content import AUTH_REQUIRED
@@ -180,9 +180,9 @@ class Authentication:
     async def _on_page(self, code: DeviceCode, request_id: int | str | None) -> None:
         """Let the client open the page, and wait until the user has entered the code there."""
         ident = f"login-{next(self._numbers)}"
-        page = acp.ElicitationUrl(_instructions(code), ident, code.verification_uri, request_id=request_id)
+        page = e.ElicitationUrl(_instructions(code), ident, code.verification_uri, request_id=request_id)
         cancel = CancelToken()
-        showing = asyncio.create_task(self._requests.request(page.method, page, acp.CreateElicitationResponse, cancel=cancel))
+        showing = asyncio.create_task(self._requests.request(page.method, page, e.CreateElicitationResponse, cancel=cancel))
         finishing = asyncio.create_task(self._logins.finish(code.device_code, code.interval, sleep=self._pause))
         try:
             await asyncio.wait([showing, finishing], return_when=asyncio.FIRST_COMPLETED)
@@ -197,7 +197,7 @@ class Authentication:
             cancel.fire()
             self._tell(
                 notification_line(
-                    acp.CompleteElicitationNotification.method, acp.CompleteElicitationNotification(elicitation_id=ident)
+                    e.CompleteElicitationNotification.method, e.CompleteElicitationNotification(elicitation_id=ident)
                 )
             )
             await asyncio.gather(showing, finishing, return_exceptions=True)
@@ -230,7 +230,7 @@ def _instructions(code: DeviceCode) -> str:
     return f"Open {code.verification_uri} and enter the code {code.user_code}."
 
 
-def _was_declined(showing: asyncio.Task[acp.CreateElicitationResponse]) -> bool:
+def _was_declined(showing: asyncio.Task[e.CreateElicitationResponse]) -> bool:
     if isinstance(showing.exception(), Unanswered):
         return True
     return showing.result().action in ("decline", "cancel")

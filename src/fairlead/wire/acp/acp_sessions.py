@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from fairlead.agent import Agent
 from fairlead.agent.tool_sets import McpServer
 from fairlead.errors import BadOption, FairleadError
-from fairlead.protocol.acp import sessions as acp
+from fairlead.protocol.acp import sessions as s
 from fairlead.protocol.acp.content import AUTH_REQUIRED, RESOURCE_NOT_FOUND
 from fairlead.session.history.sessions import ConversationStore
 from fairlead.sessions.catalogue import Catalogue, Common, Opener, opener
@@ -63,12 +63,12 @@ class AcpSessions(OpenSessions[str, AcpSession]):
         models = (session.session.model for session in reversed(self.all()))
         return [*dict.fromkeys(model.provider for model in models if model is not None)]
 
-    async def new(self, params: acp.NewSessionRequest) -> AcpSession:
+    async def new(self, params: s.NewSessionRequest) -> AcpSession:
         """Begin a session. Raises RpcError."""
         cwd = self._folder("cwd", params.cwd)
         return await self._open(cwd, params.additional_directories, params.mcp_servers, ConversationStore.new)
 
-    async def load(self, params: acp.LoadSessionRequest | acp.ResumeSessionRequest) -> AcpSession:
+    async def load(self, params: s.LoadSessionRequest | s.ResumeSessionRequest) -> AcpSession:
         """Open a saved session. One that is open is closed first, since its directories and servers may be others.
 
         Raises RpcError. If there is no such session, no new one begins.
@@ -168,18 +168,18 @@ def _server(value: Any) -> tuple[str, McpServer]:
     """Return the name of an MCP server that a client hands over, and the server. Raises BadParams if it cannot be used."""
     match value:
         case {"type": "http"}:
-            declared = acp.McpServerHttp
+            declared = s.McpServerHttp
         case {"type": "sse"}:
-            declared = acp.McpServerSse
+            declared = s.McpServerSse
         case _:
-            declared = acp.McpServerStdio
+            declared = s.McpServerStdio
     try:
-        server: acp.McpServer = msgspec.convert(value, declared)
+        server: s.McpServer = msgspec.convert(value, declared)
     except msgspec.ValidationError as error:
         raise BadParams(f"mcpServers: {error}") from None
-    if isinstance(server, acp.McpServerStdio):
+    if isinstance(server, s.McpServerStdio):
         env = {each.name: each.value for each in server.env}
         return server.name, McpServer(command=server.command, args=server.args, env=env)
     headers = {each.name: each.value for each in server.headers}
-    kind = "sse" if isinstance(server, acp.McpServerSse) else "http"
+    kind = "sse" if isinstance(server, s.McpServerSse) else "http"
     return server.name, McpServer(url=server.url, headers=headers, type=kind)
