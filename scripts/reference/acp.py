@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairlead.protocol.schema.acp import acp_schema
 from fairlead.protocol.schema.builder import Schema, list_mentioned
+from fairlead.protocol.schema.opal import acp_schema
 from reference.markdown import about, definition, fields, wrap
 
 INTRODUCTION = """\

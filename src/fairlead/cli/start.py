@@ -98,7 +98,6 @@ POSTPONED = _ALWAYS_THERE | frozenset((
     "fairlead.protocol.explain",
     "fairlead.protocol.result",
     "fairlead.protocol.schema",
-    "fairlead.protocol.schema.acp",
     "fairlead.protocol.schema.claude",
     "fairlead.protocol.schema.family",
     "fairlead.protocol.schema.opal",

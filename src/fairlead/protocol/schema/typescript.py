@@ -15,12 +15,11 @@ from fairlead.protocol.http.operations import OPERATIONS
 from fairlead.protocol.opal.events import NOTIFICATION, SERVER_REQUESTS
 from fairlead.protocol.opal.methods import METHODS
 from fairlead.protocol.opal.objects import Method
-from fairlead.protocol.schema.acp import acp_definitions, table_rows
 from fairlead.protocol.schema.builder import Schema
 from fairlead.protocol.schema.claude import claude_schema
 from fairlead.protocol.schema.claude import table_rows as claude_rows
 from fairlead.protocol.schema.family import Lines, command_name, family_schema, response_name
-from fairlead.protocol.schema.opal import exact_definitions, params_name, result_name
+from fairlead.protocol.schema.opal import acp_definitions, exact_definitions, params_name, result_name, table_rows
 from fairlead.protocol.schema.openapi import openapi_document
 
 WIDTH = 110
