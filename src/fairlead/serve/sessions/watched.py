@@ -25,9 +25,8 @@ from fairlead.protocol.http import objects as o
 from fairlead.protocol.http.fleet import ENDED
 from fairlead.protocol.pi import frames
 from fairlead.serve.refusals import Refusal, bad_request
-from fairlead.serve.sessions.arriving import ArrivingAnswer
 from fairlead.serve.sessions.feed import Feed
-from fairlead.serve.sessions.served import ForkedConversation, tree_of
+from fairlead.serve.sessions.served import ArrivingAnswer, ForkedConversation, tree_of
 from fairlead.serve.sessions.submissions import REMEMBERED_RESULTS, noted_approval, noted_results
 from fairlead.session.context.budget import totals
 from fairlead.session.history.entries import NotAnEntry, decode_line, role_of
