@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent import futures
 from pathlib import Path
 from typing import TypeAlias
 
@@ -194,7 +193,7 @@ def _place_in(cursor: str) -> tuple[int, str]:
     try:
         changed, _, name = base64.urlsafe_b64decode(cursor.encode()).decode(errors="surrogateescape").partition(":")
         return int(changed), name
-    except (ValueError, binascii.Error):
+    except ValueError:  # binascii.Error is one too
         raise BadCommand("cursor: expected the nextCursor of an earlier answer") from None
 
 
@@ -227,7 +226,7 @@ class Common(Struct, frozen=True, kw_only=True):
 
 def common_parts(base: AgentOptions) -> Common:
     """Load what the sessions of a process have in common, and let them use enough threads."""
-    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS, thread_name_prefix="fairlead"))
+    asyncio.get_running_loop().set_default_executor(futures.ThreadPoolExecutor(THREADS, thread_name_prefix="fairlead"))
     env = os.environ if base.env is None else base.env
     behaviour = base.behaviour
     home = Home.find(env, isolated=base.isolated, peer=behaviour.peer_home, is_shared=behaviour.shares_home)

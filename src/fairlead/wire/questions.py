@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import Callable
 from itertools import count
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
 from msgspec import Struct
 
@@ -14,8 +14,10 @@ from fairlead.core.events import AgentEnd, AgentSettled, AgentStart, Event, Mess
 from fairlead.core.messages import UserMessage
 from fairlead.core.model import StreamEnd
 from fairlead.core.runtime import CancelToken
-from fairlead.session.session import Session
 from fairlead.wire.routing import HostReply
+
+if TYPE_CHECKING:
+    from fairlead.session.session import Session
 
 
 class Unanswered(Exception):
