@@ -10,9 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from fairlead import ApprovalRequest, events
-from fairlead.chat.view.open_parts import OpenParts
 from fairlead.chat.view.panels import Proposal, ToolPanel
-from fairlead.chat.view.parts import Answer, Fixed, Thinking, make_explanations, prompt, remark, text_of
+from fairlead.chat.view.parts import Answer, Fixed, OpenParts, Thinking, make_explanations, prompt, remark, text_of
 from fairlead.chat.view.text import clip, plain
 from fairlead.chat.view.theme import Theme
 from fairlead.chat.view.titles import call_title, format_elapsed
