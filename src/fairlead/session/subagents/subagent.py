@@ -36,7 +36,7 @@ from fairlead.core.snapshots import (
 )
 from fairlead.errors import FairleadError
 from fairlead.session.events import report
-from fairlead.session.subagents.slots import Slot
+from fairlead.session.subagents.agents import Slot
 from fairlead.tools.background import Paced
 
 if TYPE_CHECKING:

@@ -23,8 +23,7 @@ from fairlead.core.runtime import CancelToken
 from fairlead.core.snapshots import SubagentSnapshot
 from fairlead.core.tool import Tool
 from fairlead.session.subagents import subagent
-from fairlead.session.subagents.agents import AgentDefinition
-from fairlead.session.subagents.slots import Slot, Slots
+from fairlead.session.subagents.agents import AgentDefinition, Slot, Slots
 from fairlead.stores.deleting import remove_leftovers_in
 from fairlead.stores.paths import transcripts_folder
 from fairlead.tools.workspace import Workspace
