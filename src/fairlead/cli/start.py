@@ -132,7 +132,6 @@ POSTPONED = _ALWAYS_THERE | frozenset((
     "fairlead.session.run.warming",
     "fairlead.session.subagents.subagent",
     "fairlead.session.todos.keeper",
-    "fairlead.session.tool_search",
     "fairlead.sessions",
     "fairlead.sessions.catalogue",
     "fairlead.stores.files",
