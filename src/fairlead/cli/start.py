@@ -155,7 +155,6 @@ POSTPONED = _ALWAYS_THERE | frozenset((
     "fairlead.tools.truncate",
     "fairlead.tools.workspace",
     "fairlead.wire.acp.acp_handlers",
-    "fairlead.wire.acp.acp_sessions",
     "fairlead.wire.host_connection",
     "fairlead.wire.pi.host_tools",
     "fairlead.wire.pi.omp_handlers",

@@ -23,7 +23,7 @@ from fairlead.protocol.acp import initialization as acp
 from fairlead.protocol.schema import opal as acp_schemas
 from fairlead.protocol.schema import typescript
 from fairlead.sessions import catalogue
-from fairlead.wire.acp import acp_handlers, acp_sessions
+from fairlead.wire.acp import acp_handlers
 from fairlead.wire.acp.initialize import Client, answer_initialize
 from fairlead.wire.dialects import ServeOptions
 from fairlead.wire.dispatcher import Dispatcher
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from fairlead.sessions.catalogue import Common
-    from fairlead.wire.acp.acp_sessions import AcpSessions
+    from fairlead.wire.acp.acp_handlers import AcpSessions
 
 
 class AcpServer:
@@ -57,11 +57,11 @@ class AcpServer:
         self._left: list[Callable[[], None]] = []
 
     @cached_property
-    def sessions(self) -> acp_sessions.AcpSessions:
+    def sessions(self) -> acp_handlers.AcpSessions:
         """The sessions of the client. Raises ConfigError if the command line or the settings cannot be used."""
         common = self._common or catalogue.common_parts(self._options.agent_options(None))
         self._output.limit = common.settings.output.queue_bytes
-        return acp_sessions.AcpSessions(common, self._output, self.requests, self.client, self._options.prepare)
+        return acp_handlers.AcpSessions(common, self._output, self.requests, self.client, self._options.prepare)
 
     @cached_property
     def authentication(self) -> acp_handlers.Authentication:
