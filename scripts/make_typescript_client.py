@@ -19,7 +19,7 @@ from fairlead.protocol.http.operations import OPERATIONS, Operation
 from fairlead.protocol.opal.methods import METHODS
 from fairlead.protocol.schema.builder import Schema
 from fairlead.protocol.schema.family import command_name, family_schema
-from fairlead.protocol.schema.opal import exact_definitions, params_name
+from fairlead.protocol.schema.json_rpc import exact_definitions, params_name
 from fairlead.protocol.schema.typescript import comment, family_types, http_types, opal_types
 from fairlead.wire.pi.pi_schema import whole_family
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fairlead.protocol.schema.builder import Schema, list_mentioned
-from fairlead.protocol.schema.opal import acp_schema
+from fairlead.protocol.schema.json_rpc import acp_schema
 from reference.markdown import about, definition, fields, wrap
 
 INTRODUCTION = """\

@@ -9,7 +9,7 @@ from fairlead.protocol.opal.examples import EVENT_EXAMPLES, METHOD_EXAMPLES, SER
 from fairlead.protocol.opal.methods import METHODS
 from fairlead.protocol.opal.objects import Method
 from fairlead.protocol.schema.builder import Schema, list_mentioned
-from fairlead.protocol.schema.opal import event_name, exact_definitions, params_name, result_name
+from fairlead.protocol.schema.json_rpc import event_name, exact_definitions, params_name, result_name
 from reference.markdown import about, block, definition, fields
 
 INTRODUCTION = """\

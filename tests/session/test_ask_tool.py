@@ -12,7 +12,7 @@ from fairlead.core.messages import TextContent
 from fairlead.core.runtime import CancelToken, NoUi
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
-from fairlead.session.ask_tool import OTHER, ask_tool
+from fairlead.session.session_tools import OTHER, ask_tool
 
 #: A user who walks away instead of answering, and one who has the run aborted.
 LEAVES, ABORTS = object(), object()

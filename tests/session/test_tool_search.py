@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fairlead.core.tool import Tool, ToolContext, ToolResult
-from fairlead.session.ask_tool import rank_tools, words
+from fairlead.session.session_tools import rank_tools, words
 from fairlead.session.toolbox import Toolbox
 
 

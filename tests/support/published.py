@@ -29,7 +29,7 @@ from fairlead.protocol.opal.objects import Method
 from fairlead.protocol.pi.commands import Command
 from fairlead.protocol.pi.host_requests import REPLIES
 from fairlead.protocol.pi.session_commands import COMMANDS_2025
-from fairlead.protocol.schema import opal
+from fairlead.protocol.schema import json_rpc
 from fairlead.protocol.schema.builder import list_mentioned
 from fairlead.protocol.schema.family import Lines, answer_name, command_name, event_name, response_name
 from fairlead.wire.dialects import DEFAULT_DIALECT, DIALECTS, dialect_named, dialect_of_program
@@ -172,11 +172,11 @@ def _check_opal(written: bytes, frames: Sequence[Frame]) -> None:
         if frame.get("method") == NOTIFICATION:
             event = EVENTS.get(frame["params"].get("type"))
             assert event is not None, f"an event that is not declared: {_shown(frame)}"
-            _check("opal", opal.event_name(event), frame["params"])
+            _check("opal", json_rpc.event_name(event), frame["params"])
         elif "method" in frame:
             question = SERVER_REQUESTS.get(frame["method"])
             assert question is not None, f"a request that is not declared: {_shown(frame)}"
-            _check("opal", opal.params_name(question), frame["params"])
+            _check("opal", json_rpc.params_name(question), frame["params"])
             questions[ident] = question
         else:
             requests = asked.get(ident, [])
@@ -184,7 +184,7 @@ def _check_opal(written: bytes, frames: Sequence[Frame]) -> None:
     for line in lines:
         question = questions.get(json.dumps(line.get("id")))
         if question is not None and "result" in line and _can_be_read(question.result, line["result"]):
-            _check("opal", opal.result_name(question), line["result"])
+            _check("opal", json_rpc.result_name(question), line["result"])
 
 
 def _check_opal_response(response: Frame, request: Frame | None) -> None:
@@ -194,9 +194,9 @@ def _check_opal_response(response: Frame, request: Frame | None) -> None:
         return
     assert request is not None, f"an answer to nothing: {_shown(response)}"
     method = METHODS[request["method"]]
-    _check("opal", opal.result_name(method), response["result"])
+    _check("opal", json_rpc.result_name(method), response["result"])
     if isinstance(request.get("params"), dict):
-        _check("opal", opal.params_name(method), request["params"])
+        _check("opal", json_rpc.params_name(method), request["params"])
 
 
 # Both
@@ -210,7 +210,7 @@ _making = threading.Lock()
 def _definitions(dialect: str) -> dict[str, Any]:
     with _making:
         if dialect == "opal":
-            return opal.exact_definitions(closed=True)
+            return json_rpc.exact_definitions(closed=True)
         return dialect_named(dialect).load().schema(dialect, closed=True)["$defs"]
 
 

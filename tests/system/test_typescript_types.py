@@ -15,7 +15,7 @@ from fairlead.cli.subcommands.schema import types_text
 from fairlead.protocol.opal.events import EVENTS, SERVER_REQUESTS
 from fairlead.protocol.opal.examples import EVENT_EXAMPLES, METHOD_EXAMPLES, SERVER_REQUEST_EXAMPLES
 from fairlead.protocol.opal.methods import METHODS
-from fairlead.protocol.schema.opal import event_name, params_name, result_name
+from fairlead.protocol.schema.json_rpc import event_name, params_name, result_name
 from fairlead.wire.dialects import DIALECTS, dialect_named
 
 pytestmark = pytest.mark.system

@@ -15,7 +15,7 @@ from fairlead.core.runtime import CancelToken
 from fairlead.errors import BadCommand
 from fairlead.wire.dispatcher import Dispatcher
 from fairlead.wire.host_connection import Connection
-from fairlead.wire.questions import HostQuestion, Questions
+from fairlead.wire.pending import HostQuestion, Questions
 from fairlead.wire.routing import HostReply, Message, Problem, Request, RequestRoute, RouteTable
 from fairlead.wire.stdio import StdioTransport
 

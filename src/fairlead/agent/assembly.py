@@ -30,7 +30,7 @@ from fairlead.models.http.client import Http
 from fairlead.models.model_patterns import qualify
 from fairlead.models.registry import DEFAULT_LEVEL, Registry
 from fairlead.platform.scratch import Scratch
-from fairlead.session import ask_tool
+from fairlead.session import session_tools
 from fairlead.session.approval_mode import MODES, SessionApprovals
 from fairlead.session.context.tokens import DEFAULT_RESERVE_TOKENS
 from fairlead.session.history import store_archive, stored
@@ -407,7 +407,7 @@ def _builtin_tools(workspace: Workspace) -> dict[str, Tool]:
 
 def _ask_tools(host: Host, timeout: float | None) -> list[Tool]:
     """Make the tool that asks the user, and waits `timeout` seconds for each answer; None: without a limit."""
-    return [ask_tool.ask_tool(lambda: host.ui, timeout)]
+    return [session_tools.ask_tool(lambda: host.ui, timeout)]
 
 
 def _for_model(options: AgentOptions, window: int | None) -> AgentOptions:

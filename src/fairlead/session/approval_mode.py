@@ -1,8 +1,7 @@
 """The approval mode of a session, which can change while the session lasts, and is noted in it for those who resume it.
 
-The note is a custom entry
-`fairlead.approval` with `{"mode": "ask", "chosen": true}`, which hosts and the model do not see. `chosen` says that a client of
-the server chose the mode, and that it is not the default of that server.
+The note is a custom entry `fairlead.approval` with `{"mode": "ask", "chosen": true}`, which hosts and the model do not see.
+`chosen` says that a client of the server chose the mode, and that it is not the default of that server.
 """
 
 from __future__ import annotations

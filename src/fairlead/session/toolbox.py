@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from fairlead.core.tool import Tool
 from fairlead.errors import BadCommand
-from fairlead.session import ask_tool
+from fairlead.session import session_tools
 from fairlead.session.events import report
 from fairlead.tools import with_usual_subject
 
@@ -212,6 +212,6 @@ class Toolbox(Mapping[str, Tool]):
         contents = self._contents
         needed = any(tool.exposure == "deferred" for tool in contents.tools.values())
         if needed and searchable and TOOL_SEARCH not in contents.tools:
-            self.replace(TOOL_SEARCH, [ask_tool.search_tool(TOOL_SEARCH, self)])
+            self.replace(TOOL_SEARCH, [session_tools.search_tool(TOOL_SEARCH, self)])
         elif not needed and contents.brought.get(TOOL_SEARCH):
             self.replace(TOOL_SEARCH, [])

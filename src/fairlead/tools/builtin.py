@@ -6,7 +6,7 @@ from fairlead.core.tool import Tool
 from fairlead.tools.files.edit import edit_tool
 from fairlead.tools.files.read import read_tool
 from fairlead.tools.files.write import write_tool
-from fairlead.tools.search.listing import find_tool, grep_tool, ls_tool
+from fairlead.tools.search.search_tools import find_tool, grep_tool, ls_tool
 from fairlead.tools.shell.bash import bash_tool
 from fairlead.tools.workspace import Workspace
 

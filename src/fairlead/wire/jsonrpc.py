@@ -13,7 +13,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from fairlead.core import lenient
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import FairleadError
-from fairlead.wire.questions import HostQuestion, Questions, Unanswered
+from fairlead.wire.pending import HostQuestion, Questions, Unanswered
 from fairlead.wire.routing import HostReply, Message, Problem, Request, RequestCancelled, UnknownRequest
 
 R = TypeVar("R", bound=Struct)

@@ -3,6 +3,9 @@
 A part gives its lines in order: `finished` those that are final since the last call, `open` those that may still change. Open
 lines with letters can be settled: they are final as they were drawn, and the part continues after them (see
 `chat.view.scrollback`).
+
+For each frame, `finish` of the open parts adds the lines that never change again to `unwritten`, `live` returns those of the
+parts that are still open, and `written` confirms both. Without that, the next frame begins where this one began.
 """
 
 from __future__ import annotations

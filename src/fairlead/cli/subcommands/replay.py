@@ -1,4 +1,7 @@
-"""`fairlead replay`: be the agent of a recording, or the provider of one."""
+"""Agents without a model: `fairlead replay` is the agent of a recording, or its provider, and `fairlead demo` shows the chat.
+
+The demo has a scripted model, for people who have no model yet. Everything else in it is real.
+"""
 
 from __future__ import annotations
 

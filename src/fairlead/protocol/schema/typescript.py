@@ -19,7 +19,7 @@ from fairlead.protocol.schema.builder import Schema
 from fairlead.protocol.schema.claude import claude_schema
 from fairlead.protocol.schema.claude import table_rows as claude_rows
 from fairlead.protocol.schema.family import Lines, command_name, family_schema, response_name
-from fairlead.protocol.schema.opal import acp_definitions, exact_definitions, params_name, result_name, table_rows
+from fairlead.protocol.schema.json_rpc import acp_definitions, exact_definitions, params_name, result_name, table_rows
 from fairlead.protocol.schema.openapi import openapi_document
 
 WIDTH = 110

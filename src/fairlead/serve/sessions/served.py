@@ -1,6 +1,8 @@
 """What a client of the server can do with a session, whether this server works in it or only watches it.
 
-The tree of a session, as clients see it, has messages and summaries, without entries that only record a setting."""
+The tree of a session, as clients see it, has messages and summaries, without entries that only record a setting. An answer that
+another process receives from a model is collected as it arrives.
+"""
 
 from __future__ import annotations
 

@@ -27,11 +27,11 @@ from fairlead.session.approval_mode import note_mode
 from fairlead.session.history.entries import MessageEntry, role_of
 from fairlead.session.todos.todos import TodoPhase
 from fairlead.sessions.completion import MOST_ITEMS, FileIndex, Wanted, find_wanted, mention, rank
+from fairlead.wire.pending import AcceptedPrompts
 from fairlead.wire.pi.paced_updates import Pacing, Updates
 from fairlead.wire.pi.pi_encoding import EventFrames
 from fairlead.wire.pi.profile import PI
 from fairlead.wire.pi.subagent_frames import SubagentFrames
-from fairlead.wire.questions import AcceptedPrompts
 
 if TYPE_CHECKING:
     from fairlead.session.session import Session

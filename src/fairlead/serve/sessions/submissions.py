@@ -32,7 +32,7 @@ from fairlead.session.approval_mode import MODES, noted_mode
 from fairlead.session.history.entries import QUEUE, REQUEST, CustomEntry, role_of
 from fairlead.session.history.run_log import find_interruption
 from fairlead.session.session import Session
-from fairlead.wire.questions import AcceptedPrompts
+from fairlead.wire.pending import AcceptedPrompts
 
 if TYPE_CHECKING:
     from fairlead.session.history.conversation import Conversation

@@ -1,4 +1,4 @@
-"""Agents that a session can give work to: a few built-in ones, and those that users define in Markdown.
+"""Agents that a session can give work to: a few built-in ones, those that users define in Markdown, and how many work at once.
 
     ---
     name: reviewer

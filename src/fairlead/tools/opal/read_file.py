@@ -14,7 +14,7 @@ from fairlead.tools import PATH, integer, object_schema, repair_arguments, strin
 from fairlead.tools.background import in_thread
 from fairlead.tools.files import read
 from fairlead.tools.opal.anchors import FileAccess, tag_line
-from fairlead.tools.search import contents, listing, searchers
+from fairlead.tools.search import contents, search_tools, searchers
 from fairlead.tools.titles import file_locations, grep_title, read_title
 from fairlead.tools.truncate import MAX_BYTES, format_size
 
@@ -176,7 +176,7 @@ class _Report:
             notice = f"Showing {self._limit} matches, and there are more. Refine pattern or path, or raise max_results"
         else:
             notice = f"{self._matches} match{'' if self._matches == 1 else 'es'} found"
-        return listing.listing(["\n\n".join(self._sections)], {}, [notice])
+        return search_tools.listing(["\n\n".join(self._sections)], {}, [notice])
 
 
 def _groups(lines: Sequence[searchers.Line]) -> str:

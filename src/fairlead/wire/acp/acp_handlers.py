@@ -1,4 +1,4 @@
-"""Handlers for the requests about sessions, prompts and logins, and the logins of clients that offer them."""
+"""The sessions of one connection, the handlers for requests about them, and the logins of clients that offer them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from fairlead.wire.acp.update_sender import Updates
 from fairlead.wire.dispatcher import id_bytes
 from fairlead.wire.host_connection import HostOutput
 from fairlead.wire.jsonrpc import BadParams, OutboundRequests, RpcError, notification_line
-from fairlead.wire.questions import Unanswered
+from fairlead.wire.pending import Unanswered
 from fairlead.wire.routing import Answer, RequestRoute
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from fairlead.config.settings import OutputSettings
 from fairlead.platform.process import start_thread
 from fairlead.protocol import explain
 from fairlead.protocol.acp import initialization as acp
-from fairlead.protocol.schema import opal as acp_schemas
+from fairlead.protocol.schema import json_rpc as acp_schemas
 from fairlead.protocol.schema import typescript
 from fairlead.sessions import catalogue
 from fairlead.wire.acp import acp_handlers

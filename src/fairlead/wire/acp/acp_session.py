@@ -32,7 +32,7 @@ from fairlead.wire.acp.config_options import (
 from fairlead.wire.acp.tool_reports import PromptContent, prompt_content
 from fairlead.wire.acp.update_sender import Updates
 from fairlead.wire.jsonrpc import BadParams, RpcError
-from fairlead.wire.questions import AcceptedPrompts, PromptOutcome
+from fairlead.wire.pending import AcceptedPrompts, PromptOutcome
 
 #: How the texts of errors begin that mean that the model refused, and the reasons that providers give for it.
 REFUSED = "The model refused"

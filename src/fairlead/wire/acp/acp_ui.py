@@ -28,7 +28,7 @@ from fairlead.protocol.acp.updates import (
 from fairlead.wire.acp.acp_narrator import Narrator, subagent_call
 from fairlead.wire.acp.initialize import Client
 from fairlead.wire.jsonrpc import OutboundRequests
-from fairlead.wire.questions import Unanswered
+from fairlead.wire.pending import Unanswered
 
 R = TypeVar("R", bound=Struct)
 

@@ -37,8 +37,8 @@ from fairlead.wire.claude.turns import TurnLimits, Turns
 from fairlead.wire.dialects import ServeOptions
 from fairlead.wire.dispatcher import Dispatcher
 from fairlead.wire.host_connection import Connection
+from fairlead.wire.pending import Questions
 from fairlead.wire.process import HostProcess
-from fairlead.wire.questions import Questions
 from fairlead.wire.routing import HostReply, Request
 from fairlead.wire.stdio import StdioTransport
 

@@ -23,7 +23,7 @@ from fairlead.session.approval_mode import SessionApprovals
 from fairlead.session.session import Session
 from fairlead.wire.claude.claude_codec import ControlError, encode, read_permission
 from fairlead.wire.claude.permission_rules import INTERACTIVE, PermissionRules, suggest_rules
-from fairlead.wire.questions import HostQuestion, Questions, Unanswered
+from fairlead.wire.pending import HostQuestion, Questions, Unanswered
 
 #: The mode of fairlead's approvals for each permission mode.
 APPROVALS: Mapping[str, Literal["auto", "write", "ask"]] = {

@@ -17,7 +17,7 @@ from fairlead.protocol.claude import host as h
 from fairlead.session.history.claude_files import new_uuid
 from fairlead.wire.claude.claude_codec import encode
 from fairlead.wire.claude.consent import Consent
-from fairlead.wire.questions import Expired, HostQuestion, Questions, Unanswered
+from fairlead.wire.pending import Expired, HostQuestion, Questions, Unanswered
 
 #: Seconds that a callback has, unless the host says otherwise.
 TIMEOUT = 60.0

@@ -19,7 +19,7 @@ from fairlead.protocol.claude import frames
 from fairlead.protocol.claude import host as h
 from fairlead.session.slash_commands import Origin
 from fairlead.wire.claude.claude_codec import ControlError, encode
-from fairlead.wire.questions import HostQuestion, Questions, Unanswered
+from fairlead.wire.pending import HostQuestion, Questions, Unanswered
 
 if TYPE_CHECKING:
     from fairlead.extend.mcp.server import McpServer

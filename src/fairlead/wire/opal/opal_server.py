@@ -16,7 +16,7 @@ from fairlead.models import logins
 from fairlead.models.registry import Registry
 from fairlead.protocol.opal.methods import AgentAbort, OfSession
 from fairlead.protocol.opal.objects import Auth
-from fairlead.protocol.schema import opal, typescript
+from fairlead.protocol.schema import json_rpc, typescript
 from fairlead.sessions.catalogue import Common, common_parts
 from fairlead.wire.dialects import ServeOptions
 from fairlead.wire.dispatcher import Dispatcher
@@ -141,7 +141,7 @@ async def serve(dialect: str, options: ServeOptions) -> int:
 
 
 def schema(dialect: str, *, closed: bool = False) -> dict[str, Any]:
-    return opal.opal_schema()
+    return json_rpc.opal_schema()
 
 
 def types(dialect: str, title: str) -> str:

@@ -42,7 +42,7 @@ from fairlead.wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, BadParams, Out
 from fairlead.wire.opal.opal_codec import level_named, model_named
 from fairlead.wire.opal.opal_narrator import Narrator
 from fairlead.wire.opal.opal_session import SERVER_TOOLS, OpalSession, change_features, do_nothing
-from fairlead.wire.questions import Unanswered
+from fairlead.wire.pending import Unanswered
 
 #: The features of a session, unless the client says otherwise.
 DEFAULT_FEATURES = Features(sub_agents=True, skills=True, debug=False)

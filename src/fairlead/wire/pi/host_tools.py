@@ -41,9 +41,9 @@ from fairlead.protocol.pi.host_requests import (
 from fairlead.session.toolbox import Toolbox
 from fairlead.tools.files.targets import Document, beside, scheme_of
 from fairlead.tools.workspace import Workspace
+from fairlead.wire.pending import HostLeft, HostQuestion, Questions, Unanswered, Withdrawn
 from fairlead.wire.pi.pi_codec import check_image, decode_as
 from fairlead.wire.pi.profile import Profile
-from fairlead.wire.questions import HostLeft, HostQuestion, Questions, Unanswered, Withdrawn
 from fairlead.wire.routing import RequestRoute
 
 if TYPE_CHECKING:

@@ -24,13 +24,13 @@ from fairlead.session.session import Session
 from fairlead.wire.dialects import dialect_named
 from fairlead.wire.dispatcher import Dispatcher
 from fairlead.wire.host_connection import Connection
+from fairlead.wire.pending import AcceptedPrompts, PromptOutcome, Questions
 from fairlead.wire.pi import host_tools, omp_handlers, session_handlers, subagent_frames
 from fairlead.wire.pi.basic_handlers import BASIC_ROUTES
 from fairlead.wire.pi.paced_updates import ChunkedOutlet, Form, Pacing, Updates
 from fairlead.wire.pi.pi_codec import PROMPTS, PiCodec
 from fairlead.wire.pi.pi_encoding import SUBAGENT_EVENTS, EventFrames
 from fairlead.wire.pi.profile import Profile
-from fairlead.wire.questions import AcceptedPrompts, PromptOutcome, Questions
 from fairlead.wire.routing import HostReply, Id, Request, RequestRoute, RouteTable
 
 if TYPE_CHECKING:

@@ -1,4 +1,8 @@
-"""Opal's protocol as a JSON Schema, in the layout that Opal publishes: draft-07, without references."""
+"""Two protocols on JSON-RPC as JSON Schemas: ACP, and that of Opal.
+
+That of ACP has its requests and notifications by name, and a definition for each type. That of Opal is in the layout that Opal
+publishes: draft-07, without references.
+"""
 
 from __future__ import annotations
 

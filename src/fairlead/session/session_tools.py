@@ -1,4 +1,7 @@
-"""The `ask` tool: the model asks the user a question."""
+"""The two tools that need the session: `ask` asks the user a question, and `tool_search` looks for tools that the model lacks.
+
+Requests do not declare the tools that `tool_search` searches. The model gets those that it finds.
+"""
 
 from __future__ import annotations
 

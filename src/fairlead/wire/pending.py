@@ -1,4 +1,7 @@
-"""Questions to the host. Answers may arrive in any order, late, twice, or never."""
+"""What is pending in every protocol: questions to the host, and prompts that a session has accepted.
+
+Answers of the host may arrive in any order, late, twice, or never.
+"""
 
 from __future__ import annotations
 
