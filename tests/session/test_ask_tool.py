@@ -1,4 +1,4 @@
-"""The `ask` tool: what the user is asked, and what the model and the host are told of the answers."""
+"""The `ask` tool: what the user is asked, and what the model and the host learn of the answers."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ def test_a_user_who_leaves_is_reported_to_the_model() -> None:
 
 
 def test_without_a_user_the_model_learns_that_questions_cannot_be_answered() -> None:
-    with pytest.raises(ToolError, match="Nobody can be asked: there is no user behind this session"):
+    with pytest.raises(ToolError, match="Nobody can be asked: there is no user behind this session"):  # prose: verbatim
         ask(NoUi(), COLOUR)
 
 

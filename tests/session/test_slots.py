@@ -11,7 +11,7 @@ from fairlead.session.subagents.agents import Slot, Slots
 
 
 async def others_had_their_turn() -> None:
-    """Everything that can go on without us has gone on."""
+    """Let everything run that can run without us."""
     for _ in range(10):
         await asyncio.sleep(0)
 

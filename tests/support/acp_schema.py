@@ -39,13 +39,13 @@ def check(lines: Sequence[Frame], frames: Sequence[Frame]) -> None:
     asked = {json.dumps(line["id"]): line for line in lines if "method" in line and "id" in line}
     answered: set[str] = set()
     for frame in frames:
-        assert frame.get("jsonrpc") == "2.0", f"not JSON-RPC 2.0: {shown(frame)}"
+        assert frame.get("jsonrpc") == "2.0", f"not JSON-RPC 2.0: {format_value(frame)}"
         if "method" in frame:
             _check_told(frame)
             continue
         ident = json.dumps(frame.get("id"))
         if frame.get("id") is not None:
-            assert ident not in answered, f"a second answer: {shown(frame)}"
+            assert ident not in answered, f"a second answer: {format_value(frame)}"
             answered.add(ident)
         _check_answer(frame, asked.get(ident))
     _check_tool_calls(asked, answered, frames)
@@ -66,7 +66,7 @@ def _check_answer(frame: Frame, request: Frame | None) -> None:
     if "error" in frame:
         _check(_official_validator("Error"), frame["error"], "an error")
         return
-    assert request is not None, f"an answer to nothing: {shown(frame)}"
+    assert request is not None, f"an answer to nothing: {format_value(frame)}"
     method = request["method"]
     _check(_official_validator(official_name(method, "Response")), frame["result"], f"the result of {method}")
     _check(_own_validator(AGENT_REQUESTS[method].result.__name__), frame["result"], f"the result of {method}, as declared")
@@ -83,8 +83,8 @@ def _check_tool_calls(asked: dict[str, Frame], answered: set[str], frames: Seque
             statuses[session, update["toolCallId"]] = update["status"]
         elif update["sessionUpdate"] == "tool_call_update":
             key = session, update["toolCallId"]
-            assert key in statuses, f"a tool call that was not announced: {shown(frame)}"
-            assert statuses[key] not in ("completed", "failed"), f"a tool call that had ended: {shown(frame)}"
+            assert key in statuses, f"a tool call that was not announced: {format_value(frame)}"
+            assert statuses[key] not in ("completed", "failed"), f"a tool call that had ended: {format_value(frame)}"
             statuses[key] = update.get("status", statuses[key])
     if {ident for ident, line in asked.items() if line["method"] == "session/prompt"} <= answered:
         left = {key: status for key, status in statuses.items() if status not in ("completed", "failed")}
@@ -111,8 +111,8 @@ def _check(validator: jsonschema_rs.Draft202012Validator, value: Any, what: str)
         errors = "\n".join(
             f"  at /{'/'.join(map(str, each.instance_path))}: {each.message[:300]}" for each in validator.iter_errors(value)
         )
-        raise AssertionError(f"not as published: {what}\n{errors}\n{shown(value)}")
+        raise AssertionError(f"not as published: {what}\n{errors}\n{format_value(value)}")
 
 
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     return json.dumps(value)[:1000]

@@ -72,7 +72,7 @@ def _launched_as(program: str) -> str | None:
 
 
 def check(dialect: str, written: bytes, heard: Sequence[bytes]) -> None:
-    """Raises AssertionError for the first line of the agent's, or of its host's, that is not as published."""
+    """Raises AssertionError for the first line of the agent, or of its host, that is not as published."""
     frames: list[Frame] = [_read(line) for line in heard]
     if dialect == "opal":
         _check_opal(written, frames)
@@ -88,7 +88,7 @@ def check(dialect: str, written: bytes, heard: Sequence[bytes]) -> None:
 def _check_family(dialect: str, written: bytes, frames: Sequence[Frame]) -> None:
     for frame in (*frames, *_joined_chunks(frames)):
         _check(dialect, _frame_name(dialect, frame), frame)
-    accepted = _accepted(frames)
+    accepted = _find_accepted(frames)
     of_2025 = dialect == "pi-2025" and not any(frame["type"] == "error" for frame in frames)
     for line in _objects(written):
         kind, ident = str(line.get("type")), json.dumps(line.get("id"))
@@ -106,10 +106,14 @@ def _frame_name(dialect: str, frame: Frame) -> str:
         if not frame.get("success"):
             return "ErrorResponse"
         command = _commands(dialect).get(frame["command"])
-        assert command is not None, f"a response to {frame['command']!r}, which is no command of {dialect}: {_shown(frame)}"
+        assert command is not None, (
+            f"a response to {frame['command']!r}, which is not a command of {dialect}: {_format_value(frame)}"
+        )
         return response_name(command)
     event = _events(dialect).get(str(kind))
-    assert event is not None, f"{kind!r} is no event of {dialect}; see fairlead.wire.pi.pi_schema.events: {_shown(frame)}"
+    assert event is not None, (
+        f"{kind!r} is not an event of {dialect}; see fairlead.wire.pi.pi_schema.events: {_format_value(frame)}"
+    )
     return event
 
 
@@ -128,7 +132,7 @@ def _events(dialect: str) -> dict[str, str]:
     return {str(event.__struct_config__.tag): event_name(event) for event in _lines(dialect).events}
 
 
-def _accepted(frames: Iterable[Frame]) -> set[tuple[str, str]]:
+def _find_accepted(frames: Iterable[Frame]) -> set[tuple[str, str]]:
     """The commands, by name and id, to which every response says that they were carried out."""
     outcomes: dict[tuple[str, str], bool] = {}
     for frame in frames:
@@ -167,15 +171,15 @@ def _check_opal(written: bytes, frames: Sequence[Frame]) -> None:
             asked.setdefault(json.dumps(line["id"]), []).append(line)
     questions: dict[str, type[Method]] = {}
     for frame in frames:
-        assert frame.get("jsonrpc") == "2.0", f"not JSON-RPC 2.0: {_shown(frame)}"
+        assert frame.get("jsonrpc") == "2.0", f"not JSON-RPC 2.0: {_format_value(frame)}"
         ident = json.dumps(frame.get("id"))
         if frame.get("method") == NOTIFICATION:
             event = EVENTS.get(frame["params"].get("type"))
-            assert event is not None, f"an event that is not declared: {_shown(frame)}"
+            assert event is not None, f"an event that is not declared: {_format_value(frame)}"
             _check("opal", json_rpc.event_name(event), frame["params"])
         elif "method" in frame:
             question = SERVER_REQUESTS.get(frame["method"])
-            assert question is not None, f"a request that is not declared: {_shown(frame)}"
+            assert question is not None, f"a request that is not declared: {_format_value(frame)}"
             _check("opal", json_rpc.params_name(question), frame["params"])
             questions[ident] = question
         else:
@@ -190,9 +194,11 @@ def _check_opal(written: bytes, frames: Sequence[Frame]) -> None:
 def _check_opal_response(response: Frame, request: Frame | None) -> None:
     if "error" in response:
         code, message = response["error"].get("code"), response["error"].get("message")
-        assert isinstance(code, int) and isinstance(message, str), f"an error without a code or a message: {_shown(response)}"
+        assert isinstance(code, int) and isinstance(message, str), (
+            f"an error without a code or a message: {_format_value(response)}"
+        )
         return
-    assert request is not None, f"an answer to nothing: {_shown(response)}"
+    assert request is not None, f"an answer to nothing: {_format_value(response)}"
     method = METHODS[request["method"]]
     _check("opal", json_rpc.result_name(method), response["result"])
     if isinstance(request.get("params"), dict):
@@ -230,7 +236,7 @@ def _check(dialect: str, name: str, value: Any) -> None:
     raise AssertionError(
         f"not as published for {dialect}: {name}\n{what}\n"
         f"Declarations are in src/fairlead/protocol; the content of fields that are passed on, in fairlead.wire.pi.pi_schema.\n"
-        f"{_shown(value)}"
+        f"{_format_value(value)}"
     )
 
 
@@ -264,5 +270,5 @@ def _read(line: bytes) -> Frame:
         return json.loads(line)
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return json.dumps(value)[:1000]

@@ -1,4 +1,4 @@
-"""The published types, compiled by TypeScript: every example is of its type, and what is no line is refused."""
+"""The published types, compiled by TypeScript: every example is of its type, and a line of another shape is refused."""
 
 from __future__ import annotations
 

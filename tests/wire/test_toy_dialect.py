@@ -128,10 +128,10 @@ class Echo:
         self._connection.start()
         self._serving = asyncio.ensure_future(self._server.dispatcher.serve())
 
-    def say(self, *lines: str) -> None:
+    def send_lines(self, *lines: str) -> None:
         os.write(self._input, "".join(f"{line}\n" for line in lines).encode())
 
-    async def heard(self) -> str:
+    async def read_output(self) -> str:
         return (await asyncio.to_thread(os.read, self._output, 1 << 16)).decode()
 
     async def finish(self) -> list[str]:
@@ -153,7 +153,7 @@ def conversation(*lines: str) -> list[str]:
 
     async def main() -> list[str]:
         echo = Echo()
-        echo.say(*lines)
+        echo.send_lines(*lines)
         return await echo.finish()
 
     return asyncio.run(main())
@@ -186,9 +186,9 @@ def test_a_bug_in_a_handler_costs_one_answer(caplog: pytest.LogCaptureFixture) -
 
 async def test_a_reply_finds_its_question_although_the_request_that_asked_holds_up_the_line() -> None:
     echo = Echo()
-    echo.say("ask name", "echo a")
-    assert await echo.heard() == "?q1 name\n"
-    echo.say("=q2 Bob", "=q1 Ada")
+    echo.send_lines("ask name", "echo a")
+    assert await echo.read_output() == "?q1 name\n"
+    echo.send_lines("=q2 Bob", "=q1 Ada")
     assert await echo.finish() == ["ask -> Ada", "echo -> A"]
 
 
@@ -205,9 +205,9 @@ def test_a_cancelled_request_is_answered_with_an_error_whether_it_runs_or_waits(
 
 async def test_work_on_a_request_is_interrupted_or_ends_by_itself_if_its_route_says_how() -> None:
     echo = Echo()
-    echo.say("later#1 x", "work#2 y", "ask name")
-    assert await echo.heard() == "?q1 name\n"
-    echo.say("cancel 1", "cancel 2", "=q1 Ada")
+    echo.send_lines("later#1 x", "work#2 y", "ask name")
+    assert await echo.read_output() == "?q1 name\n"
+    echo.send_lines("cancel 1", "cancel 2", "=q1 Ada")
     answers = await echo.finish()
     assert "error: RequestCancelled The request was cancelled." in answers
     assert "work -> Y" in answers
