@@ -106,14 +106,10 @@ def _frame_name(dialect: str, frame: Frame) -> str:
         if not frame.get("success"):
             return "ErrorResponse"
         command = _commands(dialect).get(frame["command"])
-        assert command is not None, (
-            f"a response to {frame['command']!r}, which is not a command of {dialect}: {_format_value(frame)}"
-        )
+        assert command is not None, f"a response to {frame['command']!r}, which is not a command of {dialect}: {_format(frame)}"
         return response_name(command)
     event = _events(dialect).get(str(kind))
-    assert event is not None, (
-        f"{kind!r} is not an event of {dialect}; see fairlead.wire.pi.pi_schema.events: {_format_value(frame)}"
-    )
+    assert event is not None, f"{kind!r} is not an event of {dialect}; see fairlead.wire.pi.pi_schema.events: {_format(frame)}"
     return event
 
 
@@ -171,15 +167,15 @@ def _check_opal(written: bytes, frames: Sequence[Frame]) -> None:
             asked.setdefault(json.dumps(line["id"]), []).append(line)
     questions: dict[str, type[Method]] = {}
     for frame in frames:
-        assert frame.get("jsonrpc") == "2.0", f"not JSON-RPC 2.0: {_format_value(frame)}"
+        assert frame.get("jsonrpc") == "2.0", f"not JSON-RPC 2.0: {_format(frame)}"
         ident = json.dumps(frame.get("id"))
         if frame.get("method") == NOTIFICATION:
             event = EVENTS.get(frame["params"].get("type"))
-            assert event is not None, f"an event that is not declared: {_format_value(frame)}"
+            assert event is not None, f"an event that is not declared: {_format(frame)}"
             _check("opal", json_rpc.event_name(event), frame["params"])
         elif "method" in frame:
             question = SERVER_REQUESTS.get(frame["method"])
-            assert question is not None, f"a request that is not declared: {_format_value(frame)}"
+            assert question is not None, f"a request that is not declared: {_format(frame)}"
             _check("opal", json_rpc.params_name(question), frame["params"])
             questions[ident] = question
         else:
@@ -194,11 +190,9 @@ def _check_opal(written: bytes, frames: Sequence[Frame]) -> None:
 def _check_opal_response(response: Frame, request: Frame | None) -> None:
     if "error" in response:
         code, message = response["error"].get("code"), response["error"].get("message")
-        assert isinstance(code, int) and isinstance(message, str), (
-            f"an error without a code or a message: {_format_value(response)}"
-        )
+        assert isinstance(code, int) and isinstance(message, str), f"an error without a code or a message: {_format(response)}"
         return
-    assert request is not None, f"an answer to nothing: {_format_value(response)}"
+    assert request is not None, f"an answer to nothing: {_format(response)}"
     method = METHODS[request["method"]]
     _check("opal", json_rpc.result_name(method), response["result"])
     if isinstance(request.get("params"), dict):
@@ -236,7 +230,7 @@ def _check(dialect: str, name: str, value: Any) -> None:
     raise AssertionError(
         f"not as published for {dialect}: {name}\n{what}\n"
         f"Declarations are in src/fairlead/protocol; the content of fields that are passed on, in fairlead.wire.pi.pi_schema.\n"
-        f"{_format_value(value)}"
+        f"{_format(value)}"
     )
 
 
@@ -270,5 +264,5 @@ def _read(line: bytes) -> Frame:
         return json.loads(line)
 
 
-def _format_value(value: Any) -> str:
+def _format(value: Any) -> str:
     return json.dumps(value)[:1000]
