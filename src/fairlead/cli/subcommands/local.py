@@ -128,12 +128,16 @@ def fetch_weights(download: Download, home: Home) -> None:
     folder = models_folder(home)
     if os.path.exists(folder / download.file):
         return
-    complain(f"fairlead: downloading {download.name}, {megabytes(download.size)}, from {download.source} to {folder}")
+    complain(f"fairlead: downloading {_describe(download)} to {folder}")
     try:
         fetch(download, folder, os.environ, ProgressBar(download.name))
     except KeyboardInterrupt:
         complain("\nfairlead: interrupted. What has arrived is kept; the same command continues there.")
         raise
+
+
+def _describe(download: Download) -> str:
+    return f"{download.name}, {megabytes(download.size)}, from {download.describe_source(os.environ)}"
 
 
 def _is_terminal() -> bool:
@@ -142,7 +146,7 @@ def _is_terminal() -> bool:
 
 def _ask(download: Download, folder: Path, *, is_missing: bool) -> None:
     """Ask the user whether to download. Raises ConfigError if there is no terminal to ask on, or the answer is no."""
-    line = f"  {download.name}, {megabytes(download.size)} from {download.source}, {download.license}. {download.about}"
+    line = f"  {_describe(download)}, {download.license}. {download.about}"
     missing = "These weights are not on this machine." if is_missing else "There are no weights on this machine."
     if not _is_terminal():
         command = f"fairlead local --model {download.name} --download"
@@ -160,4 +164,5 @@ def _list(found: list[FoundWeights]) -> None:
     names = {each.name for each in found}
     for download in DOWNLOADS:
         if download.name not in names:
-            print_text(f"local/{download.name}  {megabytes(download.size)}  to download from {download.source}. {download.about}")
+            source = download.describe_source(os.environ)
+            print_text(f"local/{download.name}  {megabytes(download.size)}  to download from {source}. {download.about}")

