@@ -117,6 +117,18 @@ async def test_a_host_comes_back_to_its_session(tmp_path: Path) -> None:
             assert refused.value.response.status_code == status
 
 
+@pytest.mark.parametrize("tokens", [None, {"ann": "a" * 40}])
+async def test_hosts_of_claude_agent_sdk_are_refused_clearly(tokens: dict[str, str] | None, tmp_path: Path) -> None:
+    async with web(tmp_path, tokens=tokens) as at:
+        if tokens is not None:
+            at.token = tokens["ann"]
+        with pytest.raises(InvalidStatus) as refused:
+            async with at.socket("/ws?dialect=claude"):
+                pass
+    assert refused.value.response.status_code == 400
+    assert b"standard input and output" in (refused.value.response.body or b"")
+
+
 async def test_a_host_that_comes_back_resumes_the_run(tmp_path: Path) -> None:
     turns = [{"text": "unfinished " * 50, "holdAfter": 3, "chunk": 50}, {"text": "finished"}]
     async with web(tmp_path, turns) as at:

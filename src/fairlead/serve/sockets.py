@@ -159,6 +159,10 @@ class SocketHosts:
         """Prepare to serve a host. Raises FairleadError."""
         if self._hub.is_stopping:
             raise stopping()
+        if dialect == "claude":
+            raise bad_request(
+                "dialect: hosts that use claude-agent-sdk talk over standard input and output. The server does not speak claude."
+            )
         if dialect not in (*DIALECTS, "acp"):
             raise bad_request(f"dialect: expected {', '.join(DIALECTS)}, found {dialect[:50]!r}.")
         if len(self._serving) > self._hub.limits.sessions:
