@@ -69,6 +69,45 @@ def test_a_model_change_that_takes_the_level_away_is_announced(tmp_path: Path) -
         assert host.request("get_state")["data"]["thinkingLevel"] == "high"
 
 
+@pytest.mark.parametrize(
+    ("dialect", "levels"), [("pi", ["high", "high"]), ("pi@0.87", ["high", "high"]), ("pi@0.73", ["low", "low"])]
+)
+def test_a_chosen_model_has_the_default_level_of_the_user_again(dialect: str, levels: list[str], tmp_path: Path) -> None:
+    settings = {"defaultThinkingLevel": "high"}
+    with stage(tmp_path, dialect, model="anthropic/claude-opus-5", env=KEYS, settings=settings) as host:
+        found: list[str] = []
+        for command, given in [("set_model", {"provider": "anthropic", "modelId": "claude-haiku-4-5"}), ("cycle_model", {})]:
+            host.request("set_thinking_level", level="low")
+            host.request(command, **given)
+            found.append(host.request("get_state")["data"]["thinkingLevel"])
+        assert found == levels
+
+
+def test_a_level_that_changes_nothing_is_not_written_down(tmp_path: Path) -> None:
+    with stage(tmp_path, "pi", model="anthropic/claude-opus-5", env=KEYS) as host:
+        for level in ("low", "low", "high", "high"):
+            host.request("set_thinking_level", level=level)
+        entries = host.request("get_entries")["data"]["entries"]
+        assert [entry["thinkingLevel"] for entry in entries if entry["type"] == "thinking_level_change"] == ["low", "high"]
+
+
+@pytest.mark.parametrize(
+    ("default", "patterns", "chosen"),
+    [
+        ("claude-haiku-4-5", "claude-opus-5,claude-haiku-4-5:low", "claude-haiku-4-5"),
+        ("claude-opus-4-8", "claude-opus-5,claude-haiku-4-5:low", "claude-opus-5"),
+        ("claude-opus-4-8", "anthropic/*haiku*", "claude-haiku-4-5"),
+        (None, "claude-opus-5,claude-haiku-4-5", "claude-opus-5"),
+    ],
+)
+def test_the_first_of_the_models_to_cycle_begins_unless_the_default_is_among_them(
+    default: str | None, patterns: str, chosen: str, tmp_path: Path
+) -> None:
+    settings = {"defaultProvider": "anthropic", "defaultModel": default} if default else {}
+    with stage(tmp_path, "pi", model=None, env=KEYS, settings=settings, flags=["--models", patterns]) as host:
+        assert host.request("get_state")["data"]["model"]["id"] == chosen
+
+
 def run(root: Path, program: str, *flags: str) -> tuple[int, list[str], str]:
     around = surroundings(root, "http://127.0.0.1:1")
     done = subprocess.run(

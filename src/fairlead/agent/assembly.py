@@ -137,6 +137,7 @@ class Assembly:
             model=model,
             # The level that was asked for, even if the first model lacks it: another model may support it.
             thinking=level or settings.default_thinking_level or DEFAULT_LEVEL,
+            default_level=settings.default_thinking_level,
             behaviour=options.behaviour,
             scoped=scoped,
             concurrent_tools=settings.tools.concurrent,
@@ -307,7 +308,8 @@ class Assembly:
                 raise self._registry.unknown_provider(options.provider)
             return model, None
         if options.behaviour.models and (chosen := self._matching("--models", options.behaviour.models)):
-            return chosen[0]
+            default = self._settings.default_model and self._registry.default(self._settings)
+            return next((choice for choice in chosen if choice[0] == default), chosen[0])
         return self._registry.default(self._settings), None
 
     def _models_to_cycle(self) -> list[tuple[Model, ThinkingLevel | None]]:

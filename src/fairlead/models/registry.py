@@ -156,6 +156,9 @@ class Registry(Providers):
             try:
                 sources = (self._own_models, self._all_models)
                 choices = model_patterns.match_all(pattern, sources, self._usable, self.warnings)
+                if self.sorts_models and len(choices) > 1:
+                    sort_key = self._make_sort_key()
+                    choices.sort(key=lambda choice: sort_key(choice[0]))
             except ModelNotFound as error:
                 problems.append(error)
                 continue

@@ -63,7 +63,8 @@ class Behaviour(Struct, frozen=True, kw_only=True):
     #: Whether queued messages are dropped when the session goes to another conversation. Otherwise they wait in the one that is
     #: left.
     drops_queue: bool = False
-    #: Whether a thinking level that a model lacks comes back with a model that has it.
+    #: Whether a thinking level that a model lacks comes back with a model that has it. Otherwise a model that is chosen has the
+    #: default level of the user's settings, if there is one.
     keeps_level: bool = True
     #: The thinking levels that hosts know.
     levels: Sequence[ThinkingLevel] = THINKING_LEVELS

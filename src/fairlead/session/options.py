@@ -46,6 +46,8 @@ class SessionOptions(Struct, kw_only=True):
     system_prompt: PromptMaker
     model: Model | None = None
     thinking: ThinkingLevel = "medium"
+    #: The level in the user's settings.
+    default_level: ThinkingLevel | None = None
     behaviour: Behaviour = Behaviour()
     #: Models to cycle through; all available ones if empty.
     scoped: Scoped = ()

@@ -108,7 +108,8 @@ Scoped = Sequence[tuple[Model, ThinkingLevel | None]]
 class Selection:
     """The model and the thinking level of a session. `on_model` and `on_level` are called to write down each choice.
 
-    With `keeps_level`, a level that a model lacks comes back with a model that has it. Otherwise it is lost.
+    With `keeps_level`, a level that a model lacks comes back with a model that has it. Otherwise it is lost, and the user's
+    default level, if there is one, is in force again with every model that is chosen.
     """
 
     def __init__(
@@ -122,11 +123,13 @@ class Selection:
         runtime: AsyncioRuntime,
         *,
         keeps_level: bool = True,
+        default_level: ThinkingLevel | None = None,
     ) -> None:
         self.model = model
         self._extensions = extensions
         self._runtime = runtime
         self._keeps_level = keeps_level
+        self._default_level: ThinkingLevel | None = None if keeps_level else default_level
         #: The level that was asked for; the model may not have it.
         self.wanted: ThinkingLevel = thinking
         self._initial = model, thinking
@@ -151,10 +154,11 @@ class Selection:
 
     def set_thinking(self, level: ThinkingLevel) -> None:
         """Choose a thinking level. If the model does not have it, the nearest one is in force."""
-        before = self.thinking
+        before, wanted = self.thinking, self.wanted
         self.wanted = level
         self._forget_lacking()
-        self.on_level(self.wanted)
+        if self._keeps_level or self.wanted != wanted:
+            self.on_level(self.wanted)
         self._notify_if_changed(before)
 
     def cycle_thinking(self) -> ThinkingLevel | None:
@@ -281,22 +285,19 @@ class Selection:
 
     def _use(self, model: Model, level: ThinkingLevel | None, source: ModelSource) -> None:
         before = self.thinking
+        wanted: ThinkingLevel = self.wanted
         self._change(model, source)
         self.on_model(model)  # also if it was this one: the branch that the conversation moved to may know another
-        if level is not None and level != self.wanted:
-            self.wanted = level
-            self._forget_lacking()
-            self.on_level(self.wanted)
-        elif self._forget_lacking():
+        self.wanted = level or self._default_level or wanted
+        self._forget_lacking()
+        if self.wanted != wanted:
             self.on_level(self.wanted)
         self._notify_if_changed(before)
 
-    def _forget_lacking(self) -> bool:
-        """Replace the level that was asked for by the one in force, unless it is kept. Returns whether that changed it."""
-        if self._keeps_level or self.wanted == self.thinking:
-            return False
-        self.wanted = self.thinking
-        return True
+    def _forget_lacking(self) -> None:
+        """Replace the level that was asked for by the one in force, unless it is kept."""
+        if not self._keeps_level:
+            self.wanted = self.thinking
 
     def _change(self, model: Model, source: ModelSource) -> None:
         previous, self.model = self.model, model

@@ -104,6 +104,7 @@ class Session:
             extensions,
             runtime,
             keeps_level=options.behaviour.keeps_level,
+            default_level=options.default_level,
         )
         self.tools = toolbox = Toolbox(options.make_tools, options.active_tools)
         sessions = options.sessions or ConversationStore(workspace=workspace, now_ms=runtime.now_ms)
