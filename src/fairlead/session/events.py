@@ -191,15 +191,16 @@ class Events:
             self.call_when_written(lambda: self._deliver(event))
 
     def _deliver(self, event: Event) -> None:
-        listeners = self._by_kind.get(type(event))
-        if listeners is None:
-            listeners = tuple(each for each, kinds in self._listeners if kinds is None or isinstance(event, kinds))
-            self._by_kind[type(event)] = listeners
-        for listener in listeners:
+        for listener in self._by_kind.get(type(event)) or self._find_listeners(event):
             try:
                 listener(event)
             except Exception as error:  # a listener's bug must neither end the run nor keep the event from the others
                 report(error)
+
+    def _find_listeners(self, event: Event) -> tuple[Listener, ...]:
+        found = tuple(each for each, kinds in self._listeners if kinds is None or isinstance(event, kinds))
+        self._by_kind[type(event)] = found
+        return found
 
     # As a gate
 

@@ -43,8 +43,8 @@ LONGEST_RESPONSE = 128 * 1024 * 1024
 #: The most events in a row that add nothing to the message. Servers send some to keep the connection open, and
 #: some send one per token that they do not show.
 MOST_EMPTY_EVENTS = 250_000
-#: How many events are read before the event loop gets its turn.
-_EVENTS_AT_ONCE = 128
+#: How many events are read before the event loop gets its turn, which they delay by a few milliseconds.
+_EVENTS_AT_ONCE = 256
 #: The most seconds that a server can ask us to wait. Callers never wait that long; the limit keeps the number calculable.
 _LONGEST_WAIT = 1e9
 
