@@ -1,7 +1,7 @@
 // The protocol of claude, as fairlead speaks it.
 export type HostLine = UserLine | ControlRequestLine | ControlResponseLine | ControlCancelRequestLine | KeepAliveLine | UpdateEnvironmentVariablesLine;
 
-export type AgentLine = InitFrame | AssistantFrame | UserFrame | StreamEventFrame | ResultFrame | StatusFrame | CompactBoundaryFrame | ApiRetryFrame | ModelFallbackFrame | PermissionDeniedFrame | InformationalFrame | SessionStateChangedFrame | TaskStartedFrame | TaskProgressFrame | TaskUpdatedFrame | TaskNotificationFrame | SessionTitleChangedFrame | ConversationResetFrame | CommandLifecycleFrame | TranscriptMirrorFrame | ControlRequestLine | ControlResponseLine | ControlCancelRequestLine;
+export type AgentLine = InitFrame | AssistantFrame | UserFrame | StreamEventFrame | ResultFrame | StatusFrame | CompactBoundaryFrame | ApiRetryFrame | ModelFallbackFrame | PermissionDeniedFrame | InformationalFrame | HookStartedFrame | HookResponseFrame | SessionStateChangedFrame | TaskStartedFrame | TaskProgressFrame | TaskUpdatedFrame | TaskNotificationFrame | SessionTitleChangedFrame | ConversationResetFrame | CommandLifecycleFrame | TranscriptMirrorFrame | ControlRequestLine | ControlResponseLine | ControlCancelRequestLine;
 
 export type HostRequest = InitializeRequest | InterruptRequest | SetPermissionModeRequest | SetModelRequest | SetMaxThinkingTokensRequest | GetSettingsRequest | ApplyFlagSettingsRequest | McpStatusRequest | McpToggleRequest | McpReconnectRequest | McpSetServersRequest | McpServerMessageRequest | McpCallRequest | McpReadResourceRequest | GetContextUsageRequest | CancelAsyncMessageRequest | StopTaskRequest | BackgroundTasksRequest | RenameSessionRequest | GenerateSessionTitleRequest | ListPermissionRulesRequest | GetSessionCostRequest | GetUsageRequest | ReadFileRequest | ReloadSkillsRequest | GetBinaryVersionRequest | ListModelsRequest | EndSessionRequest;
 
@@ -60,8 +60,8 @@ export interface UpdateEnvironmentVariablesLine {
 /** Say what the host brings, and learn what the agent has. It is optional, and may come again. */
 export interface InitializeRequest {
   subtype: "initialize";
-  /** The host's hooks, by event: lists of `{matcher, hookCallbackIds, timeout}`. */
-  hooks?: Record<string, (Record<string, unknown>)[]> | null;
+  /** The host's hooks, by event. */
+  hooks?: Record<string, HookMatcher[] | null> | null;
   /** Kinds of sub-agents, by name: `{description, prompt, tools, model}`. */
   agents?: Record<string, Record<string, unknown>> | null;
   /** Replaces the system prompt; a list with one empty text leaves it out. */
@@ -472,8 +472,13 @@ export interface ResultFrame {
   /** Of the session, by model. */
   modelUsage: Record<string, ModelUsage>;
   permission_denials: (Record<string, unknown>)[];
-  /** Why it ended: completed, api_error, aborted_streaming, aborted_tools, max_turns, budget_exhausted. */
+  /**
+   * Why it ended: completed, api_error, aborted_streaming, aborted_tools, max_turns, budget_exhausted,
+   * hook_stopped, stop_hook_prevented, tool_deferred.
+   */
   terminal_reason?: string;
+  /** The call that a hook has put off, as `{id, name, input}`. */
+  deferred_tool_use?: Record<string, unknown>;
   structured_output?: unknown;
   api_error_status?: number | null;
   user_message_uuid?: string;
@@ -550,8 +555,36 @@ export interface InformationalFrame {
   session_id: string;
   uuid: string;
   subtype: "informational";
-  level: "error" | "info" | "warning";
+  level: "error" | "info" | "notice" | "warning";
   content: string;
+}
+
+/** A command of the settings runs as a hook. Sent with `--include-hook-events`, and always for SessionStart. */
+export interface HookStartedFrame {
+  type: "system";
+  session_id: string;
+  uuid: string;
+  subtype: "hook_started";
+  hook_id: string;
+  /** The event, and what it is about: `PreToolUse:Bash`. */
+  hook_name: string;
+  hook_event: string;
+}
+
+/** The command has ended. */
+export interface HookResponseFrame {
+  type: "system";
+  session_id: string;
+  uuid: string;
+  subtype: "hook_response";
+  hook_id: string;
+  hook_name: string;
+  hook_event: string;
+  output: string;
+  stdout: string;
+  stderr: string;
+  exit_code?: number;
+  outcome: "cancelled" | "error" | "success";
 }
 
 /** Whether a turn runs. Sent if the environment asks for it. */
@@ -767,6 +800,17 @@ export interface ControlResponseBody {
   error_code?: string;
   /** The questions that wait for an answer, beside the result of `initialize`. */
   pending_permission_requests?: unknown[];
+}
+
+/** Callbacks of the host for an event. */
+export interface HookMatcher {
+  /** What they are about: names separated by `|`, or a regular expression. Absent, empty or `*`: everything. */
+  matcher?: string | null;
+  hookCallbackIds: string[];
+  /** Seconds that each callback has; 60 if absent. */
+  timeout?: number | null;
+  /** `block`: a callback that fails refuses what it was asked about. */
+  onFailure?: string | null;
 }
 
 export interface McpServerName {

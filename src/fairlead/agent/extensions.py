@@ -136,7 +136,9 @@ class AgentExtensions:
         """Set up the search for extensions, if the options allow any."""
         options = self._options
         find = options.discovery.find_extensions and not options.isolated
-        if not find and not options.extensions and options.hooks is None:
+        make_handlers = options.behaviour.handlers
+        front: Mapping[str, Callable[[Any], Awaitable[Any]]] = {} if make_handlers is None else make_handlers()
+        if not find and not options.extensions and options.hooks is None and not front:
             return
 
         named, sources = list[Path](), list[str]()
@@ -163,18 +165,13 @@ class AgentExtensions:
             additions=additions,
             is_wanted=options.wants_tool,
             warn=self._warn,
-            program_handlers=self._handlers(),
+            program_handlers={} if options.hooks is None else hooks.handlers(options.hooks),
+            front_handlers=front,
             shutdown=self._shut_down,
             loaded=self._on_load,
             servers=self.servers_for_more,
         )
         self.late = LateExtensions(host)
-
-    def _handlers(self) -> Mapping[str, Callable[[Any], Awaitable[Any]]]:
-        """Return the program's own handlers, by event."""
-        if self._options.hooks is None:
-            return {}
-        return hooks.handlers(self._options.hooks)
 
     def attach(self, session: Session) -> None:
         self._session = session

@@ -77,6 +77,7 @@ _FLAGS: Mapping[str, tuple[Kind, str]] = {
     "thinking": ("value", "--thinking"),
     "partial": ("switch", "--include-partial-messages"),
     "replay": ("switch", "--replay-user-messages"),
+    "hook_events": ("switch", "--include-hook-events"),
     "subagent_texts": ("switch", "--forward-subagent-text"),
     "agents": ("value", "--agents"),
     "agent": ("value", "--agent"),
@@ -99,7 +100,7 @@ _FLAGS: Mapping[str, tuple[Kind, str]] = {
 }
 #: Flags that are accepted and have no meaning here.
 _IGNORED: Mapping[Kind, str] = {
-    "switch": """--include-hook-events --debug-to-stderr --await-initialize --bare --ide
+    "switch": """--debug-to-stderr --await-initialize --bare --ide
         --no-chrome --chrome --disable-slash-commands --mcp-debug""",
     "value": """--task-budget --thinking-display --debug-file
     --managed-settings --project-config-root --name --system-prompt-snapshot --prompt-suggestions""",
@@ -144,6 +145,7 @@ class ClaudeFlags(Struct, kw_only=True):
     thinking: str | None = None
     partial: bool = False
     replay: bool = False
+    hook_events: bool = False
     subagent_texts: bool = False
     agents: str | None = None
     agent: str | None = None
@@ -358,6 +360,8 @@ def _claude_options(flags: ClaudeFlags, program: Program) -> ClaudeOptions:
         mode="default" if mode == "manual" else mode,
         may_bypass=settings.may_bypass and (flags.may_skip_permissions or flags.skip_permissions),
         asks=flags.permission_prompt_tool if flags.permission_prompts == "host" else None,
+        hooks=settings.hooks,
+        shows_hooks=flags.hook_events,
         rules=PermissionRules({**rules, **settings.rules}, _rule_files(env, cwd), cwd),
         wanted=WantedFrames(partial=flags.partial, replay=flags.replay, subagent_texts=flags.subagent_texts),
         output="text" if flags.output_format is None else flags.output_format,

@@ -2,9 +2,9 @@
 
 # Annotations are evaluated here, not kept as strings, as in `fairlead.agent.options`.
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
@@ -101,6 +101,8 @@ class Behaviour(Struct, frozen=True, kw_only=True):
     extension_flags: Mapping[str, str | None] = {}
     #: Rules of approval besides those of the settings.
     approval_rules: Sequence[ApprovalRule] = ()
+    #: Returns handlers of the events that extensions hear, by event, which take as long as they need.
+    handlers: Callable[[], Mapping[str, Callable[[Any], Awaitable[Any]]]] | None = None
     #: Returns what decides about tool calls instead of the user.
     asker: Callable[[], Asker] | None = None
     #: The tools that read and that change a file, where the place of a file counts. See `fairlead.policy.approvals.Policy`.

@@ -194,6 +194,8 @@ class Engine:
         owner = Extension(found, EventBus({}, lambda event, work: None))
         for event, function in self.host.program_handlers.items():
             self.listen(event, Handler(owner, function, 1, None, is_program=True))
+        for event, function in self.host.front_handlers.items():
+            self.listen(event, Handler(owner, function, 1, math.inf, is_program=True))
 
     def unlisten(self, event: str, handler: Handler) -> None:
         kept = [each for each in self.listeners.get(event, ()) if each is not handler]
@@ -210,7 +212,8 @@ class Engine:
         Raises what the handler raises, TooSlow or ExitAttempt.
         """
         limit = self.host.timeout if handler.timeout is None else handler.timeout
-        deadline = Deadline(min(limit, max_seconds))
+        seconds = min(limit, max_seconds)
+        deadline = Deadline(None if seconds == math.inf else seconds)
         context = Context(self, deadline)
         try:
             return await self.call(handler.owner, handler.bind(payload, context), deadline)

@@ -73,6 +73,8 @@ class ExtensionHost(Struct, kw_only=True, eq=False):
     warn: Callable[[Sequence[str]], None]
     #: The program's own handlers, by event. They come after those of extensions, and may fail what they are asked about.
     program_handlers: Mapping[str, Callable[[Any], Awaitable[Any]]]
+    #: Those of the front end, which take as long as they need.
+    front_handlers: Mapping[str, Callable[[Any], Awaitable[Any]]]
     #: Exits the process; called when an extension asks for it.
     shutdown: Callable[[], None]
     #: Called when all extensions are loaded.
@@ -144,7 +146,7 @@ class LateExtensions:
 
     def exist(self) -> bool:
         """Whether the session has anything to ask: an extension to load, or the program's own handlers."""
-        return bool(self.host.program_handlers) or self.has_extensions()
+        return bool(self.host.program_handlers or self.host.front_handlers) or self.has_extensions()
 
     def has_extensions(self) -> bool:
         """Whether there may be any extension to load."""

@@ -125,8 +125,11 @@ class Result(Frame, tag="result", kw_only=True):
     #: Of the session, by model.
     model_usage: dict[str, ModelUsage] = field(name="modelUsage")
     permission_denials: list[dict[str, Any]]
-    #: Why it ended: completed, api_error, aborted_streaming, aborted_tools, max_turns, budget_exhausted.
+    #: Why it ended: completed, api_error, aborted_streaming, aborted_tools, max_turns, budget_exhausted,
+    #: hook_stopped, stop_hook_prevented, tool_deferred.
     terminal_reason: str | UnsetType = UNSET
+    #: The call that a hook has put off, as `{id, name, input}`.
+    deferred_tool_use: dict[str, Any] | UnsetType = UNSET
     structured_output: Any | UnsetType = UNSET
     api_error_status: int | UnsetType | None = UNSET
     user_message_uuid: str | UnsetType = UNSET
@@ -230,8 +233,32 @@ class Informational(System, tag="system", kw_only=True):
     """Something that people may want to know, such as a line that could not be read."""
 
     subtype: Literal["informational"] = "informational"
-    level: Literal["info", "warning", "error"]
+    level: Literal["info", "notice", "warning", "error"]
     content: str
+
+
+class HookStarted(System, tag="system", kw_only=True):
+    """A command of the settings runs as a hook. Sent with `--include-hook-events`, and always for SessionStart."""
+
+    subtype: Literal["hook_started"] = "hook_started"
+    hook_id: str
+    #: The event, and what it is about: `PreToolUse:Bash`.
+    hook_name: str
+    hook_event: str
+
+
+class HookResponse(System, tag="system", kw_only=True):
+    """The command has ended."""
+
+    subtype: Literal["hook_response"] = "hook_response"
+    hook_id: str
+    hook_name: str
+    hook_event: str
+    output: str
+    stdout: str
+    stderr: str
+    exit_code: int | UnsetType = UNSET
+    outcome: Literal["success", "error", "cancelled"]
 
 
 class SessionStateChanged(System, tag="system", kw_only=True):
@@ -334,6 +361,8 @@ FRAMES: tuple[type[Frame], ...] = (
     ModelFallback,
     PermissionDenied,
     Informational,
+    HookStarted,
+    HookResponse,
     SessionStateChanged,
     TaskStarted,
     TaskProgress,

@@ -156,12 +156,24 @@ class Initialized(Struct, kw_only=True):
     capabilities: list[str]
 
 
+class HookMatcher(Struct, omit_defaults=True, kw_only=True):
+    """Callbacks of the host for an event."""
+
+    #: What they are about: names separated by `|`, or a regular expression. Absent, empty or `*`: everything.
+    matcher: str | None = None
+    hook_callback_ids: list[str] = field(name="hookCallbackIds")
+    #: Seconds that each callback has; 60 if absent.
+    timeout: float | None = None
+    #: `block`: a callback that fails refuses what it was asked about.
+    on_failure: str | None = field(name="onFailure", default=None)
+
+
 class Initialize(HostRequest, tag="initialize", kw_only=True):
     """Say what the host brings, and learn what the agent has. It is optional, and may come again."""
 
     result = Initialized
-    #: The host's hooks, by event: lists of `{matcher, hookCallbackIds, timeout}`.
-    hooks: dict[str, list[dict[str, Any]]] | None = None
+    #: The host's hooks, by event.
+    hooks: dict[str, list[HookMatcher] | None] | None = None
     #: Kinds of sub-agents, by name: `{description, prompt, tools, model}`.
     agents: dict[str, dict[str, Any]] | None = None
     #: Replaces the system prompt; a list with one empty text leaves it out.

@@ -25,7 +25,7 @@ from fairlead.core.events import (
 from fairlead.core.lenient import scrub
 from fairlead.core.messages import AssistantMessage, Usage, add_usage, readable_error
 from fairlead.core.model import Model, StreamEnd
-from fairlead.core.runtime import CancelToken
+from fairlead.core.runtime import CancelToken, Interrupted
 from fairlead.core.snapshots import (
     LifecyclePayload,
     ProgressPayload,
@@ -40,6 +40,7 @@ from fairlead.session.subagents.agents import Slot
 from fairlead.tools.background import Paced
 
 if TYPE_CHECKING:
+    from fairlead.session.session import Session
     from fairlead.session.subagents.agents import AgentDefinition
     from fairlead.session.subagents.subagents import SessionSubagents
 
@@ -47,6 +48,9 @@ if TYPE_CHECKING:
 PROGRESS_INTERVAL = 0.2
 #: How much a report shows: tool calls, lines of the last answer, characters of a line, characters of a longer text.
 TOOLS_SHOWN, LINES_SHOWN, LINE_LENGTH, TEXT_LENGTH = 5, 5, 200, 1000
+
+#: How often a sub-agent is told something before it ends.
+_MOST_PROMPTS = 6
 
 Outcome: TypeAlias = Literal["completed", "failed", "aborted"]
 
@@ -176,8 +180,7 @@ class Subagent:
         forget = cancel.on_fire(session.activity.cancel)
         try:
             if not cancel.fired:
-                await session.prompt(self.assignment.format_prompt(), attribution="agent")
-                await session.activity.idle()
+                await self._converse(session, cancel)
         finally:
             forget()
             await session.close()
@@ -185,6 +188,34 @@ class Subagent:
         answer = session.history.last_answer()
         self.output = answer.text() if answer is not None else ""
         return self._judge(session.activity.last_end)
+
+    async def _converse(self, session: Session, cancel: CancelToken) -> None:
+        """Do the assignment, and what the hook of the family wants besides."""
+        text = self.assignment.format_prompt()
+        added = await self._ask_hook(None, cancel)
+        text = text if added is None else f"{text}\n\n{added}"
+        for _ in range(_MOST_PROMPTS):
+            if cancel.fired:
+                return
+            await session.prompt(text, attribution="agent")
+            await session.activity.idle()
+            answer = session.history.last_answer()
+            if self._judge(session.activity.last_end) != "completed" or answer is None:
+                return
+            wanted = await self._ask_hook(answer.text(), cancel)
+            if wanted is None:
+                return
+            text = wanted
+
+    async def _ask_hook(self, answer: str | None, cancel: CancelToken) -> str | None:
+        hook = self._subagents.family.hook
+        if hook is None:
+            return None
+        runtime = self._subagents.parent.runtime
+        try:
+            return await runtime.run_bounded(hook(self.activity, answer), cancel, timeout=None, grace=0)
+        except Interrupted:
+            return None
 
     def _judge(self, end: StreamEnd | None) -> Outcome:
         if end is None or end.message.stop_reason == "aborted":

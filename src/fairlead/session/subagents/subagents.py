@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from fairlead.config.settings import TaskSettings
 from fairlead.core.events import EntryAppended, Event
 from fairlead.core.model import Model
 from fairlead.core.runtime import CancelToken
-from fairlead.core.snapshots import SubagentSnapshot
+from fairlead.core.snapshots import SubagentActivity, SubagentSnapshot
 from fairlead.core.tool import Tool
 from fairlead.session.subagents import subagent
 from fairlead.session.subagents.agents import AgentDefinition, Slot, Slots
@@ -92,6 +92,9 @@ class Family:
         self.deepest = settings.max_recursion_depth
         #: The session that all this is done for.
         self.root: Parent | None = None
+        #: Awaited when a sub-agent begins, and with its last answer when it is about to end. What it returns is added to the
+        #: assignment, or makes the sub-agent continue.
+        self.hook: Callable[[SubagentActivity, str | None], Awaitable[str | None]] | None = None
         #: All sub-agents of the present conversation, by id. Of those that have ended only this is left.
         self._known: dict[str, Subagent | SubagentSnapshot] = {}
 

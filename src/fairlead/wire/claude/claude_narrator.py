@@ -95,6 +95,8 @@ class Turn(Struct, eq=False):
     stopped_by_hook: bool = False
     #: Whether the budget is used up, so that no calls start any more.
     is_out_of_budget: bool = False
+    #: The call that a hook has put off; it ends the turn.
+    deferred: dict[str, Any] | None = None
     #: Whether an answer was cut off by the interrupt, rather than a tool call.
     was_streaming: bool = True
 

@@ -15,7 +15,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from fairlead.agent import Agent
-from fairlead.agent.options import AgentOptions, Hooks
+from fairlead.agent.options import AgentOptions
 from fairlead.agent.tool_sets.claude import AGENTS, ALIASES, claude_tools
 from fairlead.config.settings import OutputSettings
 from fairlead.core.model import Model
@@ -29,6 +29,7 @@ from fairlead.session.subagents.agents import AgentDefinition
 from fairlead.wire.claude import claude_handlers
 from fairlead.wire.claude.claude_codec import BadPrompt, ClaudeCodec, encode
 from fairlead.wire.claude.claude_narrator import Narrator, WantedFrames, make_refusal
+from fairlead.wire.claude.command_hooks import CommandHooks, Hook
 from fairlead.wire.claude.consent import APPROVALS, Consent
 from fairlead.wire.claude.host_hooks import HostHooks
 from fairlead.wire.claude.host_servers import HostServers
@@ -76,6 +77,9 @@ class ClaudeOptions(Struct, kw_only=True):
     mirrored: list[tuple[Path, bytes]] = []
     #: The kind of sub-agent whose instructions, tools and model the session itself has.
     acting_as: str | None = None
+    #: The commands of the settings that are hooks, by event, and whether frames report each.
+    hooks: Mapping[str, Sequence[Hook]] = {}
+    shows_hooks: bool = False
     #: The environment of commands, which the host may change.
     environment: dict[str, str] = {}
     #: The schema of the output that the host wants.
@@ -117,7 +121,19 @@ class ClaudeServer:
         self.dispatcher = Dispatcher(connection, self)
         self.servers = HostServers(self.questions, lambda: self.agent, options.mcp_servers)
         self.consent.find_server = self.servers.find_source_of_tool
-        self.hooks = HostHooks(self.questions, self.consent, self._describe_session, self._warn)
+        self.hooks = HostHooks(
+            self.questions,
+            self.consent,
+            self._describe_session,
+            lambda text, level: self.narrator.inform(text, level),
+            CommandHooks(
+                options.hooks,
+                lambda: self.session.host.workspace,
+                lambda frame: self.narrator.send(frame),
+                lambda: self.narrator.common,
+                shows_all=options.shows_hooks,
+            ),
+        )
         #: Called when an interrupt signal has come: the process ends after the turn.
         self._was_signalled = False
         #: Whether the agent could not be made when it was needed.
@@ -131,18 +147,17 @@ class ClaudeServer:
         """The agent, which begins here. Raises ConfigError if it cannot be made as the command line says."""
         chosen = self.options
         kind = None if chosen.acting_as is None else _find_kind(chosen.acting_as, chosen.agents)
+        base = chosen.agent if kind is None else _act_as(chosen.agent, kind)
         options = replace(
-            chosen.agent if kind is None else _act_as(chosen.agent, kind),
+            base,
             approval=APPROVALS[self.consent.mode],
             behaviour=replace(
-                chosen.agent.behaviour,
+                base.behaviour,
+                handlers=self.hooks.handlers,
                 asker=lambda: self.consent,
                 approval_rules=self.consent.rules.collect(),
                 file_tools=("Read", "Edit"),
             ),
-            hooks=Hooks(before_tool=self.hooks.before_tool, after_tool=self.hooks.after_tool)
-            if self.hooks.watches_tools
-            else None,
             tools=claude_tools(
                 chosen.tools,
                 agents=chosen.agents,
@@ -153,12 +168,14 @@ class ClaudeServer:
             ),
         )
         try:
-            return Agent(options)
+            agent = Agent(options)
         except ModelNotFound:
             name = options.model
             if not isinstance(name, str) or "/" in name:
                 raise
-            return Agent(replace(options, model=f"anthropic/{name}"))
+            agent = Agent(replace(options, model=f"anthropic/{name}"))
+        self.hooks.connect(agent.session)
+        return agent
 
     @property
     def has_agent(self) -> bool:

@@ -101,6 +101,8 @@ class Turns:
         self._hooks = hooks
         self._wants_output = wants_output
         hooks.on_stop = self._stop_by_hook
+        hooks.on_defer = self._defer
+        hooks.on_context = self._add_context
         self._prepare = prepare
         self._begin = begin
         self._on_state = on_state
@@ -112,6 +114,7 @@ class Turns:
         self._task: asyncio.Task[None] | None = None
         self._current: list[Prompt] = []
         self._is_prepared = False
+        self._has_begun = False
         #: Fires when the turn is interrupted.
         self._preparing = CancelToken()
         #: The results of prompts with a uuid; None while there is none.
@@ -229,8 +232,9 @@ class Turns:
                 await self._prepare(self._preparing)
                 self._is_prepared = True
             text = "\n\n".join(prompt.text for prompt in prompts)
-            verdict = await self._hooks.ask("UserPromptSubmit", prompt=text) if self._hooks.has("UserPromptSubmit") else None
-            if verdict is not None and (verdict.block or verdict.stop) is not None:
+            started = await self._begin_session()
+            verdict = await self._hooks.ask("UserPromptSubmit", cancel=self._preparing, prompt=text)
+            if (verdict.block or verdict.stop) is not None and not self._is_stopping:
                 narrator.send(self._begin())
                 narrator.inform(f"A hook blocked the prompt: {verdict.block or verdict.stop}", "warning")
                 result = self._make("success", is_error=False, result="")
@@ -248,7 +252,7 @@ class Turns:
                 return self._end_interrupted()
             if (spent := self._limits.check(narrator)) is not None:
                 return self._make(self._limits.reached, is_error=True, errors=[spent])
-            text = "\n\n".join([text, *(verdict.contexts if verdict is not None else ())])
+            text = "\n\n".join([text, *started, *verdict.contexts])
             images = [image for prompt in prompts for image in prompt.images]
             expand = len(prompts) == 1 and not prompts[0].is_plain
             if not await self._prompt(text, images, expand=expand):
@@ -304,15 +308,43 @@ class Turns:
         if end.message.stop_reason in ("error", "aborted"):
             return None
         verdict = await self._hooks.ask(
-            "Stop", stop_hook_active=is_active, last_assistant_message=turn.text, background_tasks=[], session_crons=[]
+            "Stop",
+            cancel=self._preparing,
+            stop_hook_active=is_active,
+            last_assistant_message=turn.text,
+            background_tasks=[],
+            session_crons=[],
         )
-        return None if verdict.block is None else f"{STOP_FEEDBACK}{verdict.block}"
+        if verdict.stop is not None:
+            turn.stopped_by_hook = True
+        if verdict.stop is not None or verdict.block is None or turn.is_interrupted:
+            return None
+        return f"{STOP_FEEDBACK}{verdict.block}"
 
     def _stop_by_hook(self, reason: str) -> None:
         """End the run, because a hook wants that. The turn is a success."""
         if (turn := self._narrator.turn) is not None:
             turn.stopped_by_hook = True
             self._session.activity.cancel()
+
+    def _defer(self, call: dict[str, Any]) -> None:
+        """End the run, because the host makes a call itself."""
+        if (turn := self._narrator.turn) is not None:
+            turn.deferred = call
+            self._stop_by_hook("")
+
+    def _add_context(self, text: str) -> None:
+        """Tell the model something before it is called again."""
+        self._session.queue.enqueue("steering", user_message(text, None, self._session.host.now_ms()))
+
+    async def _begin_session(self) -> list[str]:
+        """Run the commands for the start of the session, once. Returns what they want to tell the model."""
+        if self._has_begun:
+            return []
+        self._has_begun = True
+        source = "resume" if self._session.history.conversation.messages else "startup"
+        verdict = await self._hooks.ask("SessionStart", source, cancel=self._preparing, only_commands=True, source=source)
+        return verdict.contexts
 
     def _give_up(self, reminder: str) -> frames.Result:
         """Return the result of a turn that the model did not finish although it was reminded."""
@@ -333,7 +365,9 @@ class Turns:
                 text = self._describe_session(name, rest.strip())
                 narrator.send_own(text)
             elif name == "/clear":
+                await self._hooks.ask("SessionEnd", "clear", cancel=self._preparing, reason="clear")
                 await self._session.history.new()
+                await self._hooks.ask("SessionStart", "clear", cancel=self._preparing, source="clear")
                 new_id = self._session.history.conversation.id
                 narrator.send(frames.ConversationReset(new_conversation_id=new_id, trigger="clear", **narrator.common))
                 narrator.send(self._begin())
@@ -371,6 +405,9 @@ class Turns:
     def _outcome(self) -> frames.Result:
         """Return the result of a run that has settled."""
         narrator, turn, end = self._narrator, self._narrator.turn, self._session.activity.last_end
+        if turn is not None and turn.deferred is not None:
+            deferred = {"terminal_reason": "tool_deferred", "deferred_tool_use": turn.deferred}
+            return self._make("success", is_error=False, result=turn.text, **deferred)
         if turn is not None and turn.stopped_by_hook:
             return self._make("success", is_error=False, result=turn.text, terminal_reason="hook_stopped")
         if self._is_stopping or (end is not None and end.message.stop_reason == "aborted"):
@@ -422,6 +459,7 @@ class Turns:
     # Joining
 
     def _on_event(self, event: events.Event) -> None:
+        self._hooks.on_event(event)
         self._narrator.send_event(event)
         if isinstance(event, events.ToolStart) and self._waiting and not self._is_stopping:
             waiting, self._waiting = list(self._waiting), deque[Prompt]()

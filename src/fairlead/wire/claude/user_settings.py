@@ -19,6 +19,7 @@ from fairlead.core import lenient
 from fairlead.core.model import ThinkingLevel
 from fairlead.errors import ConfigError
 from fairlead.session import front_matter
+from fairlead.wire.claude.command_hooks import Hook, read_hooks
 from fairlead.wire.claude.consent import APPROVALS
 from fairlead.wire.claude.permission_rules import read_rules
 
@@ -65,6 +66,8 @@ class UserSettings(Struct):
 
     #: The rules, by their source.
     rules: dict[str, list[ApprovalRule]] = {}
+    #: The commands that are hooks, by event.
+    hooks: dict[str, list[Hook]] = {}
     env: dict[str, str] = {}
     model: str | None = None
     effort: ThinkingLevel | None = None
@@ -89,7 +92,7 @@ def read_settings(files: ClaudeFiles, cwd: Path, flag: str | None, user: Path) -
         user: The user's home directory.
 
     Raises:
-        ConfigError: A file cannot be read, or it has a hook that guards tool calls, which fairlead does not run.
+        ConfigError: A file cannot be read, or it has a hook that guards tool calls and cannot be run.
     """
     paths = {
         "user": files.folder / "settings.json",
@@ -128,12 +131,9 @@ class _Reading:
     def use(self, value: dict[str, Any], source: str) -> None:
         found, name = self._found, self._name
         hooks = self._object(value, "hooks")
-        if hooks.get("PreToolUse"):
-            raise ConfigError(
-                f"{name}: hooks.PreToolUse guards tool calls, and fairlead does not run commands as hooks. "
-                "Remove it, or start with --setting-sources= to use no settings files."
-            )
-        found.remarks += [f"{name}: hooks.{event} is not used" for event in hooks]
+        if hooks and self._may("hooks"):
+            for event, each in read_hooks(hooks, name, found.remarks).items():
+                found.hooks.setdefault(event, []).extend(each)
         key = source if source == GIVEN else f"{source}Settings"
         self._use_permissions(self._object(value, "permissions"), found.rules.setdefault(key, []))
         if (env := self._object(value, "env")) and self._may("env"):
