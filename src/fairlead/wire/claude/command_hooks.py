@@ -101,7 +101,7 @@ class CommandHooks:
         workspace: Returns the workspace of the session.
         send: Sends a frame.
         common: Returns the fields that all frames have.
-        shows_all: Whether frames tell of every command, and not only of those at the start.
+        shows_all: Whether frames report every command, and not only of those at the start.
     """
 
     def __init__(
