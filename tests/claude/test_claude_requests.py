@@ -164,3 +164,15 @@ def test_without_overloads_the_model_stays(tmp_path: Path) -> None:
     with claude(tmp_path, turns, "--fallback-model", OTHER) as host:
         assert host.ask("go")["result"] == "one"
         assert set(models(host)) == {MODEL}
+
+
+@pytest.mark.parametrize(
+    "schema", ['{"type": "objct"}', '{"type": "array"}', '{"$ref": "http://example.invalid/schema"}', "[]", "{"]
+)
+def test_schemas_that_no_output_can_fit_are_refused_at_once(schema: str, tmp_path: Path) -> None:
+    with claude(tmp_path, [], "--json-schema", schema) as host:
+        assert host.leave() == 1
+    assert host.frames == []
+    if schema.endswith("}"):
+        with claude(tmp_path, []) as host:
+            assert host.control("initialize", jsonSchema=json.loads(schema))["subtype"] == "error"

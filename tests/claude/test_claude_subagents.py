@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.claude.host import ClaudeHost, Frame, claude
+from tests.claude.host import ClaudeHost, Frame, another, claude
 from tests.support.stage import ENDLESS, Turn, calls, says
 
 REVIEWER = {"description": "Reviews", "prompt": "You review.", "tools": ["Bash"]}
@@ -156,3 +156,16 @@ def test_the_budget_stops_calls_and_sub_agents(tmp_path: Path) -> None:
         assert result["total_cost_usd"] > 3
         assert host.until("system", subtype="task_notification")["status"] == "stopped"
     assert not marker.exists()
+
+
+def test_what_sub_agents_cost_counts_after_a_resume_too(tmp_path: Path) -> None:
+    with claude(tmp_path, [task(), SUB, says("done"), says("more")], *FREE) as host:
+        first = host.ask("PARENT go")
+        host.leave()
+        assert first["modelUsage"]["claude-sonnet-4-5"]["inputTokens"] > first["usage"]["input_tokens"] > 0
+        with another(host, "--resume", first["session_id"]) as again:
+            second = again.ask("more")
+            own = second["usage"]["input_tokens"]
+            assert second["modelUsage"]["claude-sonnet-4-5"]["inputTokens"] == (
+                first["modelUsage"]["claude-sonnet-4-5"]["inputTokens"] + own
+            )

@@ -21,7 +21,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from fairlead.agent.options import AgentOptions, Discovery, Storage
-from fairlead.agent.tool_sets.claude import AGENTS, TOOL_NAMES, read_agents
+from fairlead.agent.tool_sets.claude import AGENTS, TOOL_NAMES, check_output_schema, read_agents
 from fairlead.cli import code_cache
 from fairlead.cli.console import complain, configure_logging, print_exact, remark
 from fairlead.cli.event_loop import new_event_loop
@@ -354,7 +354,7 @@ def _claude_options(flags: ClaudeFlags, program: Program) -> ClaudeOptions:
         mirrored=mirrored,
         mcp_servers={**_read_own_servers(flags, env), **_read_servers(flags.mcp_config or ())},
         tools=[name for name in _read_tools(flags.tools) if name not in removed],
-        schema=None if flags.json_schema is None else _read_object("--json-schema", flags.json_schema),
+        schema=None if flags.json_schema is None else _read_schema(flags.json_schema),
         acting_as=flags.agent,
         version="2.1.326" if program.release is None else program.release.version,
         mode="default" if mode == "manual" else mode,
@@ -443,6 +443,15 @@ def _read_servers(configs: Sequence[str]) -> dict[str, Any]:
 
 class _McpConfig(Struct, rename="camel"):
     mcp_servers: dict[str, Any] = {}
+
+
+def _read_schema(text: str) -> dict[str, Any]:
+    schema = _read_object("--json-schema", text)
+    try:
+        check_output_schema(schema)
+    except ConfigError as error:
+        raise ConfigError(f"option '--json-schema': {error}") from None
+    return schema
 
 
 def _read_object(name: str, text: str) -> dict[str, Any]:

@@ -371,6 +371,16 @@ def _skill_tool(services: ToolServices) -> Tool:
 # Structured output
 
 
+def check_output_schema(schema: dict[str, Any]) -> None:
+    """Raise ConfigError if no output could have the form that a host wants."""
+    if schema.get("type", "object") != "object":
+        raise ConfigError("the schema of the output: expected one for an object, because the model gives it as arguments")
+    try:
+        _output_tool(schema, lambda value: None).check_schema()
+    except ToolError as error:
+        raise ConfigError(f"the schema of the output: {error}") from None
+
+
 def _output_tool(schema: dict[str, Any], on_output: Callable[[Any], None]) -> Tool:
     async def run(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         on_output(arguments)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET, Struct, UnsetType, to_builtins
 from msgspec.structs import replace
 
-from fairlead.agent.tool_sets.claude import AGENTS, read_agents
+from fairlead.agent.tool_sets.claude import AGENTS, check_output_schema, read_agents
 from fairlead.config.files import read_start
 from fairlead.core.model import Model
 from fairlead.errors import ModelNotFound
@@ -86,6 +86,8 @@ def _describe_session(server: ClaudeServer) -> h.Initialized:
 
 def _use_initialize(options: ClaudeOptions, request: h.Initialize) -> None:
     """Change the options as `initialize` says, before there is an agent."""
+    if request.json_schema is not None:
+        check_output_schema(request.json_schema)
     agent, prompt = options.agent, request.system_prompt
     if prompt is not None:
         agent = replace(agent, system_prompt="\n\n".join(prompt) if isinstance(prompt, list) else prompt)

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, cast
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, ValidationError, convert
 from msgspec.structs import replace
 
 from fairlead.agent.tool_sets.claude import SKILL
@@ -28,6 +29,7 @@ from fairlead.core.tool import ToolResult
 from fairlead.protocol.claude import frames
 from fairlead.session.history.claude_files import new_uuid
 from fairlead.session.history.claude_lines import block_id, encode_blocks, encode_usage
+from fairlead.session.history.entries import UsageEntry
 from fairlead.session.session import Session
 from fairlead.stores.paths import iso
 from fairlead.wire.claude.claude_codec import encode, fit, result_content
@@ -174,6 +176,11 @@ class Narrator:
                 if model is not None and not message.usage.cost.total:
                     model.fill_in_cost(message.usage)
                 self.spent.add(message.model, message.usage, model)
+        for entry in conversation.log.entries() if conversation.has_begun else ():
+            if isinstance(entry, UsageEntry) and entry.usage is not UNSET:  # of sub-agents
+                with suppress(ValidationError):
+                    model = self._session.models.find(entry.provider, entry.model)
+                    self.spent.add(entry.model, convert(entry.usage, Usage), model)
 
     @property
     def wants_subagent_texts(self) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import to_builtins
 
+from fairlead import __version__
 from fairlead.agent import Agent
 from fairlead.config import extras
 from fairlead.core.runtime import CancelToken
@@ -27,6 +28,17 @@ if TYPE_CHECKING:
 
 #: Seconds that the answer to `initialize` waits for servers in the host, and how long an answer to a notification is expected.
 PATIENCE, NOTICE_PATIENCE = 10.0, 60.0
+#: The message with which a connection to a server in the host begins.
+_FIRST = {
+    "jsonrpc": "2.0",
+    "id": 0,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "fairlead", "version": __version__},
+    },
+}
 
 
 class HostServers:
@@ -41,9 +53,10 @@ class HostServers:
         self._pending: dict[str, Any] = dict(wanted)
         #: Why servers cannot be used at all, by name.
         self._refused: dict[str, str] = {}
-        #: The servers that the host has named, those that live in it, and those that `mcp_set_servers` has brought.
+        #: The servers that the host has named, those that live in it with the answer to their first message until it is used, and
+        #: those that `mcp_set_servers` has brought.
         self._named: set[str] = set()
-        self._in_host: dict[str, asyncio.Future[None]] = {}
+        self._in_host: dict[str, asyncio.Task[Any] | None] = {}
         self._brought: dict[str, Any] = {}
         #: Whether servers in the host may get more than their first message: `initialize` has been answered.
         self._is_answered = asyncio.Event()
@@ -81,11 +94,9 @@ class HostServers:
         """Wait until the servers in the host have answered their first message. None has to answer at all."""
         self._is_answered.clear()
         self.start()
-        if self._servers is not None:
-            known = {server.config.name for server in await self._servers.list_servers()}
-            waiting = [first for name, first in self._in_host.items() if name in known and not first.done()]
-            if waiting:
-                await asyncio.wait(waiting, timeout=PATIENCE)
+        waiting = [first for first in self._in_host.values() if first is not None]
+        if waiting:
+            await asyncio.wait(waiting, timeout=PATIENCE)
 
     def on_answered(self) -> None:
         """Note that `initialize` has been answered."""
@@ -106,7 +117,9 @@ class HostServers:
     def _read(self, name: str, written: Any) -> config.ServerConfig:
         origin = Origin(Path("--mcp-config"), "cli", "temporary")
         if _is_in_host(written):
-            self._in_host[name] = asyncio.get_running_loop().create_future()
+            # The first message leaves now: loading what speaks the protocol takes a while.
+            first = self._in_host[name] = asyncio.create_task(self._ask(name, _FIRST))
+            first.add_done_callback(lambda task: task.cancelled() or task.exception())  # it may never be used
             return config.ServerConfig(name=name, origin=origin, exchange=lambda message: self._exchange(name, message))
         workspace = self._agent().session.host.workspace
         env = workspace.env if workspace.agent_env is None else workspace.agent_env
@@ -117,9 +130,14 @@ class HostServers:
 
     async def _exchange(self, name: str, message: dict[str, Any]) -> Any:
         """Send a message to a server in the host. Returns its answer."""
-        is_first = message.get("method") == "initialize"
-        if not is_first:
+        if message.get("method") != "initialize":
             await self._is_answered.wait()
+        elif (first := self._in_host.get(name)) is not None:
+            self._in_host[name] = None
+            return await first
+        return await self._ask(name, message)
+
+    async def _ask(self, name: str, message: dict[str, Any]) -> Any:
         asked = h.McpMessage(server_name=name, message=message)
         question = HostQuestion(
             ask=lambda ident: encode(h.ControlRequest(request_id=ident, request=to_builtins(asked))),
@@ -130,9 +148,6 @@ class HostServers:
             body = (await self._questions.ask(question, CancelToken())).body
         except Unanswered:
             raise ToolError("the host has left, and the server lives in it") from None
-        finally:
-            if is_first and (first := self._in_host.get(name)) is not None and not first.done():
-                first.set_result(None)
         match body:
             case {"subtype": "success", "response": {"mcp_response": answer}}:
                 return answer
@@ -196,7 +211,8 @@ class HostServers:
 
     def _forget(self, name: str) -> None:
         self._named.discard(name)
-        self._in_host.pop(name, None)
+        if (first := self._in_host.pop(name, None)) is not None:
+            first.cancel()
         if self._servers is not None:
             self._servers.remove(name)
 
