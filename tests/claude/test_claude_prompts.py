@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -50,6 +51,16 @@ def test_the_last_result_decides_the_exit_code(tmp_path: Path) -> None:
     assert failed["result"].startswith("API Error: 401")
     assert [frame.get("error") for frame in host.of("assistant")] == ["invalid_request", None, "authentication_failed"]
     assert len(host.provider.requests) == 3  # neither is worth another attempt
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_process_that_is_told_to_end_gives_no_result(number: signal.Signals, code: int, tmp_path: Path) -> None:
+    with claude(tmp_path, [{"text": "word " * 9, "holdAfter": 1}]) as host:
+        host.say("go")
+        host.until("system", subtype="init")
+        host.signal(number)
+        assert host.exit_code() == code
+    assert not host.of("result") and not host.of("assistant")
 
 
 def test_prompts_that_wait_start_one_turn_together(tmp_path: Path) -> None:

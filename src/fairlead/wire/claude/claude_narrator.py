@@ -193,6 +193,10 @@ class Narrator:
         """The fields that all frames have."""
         return {"session_id": self._session.history.conversation.id, "uuid": new_uuid()}
 
+    def mute(self) -> None:
+        """Send nothing more: a process that is told to end gives no result."""
+        self._send = lambda line: None
+
     def send(self, frame: frames.Frame) -> None:
         self._send(fit(frame))
 

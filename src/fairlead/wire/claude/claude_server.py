@@ -347,6 +347,7 @@ class ClaudeServer:
         if self._opened is None:
             return
         if resumable:
+            self.narrator.mute()
             self.session.activity.cancel(resumable=True)
         else:
             self._opened.interrupt()
