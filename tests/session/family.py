@@ -14,7 +14,7 @@ from fairlead.core.messages import TextContent, ToolCall, ToolResultMessage, Use
 from fairlead.core.model import ModelRequest, StreamEvent
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import Tool
-from fairlead.session.history.sessions import ConversationStore
+from fairlead.session.history.current import ConversationStore
 from fairlead.session.options import SessionOptions
 from fairlead.session.runtime import AsyncioRuntime
 from fairlead.session.selection import OneModel

@@ -18,11 +18,11 @@ from fairlead.core.model import Model, ModelRequest, ModelStream, StreamEvent
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.session.compaction.summary import SYSTEM_PROMPT as SUMMARY_PROMPT
+from fairlead.session.history.current import ConversationStore
 from fairlead.session.history.entries import role_of
 from fairlead.session.history.file_archive import FileArchive
 from fairlead.session.history.log import Log
 from fairlead.session.history.reading import read_session
-from fairlead.session.history.sessions import ConversationStore
 from fairlead.session.options import SessionOptions
 from fairlead.session.runtime import AsyncioRuntime
 from fairlead.session.selection import OneModel

@@ -29,9 +29,9 @@ from fairlead.core import events as e
 from fairlead.core.model import ThinkingLevel
 from fairlead.errors import ConfigError, SessionError
 from fairlead.session.history.conversation import Conversation
+from fairlead.session.history.current import ConversationStore
 from fairlead.session.history.file_archive import FileArchive
 from fairlead.session.history.reading import read_session
-from fairlead.session.history.sessions import ConversationStore
 from fairlead.stores.folders import SessionFolders
 from fairlead.stores.paths import session_folder
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn

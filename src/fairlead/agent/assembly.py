@@ -36,8 +36,8 @@ from fairlead.session.context.tokens import DEFAULT_RESERVE_TOKENS
 from fairlead.session.history import store_archive, stored
 from fairlead.session.history.claude_files import ClaudeArchive
 from fairlead.session.history.conversation import Conversation
+from fairlead.session.history.current import ConversationStore
 from fairlead.session.history.file_archive import FileArchive
-from fairlead.session.history.sessions import ConversationStore
 from fairlead.session.options import SessionOptions
 from fairlead.session.runtime import AsyncioRuntime
 from fairlead.session.selection import Models, OneModel

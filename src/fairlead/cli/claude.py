@@ -34,7 +34,7 @@ from fairlead.models.registry import Registry
 from fairlead.session.behaviour import Behaviour
 from fairlead.session.history.claude_files import ClaudeArchive, Mirror, Resume
 from fairlead.session.history.conversation import Conversation
-from fairlead.session.history.sessions import ConversationStore
+from fairlead.session.history.current import ConversationStore
 from fairlead.wire.claude.claude_codec import encode
 from fairlead.wire.claude.claude_narrator import WantedFrames, make_refusal
 from fairlead.wire.claude.claude_server import ClaudeOptions, serve_host

@@ -17,7 +17,7 @@ from fairlead.core.tool import Schedule
 from fairlead.models.http.exchange import HttpTap
 from fairlead.session.context.tokens import DEFAULT_RESERVE_TOKENS
 from fairlead.session.history.conversation import Conversation
-from fairlead.session.history.sessions import ConversationStore
+from fairlead.session.history.current import ConversationStore
 from fairlead.tools import DEFAULT_TOOLS
 
 #: How an agent is used.

@@ -12,7 +12,7 @@ from fairlead.core.model import Model, ThinkingLevel
 from fairlead.core.tool import Tool
 from fairlead.session.behaviour import Behaviour
 from fairlead.session.history.conversation import Conversation
-from fairlead.session.history.sessions import ConversationStore
+from fairlead.session.history.current import ConversationStore
 from fairlead.session.runtime import AsyncioRuntime
 from fairlead.session.selection import Models, Scoped
 from fairlead.tools.workspace import Workspace

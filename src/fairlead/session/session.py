@@ -20,9 +20,8 @@ from fairlead.session.compaction.compactor import Compactor
 from fairlead.session.context.budget import ContextBudget, SessionUsage
 from fairlead.session.events import Events, Gate
 from fairlead.session.history import moves
-from fairlead.session.history.current import CurrentConversation
+from fairlead.session.history.current import ConversationStore, CurrentConversation
 from fairlead.session.history.history import History
-from fairlead.session.history.sessions import ConversationStore
 from fairlead.session.host import Host
 from fairlead.session.options import SessionOptions
 from fairlead.session.run import intake, run, turns

@@ -24,7 +24,7 @@ from fairlead.core.snapshots import SessionInfo
 from fairlead.errors import BadCommand, SessionError
 from fairlead.session.history.archive import Archive, Saved
 from fairlead.session.history.conversation import Conversation
-from fairlead.session.history.sessions import ConversationStore
+from fairlead.session.history.current import ConversationStore
 from fairlead.stores.folders import SessionFolders
 from fairlead.stores.listing import SHORT_ID, describe, find_session, is_path, latest_session, matching_sessions
 from fairlead.stores.paths import id_in_name

@@ -27,7 +27,7 @@ from fairlead.serve.sessions.spaces import Space
 from fairlead.serve.sessions.watched import Key, WatchedSession, run_by_workers
 from fairlead.serve.sessions.watching import WatchedSessions
 from fairlead.session.history.archive import Saved
-from fairlead.session.history.sessions import ConversationStore
+from fairlead.session.history.current import ConversationStore
 from fairlead.sessions.catalogue import Opener, opener
 from fairlead.sessions.open_sessions import opening
 from fairlead.stores.paths import iso

@@ -11,8 +11,8 @@ from typing import Protocol, TypeAlias
 
 from fairlead.core.snapshots import SessionInfo
 from fairlead.session.history.conversation import Conversation
+from fairlead.session.history.current import ConversationStore
 from fairlead.session.history.log import Log
-from fairlead.session.history.sessions import ConversationStore
 from fairlead.session.history.store import SessionFile
 from fairlead.session.history.stored import StoredLog
 

@@ -28,7 +28,7 @@ from fairlead.stores.session_files import LinesFile, cannot, close, open_to_appe
 
 if TYPE_CHECKING:
     from fairlead.session.history.archive import Archive
-    from fairlead.session.history.sessions import ConversationStore
+    from fairlead.session.history.current import ConversationStore
 
 #: A longer name of a project's folder is cut, and gets a hash.
 _LONGEST = 200

@@ -25,8 +25,8 @@ from fairlead.stores.paths import Durability, id_in_name, iso, session_path
 if TYPE_CHECKING:
     from fairlead.core.snapshots import SessionInfo
     from fairlead.session.history.archive import Archive, Place, Saved
+    from fairlead.session.history.current import ConversationStore
     from fairlead.session.history.log import Log
-    from fairlead.session.history.sessions import ConversationStore
 
 
 class FileArchive(Struct, kw_only=True):

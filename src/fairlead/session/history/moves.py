@@ -22,10 +22,9 @@ from fairlead.session.behaviour import Behaviour
 from fairlead.session.compaction.compactor import Compactor
 from fairlead.session.context.tokens import estimate_all
 from fairlead.session.events import Notify
-from fairlead.session.history.current import CurrentConversation
+from fairlead.session.history.current import ConversationStore, CurrentConversation
 from fairlead.session.history.entries import BRANCH, CustomMessageEntry, Entry, entries_in_context, role_of
 from fairlead.session.history.run_log import find_undelivered
-from fairlead.session.history.sessions import ConversationStore
 from fairlead.session.hooks import Cancelled, TreePlan
 from fairlead.session.run.message_queue import MessageQueue
 from fairlead.session.run.state import Activity, Stopper

@@ -23,8 +23,8 @@ from fairlead.stores.store import SessionStore, StoredSession, check_id
 
 if TYPE_CHECKING:
     from fairlead.session.history.archive import Archive, Place, Saved
+    from fairlead.session.history.current import ConversationStore
     from fairlead.session.history.log import Log
-    from fairlead.session.history.sessions import ConversationStore
 
 #: How many sessions are listed at a time, and how many entries at the beginning and the end of each are read.
 _PAGE, _ENTRIES = 500, 50

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from fairlead.core.model import Model, ThinkingLevel
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import ToolError
+from fairlead.session.history.current import ConversationStore
 from fairlead.session.history.file_archive import FileArchive
-from fairlead.session.history.sessions import ConversationStore
 from fairlead.session.options import SessionOptions
 from fairlead.session.selection import Models
 from fairlead.session.session import Session

@@ -23,7 +23,7 @@ from fairlead.protocol.acp import initialization as i
 from fairlead.protocol.acp import sessions as s
 from fairlead.protocol.acp.content import AUTH_REQUIRED, RESOURCE_NOT_FOUND
 from fairlead.protocol.acp.initialization import AuthenticateResponse
-from fairlead.session.history.sessions import ConversationStore
+from fairlead.session.history.current import ConversationStore
 from fairlead.sessions.catalogue import Catalogue, Common, Opener, opener
 from fairlead.sessions.open_sessions import OpenSessions, opening, with_more_tools
 from fairlead.stores.paths import iso

@@ -32,7 +32,7 @@ from fairlead.protocol.opal.events import NOTIFICATION
 from fairlead.protocol.opal.methods import SessionStart
 from fairlead.protocol.opal.objects import ADVICE, FeatureChanges, Features, Method
 from fairlead.session.history.conversation import Conversation
-from fairlead.session.history.sessions import ConversationStore
+from fairlead.session.history.current import ConversationStore
 from fairlead.session.session import Session
 from fairlead.sessions.catalogue import Catalogue, Common
 from fairlead.sessions.open_sessions import OpenSessions, opening
