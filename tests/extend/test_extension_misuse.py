@@ -15,7 +15,7 @@ from fairlead.core.messages import CustomMessage, ToolCall, Usage
 from fairlead.core.model import ModelRequest, StreamEnd
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import FairleadError, RunAborted
-from fairlead.extend.extensions.providers import model_stream
+from fairlead.extend.extensions.values import model_stream
 from fairlead.testing import SCRIPTED_MODEL, Turn
 
 HEADER = "import asyncio\nfrom fairlead.extension import *\n"

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from fairlead.core.tool import Tool
     from fairlead.extend.extensions.context import ExecResult
     from fairlead.extend.extensions.engine import Engine
-    from fairlead.extend.extensions.providers import ProviderStream
+    from fairlead.extend.extensions.values import ProviderStream
     from fairlead.session.session import Session
     from fairlead.session.slash_commands import SlashCommand
 

@@ -15,15 +15,14 @@ from fairlead.errors import BadCommand, ConfigError, FairleadError, ToolError
 from fairlead.extend.extensions.calling import Deadline, Steps, call_in_thread, error_text
 from fairlead.extend.extensions.context import TOOL_CONTEXTS, ToolRunContext
 from fairlead.extend.extensions.discovery import FoundExtension, module_name
-from fairlead.extend.extensions.providers import model_stream
-from fairlead.extend.extensions.values import State
+from fairlead.extend.extensions.values import State, model_stream
 from fairlead.models.models_json import provider_entry
 from fairlead.session.toolbox import TOOL_SEARCH
 
 if TYPE_CHECKING:
     from fairlead.core.model import Model, ModelStream
     from fairlead.extend.extensions.engine import Engine
-    from fairlead.extend.extensions.providers import ProviderStream
+    from fairlead.extend.extensions.values import ProviderStream
     from fairlead.extend.mcp.config import ServerConfig
     from fairlead.models.added_logins import AddedLogin
 

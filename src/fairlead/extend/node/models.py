@@ -38,7 +38,7 @@ from fairlead.session.runtime import AsyncioRuntime
 
 if TYPE_CHECKING:
     from fairlead.core.messages import AssistantMessage
-    from fairlead.extend.extensions.providers import Piece, ProviderStream
+    from fairlead.extend.extensions.values import Piece, ProviderStream
     from fairlead.extend.node.remote import RemoteExtensions
     from fairlead.models.added_logins import LoginUi
 
