@@ -25,8 +25,8 @@ from fairlead.config.settings import OutputSettings
 from fairlead.core import events
 from fairlead.errors import FairleadError
 from fairlead.protocol.http import objects as o
+from fairlead.serve.api import Metrics
 from fairlead.serve.guard import refuse
-from fairlead.serve.metrics import Metrics
 from fairlead.serve.refusals import Refusal, bad_request, outside_root, refusal_for, stopping
 from fairlead.serve.sessions.hub import Hub
 from fairlead.serve.sessions.spaces import Fleet, Space
