@@ -19,18 +19,18 @@ from fairlead.protocol.acp.sessions import PromptResponse, SessionConfigOption, 
 from fairlead.session.events import Gate
 from fairlead.session.session import Session
 from fairlead.wire.acp.acp_narrator import Narrator
-from fairlead.wire.acp.config_options import (
+from fairlead.wire.acp.tool_reports import PromptContent, prompt_content
+from fairlead.wire.acp.update_sender import (
     MODE,
     MODEL,
     THINKING,
+    Updates,
     choose_level,
     choose_model,
     config_options,
     mode_named,
     mode_state,
 )
-from fairlead.wire.acp.tool_reports import PromptContent, prompt_content
-from fairlead.wire.acp.update_sender import Updates
 from fairlead.wire.jsonrpc import BadParams, RpcError
 from fairlead.wire.pending import AcceptedPrompts, PromptOutcome
 

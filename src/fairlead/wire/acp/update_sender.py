@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Callable, Mapping
+from itertools import groupby
+from typing import TypeAlias, cast
 
+from fairlead.config.settings import ApprovalMode
+from fairlead.core.model import THINKING_LEVELS, Model
 from fairlead.protocol.acp.content import TextContent
+from fairlead.protocol.acp.sessions import (
+    SessionConfigOption,
+    SessionConfigSelect,
+    SessionConfigSelectGroup,
+    SessionConfigSelectOption,
+    SessionMode,
+    SessionModeState,
+)
 from fairlead.protocol.acp.updates import (
     AgentMessageChunk,
     AgentThoughtChunk,
     SessionNotification,
     SessionUpdate,
 )
+from fairlead.session.session import Session
 from fairlead.wire.host_connection import Outlet
-from fairlead.wire.jsonrpc import notification_line
+from fairlead.wire.jsonrpc import BadParams, notification_line
 
 #: Seconds between two updates with text.
 PACE = 0.016
@@ -81,3 +93,79 @@ class Updates:
 
 
 Send: TypeAlias = Callable[[SessionUpdate], None]
+
+
+#: The ids of the options.
+MODE, MODEL, THINKING = "mode", "model", "thinking"
+
+#: The name and the description of each approval mode.
+MODES: Mapping[ApprovalMode, tuple[str, str]] = {
+    "auto": ("Auto", "Run every tool call without asking"),
+    "write": ("Edit", "Change files of the workspace without asking, and ask before everything else"),
+    "ask": ("Ask", "Ask before every tool call that changes something"),
+    "deny": ("Read only", "Refuse every tool call that changes something"),
+}
+
+
+def mode_named(mode_id: str) -> ApprovalMode:
+    """Return an approval mode. Raises BadParams if it does not exist."""
+    if mode_id not in MODES:
+        raise BadParams(f"Unknown mode {mode_id!r}. The modes are: {', '.join(MODES)}")
+    return cast("ApprovalMode", mode_id)
+
+
+def mode_state(mode: ApprovalMode) -> SessionModeState:
+    """Return the approval modes, and the one in force."""
+    modes = [SessionMode(each, name, description=about) for each, (name, about) in MODES.items()]
+    return SessionModeState(current_mode_id=mode, available_modes=modes)
+
+
+def config_options(session: Session) -> list[SessionConfigOption]:
+    """Return all options with their values. An option with nothing to choose is left out."""
+    modes = [SessionConfigSelectOption(each, name, description=about) for each, (name, about) in MODES.items()]
+    about = "What runs without a question"
+    found: list[SessionConfigOption] = [
+        SessionConfigSelect(MODE, "Approvals", session.approvals.mode, modes, category="mode", description=about)
+    ]
+    if (model := session.model) is not None:
+        found.append(SessionConfigSelect(MODEL, "Model", model_id(model), _models(session, model), category="model"))
+    levels = session.models.levels()
+    if len(levels) > 1:
+        options = [SessionConfigSelectOption(level, level.capitalize()) for level in levels]
+        found.append(SessionConfigSelect(THINKING, "Thinking", session.thinking, options, category="thought_level"))
+    return found
+
+
+def choose_model(session: Session, value: str) -> None:
+    """Choose a model by the value of its option. Raises BadParams if it cannot be used."""
+    provider, _, name = value.partition("/")
+    if not any(model_id(model) == value for model in session.models.available()) and (
+        session.model is None or model_id(session.model) != value
+    ):
+        raise BadParams(f"Unknown model {value!r}, or there is no key for it.")
+    session.models.set_model(provider, name)
+
+
+def choose_level(session: Session, value: str) -> None:
+    """Choose a thinking level. Raises BadParams if the model does not have it."""
+    level = next((each for each in THINKING_LEVELS if each == value), None)
+    if level is None or level not in session.models.levels():
+        raise BadParams(f"Unknown thinking level {value!r}. The levels are: {', '.join(session.models.levels())}")
+    session.models.set_thinking(level)
+
+
+def model_id(model: Model) -> str:
+    """Return the value of a model's option."""
+    return f"{model.provider}/{model.id}"
+
+
+def _models(session: Session, current: Model) -> list[SessionConfigSelectOption] | list[SessionConfigSelectGroup]:
+    """Return the models to choose from; those of several providers in groups."""
+    models = session.models.available()
+    if current not in models:
+        models = [current, *models]
+    groups = [
+        SessionConfigSelectGroup(provider, provider, [SessionConfigSelectOption(model_id(model), model.name) for model in found])
+        for provider, found in groupby(sorted(models, key=lambda model: model.provider), key=lambda model: model.provider)
+    ]
+    return groups[0].options if len(groups) == 1 else groups
