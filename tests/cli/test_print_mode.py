@@ -16,7 +16,7 @@ from typing import Any, cast
 import pytest
 from tests.cli.command import Command, Scripted, lines_of
 
-from fairlead.cli.printing.print_mode import CHAT_COMMANDS
+from fairlead.cli.print_mode import CHAT_COMMANDS
 
 PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==")
 FAILS = {"status": 400, "error": "the request is bad"}

@@ -18,10 +18,10 @@ from fairlead.chat import app
 from fairlead.chat.view.screen import Screen
 from fairlead.chat.view.theme import choose
 from fairlead.cli import advice, build
+from fairlead.cli import print_mode as prompt_reading
 from fairlead.cli.console import keep_tracebacks_off_stderr, print_text
 from fairlead.cli.event_loop import run
 from fairlead.cli.flags import Arguments
-from fairlead.cli.printing import print_mode as prompt_reading
 from fairlead.config.extras import install_command
 from fairlead.errors import ConfigError
 from fairlead.sessions.catalogue import short_id

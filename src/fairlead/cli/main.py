@@ -11,10 +11,9 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from fairlead.cli import build, chat, claude, code_cache, event_loop
+from fairlead.cli import build, chat, claude, code_cache, event_loop, print_mode, print_output
 from fairlead.cli.console import complain, configure_logging, print_text, remark
 from fairlead.cli.flags import Arguments, UsageError, parse, unknown_flag
-from fairlead.cli.printing import output, print_mode
 from fairlead.cli.subcommands import help, login, models, replay, sessions, subcommand, table
 from fairlead.config.home import Home, expand_user, working_directory
 from fairlead.errors import ConfigError, ExtensionNotLoaded, FairleadError
@@ -237,7 +236,7 @@ def _resume_by_name(argv: Sequence[str], arguments: Arguments, program: Program)
     """Return the command line with the file of the session that `--resume NAME` names. Peers have no such names."""
     if arguments.after_resume is None or arguments.isolated or program.dialect is not None:
         return argv, arguments
-    with output.failure_as_result(arguments.output_format, sys.stdout.buffer.write):
+    with print_output.failure_as_result(arguments.output_format, sys.stdout.buffer.write):
         changed = _with_resumed_name(argv, arguments.after_resume, arguments.session_dir, program)
     return (argv, arguments) if changed is None else (changed, parse(changed))
 

@@ -17,7 +17,7 @@ LONGEST_TITLE = 200
 
 @cache
 def _make_attachment_pattern() -> re.Pattern[str]:
-    """What `fairlead -p @FILE` puts before a prompt: see `fairlead.cli.printing.print_mode`."""
+    """What `fairlead -p @FILE` puts before a prompt: see `fairlead.cli.print_mode`."""
     return re.compile(r'\A(?:<file name="[^"]*">.*?</file>\s*)+', re.DOTALL)
 
 

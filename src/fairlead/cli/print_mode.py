@@ -17,7 +17,7 @@ from fairlead.cli.build import build_agent, choose_model, limit_time, parse_exte
 from fairlead.cli.console import complain
 from fairlead.cli.event_loop import run
 from fairlead.cli.flags import Arguments, UsageError
-from fairlead.cli.printing.output import EventLines, ResultRecorder, Stdout, failure_as_result, show_progress
+from fairlead.cli.print_output import EventLines, ResultRecorder, Stdout, failure_as_result, show_progress
 from fairlead.config.home import expand_user
 from fairlead.core import images as core_images
 from fairlead.core.events import Event, ExtensionError

@@ -1,1 +1,0 @@
-"""Print mode: answers a prompt on standard output and exits."""
