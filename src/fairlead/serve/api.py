@@ -1,4 +1,4 @@
-"""The handlers of the HTTP interface. `fairlead.protocol.http.operations` declares them."""
+"""The handlers of the HTTP interface, and the counters of what they do. `fairlead.protocol.http.operations` declares them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values that pass between extensions and the session.
+"""Values that pass between extensions and the session, also what models of extensions yield.
 
 What extensions hand over is checked first: a value of the wrong type would break something far away. What they get is a copy, so
 that they cannot change the session by accident.

@@ -1,4 +1,4 @@
-"""The conversation that a session works with, and what a host can see of it and do with it."""
+"""The conversation that a session works with: what a host can see of it and do with it, and how others are created and opened."""
 
 from __future__ import annotations
 

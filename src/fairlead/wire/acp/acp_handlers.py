@@ -31,7 +31,7 @@ from fairlead.wire.acp.acp_narrator import LONGEST_TITLE, Narrator
 from fairlead.wire.acp.acp_session import LOG_IN, AcpSession, as_auth_error
 from fairlead.wire.acp.acp_ui import AcpUi
 from fairlead.wire.acp.initialize import LOGIN, Client
-from fairlead.wire.acp.update_sender import Updates
+from fairlead.wire.acp.session_updates import Updates
 from fairlead.wire.dispatcher import id_bytes
 from fairlead.wire.host_connection import HostOutput
 from fairlead.wire.jsonrpc import BadParams, OutboundRequests, RpcError, notification_line

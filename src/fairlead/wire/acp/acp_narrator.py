@@ -35,8 +35,8 @@ from fairlead.session.history.entries import CustomMessageEntry, MessageEntry
 from fairlead.session.session import Session
 from fairlead.stores.paths import iso
 from fairlead.wire.acp.initialize import Client
+from fairlead.wire.acp.session_updates import TextChunk, Updates
 from fairlead.wire.acp.tool_reports import UNFINISHED, ToolReports, blocks, kind, locations, raw_output, tail, text_of, title
-from fairlead.wire.acp.update_sender import TextChunk, Updates
 
 #: How many notices wait for the next prompt, for a client that cannot show them before.
 MOST_HELD = 20

@@ -19,8 +19,7 @@ from fairlead.protocol.acp.sessions import PromptResponse, SessionConfigOption, 
 from fairlead.session.events import Gate
 from fairlead.session.session import Session
 from fairlead.wire.acp.acp_narrator import Narrator
-from fairlead.wire.acp.tool_reports import PromptContent, prompt_content
-from fairlead.wire.acp.update_sender import (
+from fairlead.wire.acp.session_updates import (
     MODE,
     MODEL,
     THINKING,
@@ -31,6 +30,7 @@ from fairlead.wire.acp.update_sender import (
     mode_named,
     mode_state,
 )
+from fairlead.wire.acp.tool_reports import PromptContent, prompt_content
 from fairlead.wire.jsonrpc import BadParams, RpcError
 from fairlead.wire.pending import AcceptedPrompts, PromptOutcome
 

@@ -33,7 +33,7 @@ from fairlead.protocol.acp.updates import (
     ToolCallLocation,
     ToolCallUpdate,
 )
-from fairlead.wire.acp.update_sender import Send
+from fairlead.wire.acp.session_updates import Send
 from fairlead.wire.jsonrpc import BadParams
 
 AUDIO = "This agent does not accept audio: its prompt capabilities say so."

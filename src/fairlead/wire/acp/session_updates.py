@@ -1,4 +1,4 @@
-"""Sends the updates of one session. Pieces of text that follow each other closely become one update."""
+"""The updates of one session for its client, and what the client can choose in it. Texts in quick succession become one update."""
 
 from __future__ import annotations
 
