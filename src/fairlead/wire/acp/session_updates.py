@@ -1,4 +1,4 @@
-"""The updates of one session for its client, and what the client can choose in it. Texts in quick succession become one update."""
+"""The updates of one session for its client, and what the client can choose in it. Quick pieces of text become one update."""
 
 from __future__ import annotations
 
