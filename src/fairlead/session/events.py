@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import traceback
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -165,15 +165,22 @@ class Events:
     def _has_extensions(self) -> bool:
         return self.extensions is not None and self.extensions.hooks is not None
 
-    def send_at_once(self, event: Event) -> bool:
-        """Send an event if nothing has to be awaited before it. Returns whether it was sent.
+    def send_at_once(self, event: Event, cancel: CancelToken) -> Awaitable[None] | None:
+        """Send an event. Returns what to await before the next one, if there is something to await.
 
         An answer has many updates, and the coroutines of `emit` would cost as much as the listeners.
         """
         if self._writing is not None or (self.extensions is not None and self.extensions.wants(event)):
-            return False
+            return self._emit_and_wait(event, cancel)
         self._deliver(event)
-        return True
+        for gate in self._gates:
+            if gate.paused:
+                return self.wait(cancel)
+        return None
+
+    async def _emit_and_wait(self, event: Event, cancel: CancelToken) -> None:
+        await self.emit(event, cancel)
+        await self.wait(cancel)
 
     async def emit(self, event: Event, cancel: CancelToken) -> None:
         """Send an event after extensions have handled it, or after `cancel` fires."""

@@ -221,10 +221,7 @@ class Run:
 
     def _update(self, event: MessageUpdate) -> Awaitable[None] | None:
         """Send an update of an answer. Returns what to await before the next one, if there is something to await."""
-        events = self._parts.events
-        if not events.send_at_once(event):
-            return self._emit(event)
-        return events.wait(self._cancel) if events.paused else None
+        return self._parts.events.send_at_once(event, self._cancel)
 
     def _may_revise(self) -> bool:
         """Whether an extension may want to keep another message than one that has ended."""
