@@ -142,8 +142,7 @@ class AcpServer:
 
 
 def _load() -> None:
-    for name in ("acp_handlers", "acp_sessions"):
-        import_module(f"fairlead.wire.acp.{name}")
+    import_module("fairlead.wire.acp.acp_handlers")
 
 
 def _initialize(server: AcpServer, params: acp.InitializeRequest) -> acp.InitializeResponse:
