@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -336,3 +337,25 @@ def test_a_broken_file_of_the_user_leaves_its_servers_out(tmp_path: Path) -> Non
     (tmp_path / "home" / ".claude.json").write_text("{")
     with claude(tmp_path, []) as host:
         assert statuses(host) == {}
+
+
+def test_servers_of_initialize_in_the_host_are_replaced(tmp_path: Path) -> None:
+    later = {"later": {"type": "sdk", "name": "later"}}
+    with claude(tmp_path, []) as host:
+        serve(host, answers())
+        host.control("initialize", sdkMcpServers=["first", "second"])
+        kept = {"second": {"type": "sdk", "name": "second"}}
+        set_ = host.control("mcp_set_servers", servers={**later, **kept})["response"]
+        assert set_ == {"added": ["later"], "removed": ["first"], "errors": {}}
+        assert statuses(host) == {"second": "connected", "later": "connected"}
+
+
+def test_a_picture_too_large_for_two_copies_in_a_line_is_whole_once(tmp_path: Path) -> None:
+    data = b64encode(b64decode(PNG) + bytes(450_000)).decode()
+    told = {"content": [{"type": "image", "data": data, "mimeType": "image/png"}]}
+    with claude(tmp_path, [ADD, says("done")], *IN_HOST, *FREE) as host:
+        serve(host, answers(call=told))
+        host.ask("go")
+        [result] = results(host)
+        assert len(json.dumps(result)) < 1 << 20
+        assert content(result)[0]["source"]["data"] == data

@@ -56,7 +56,15 @@ def test_a_kind_of_the_host_has_its_prompt_and_its_tools(name: str, tmp_path: Pa
 
 
 def test_tools_can_be_excluded_and_models_named(tmp_path: Path) -> None:
-    kinds = {"careful": {"description": "d", "prompt": "p", "disallowedTools": ["Bash", "Write"], "model": "claude-haiku-4-5"}}
+    kinds = {
+        "careful": {
+            "description": "d",
+            "prompt": "p",
+            "disallowedTools": ["Bash", "Write"],
+            "model": "claude-haiku-4-5",
+            "effort": "low",
+        }
+    }
     turns = [task(subagent_type="careful"), SUB, says("done")]
     with claude(tmp_path, turns, *FREE, "--agents", json.dumps(kinds)) as host:
         host.ask("PARENT go")

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from fairlead.agent.tool_sets import ToolServices, ToolSet
 from fairlead.core.lenient import json_data, scrub
 from fairlead.core.messages import ImageContent, TextContent, ToolResultMessage, Usage, UserBlock
+from fairlead.core.model import THINKING_LEVELS, ThinkingLevel
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import ConfigError, ToolError
 from fairlead.extend.mcp import config
@@ -418,7 +419,7 @@ def _agent_tool(services: ToolServices, kinds: Mapping[str, AgentDefinition]) ->
                 "prompt": string("What to do, and what the answer should contain"),
                 "subagent_type": string("The kind of sub-agent; general-purpose if left out"),
                 "model": string("The model of the sub-agent; yours if left out"),
-                "effort": string("Not used"),
+                "effort": string("How much the sub-agent thinks: low, medium, high, xhigh or max; as much as you if left out"),
                 "isolation": string("Not used"),
                 "run_in_background": {"type": "boolean", "description": "Not used: the call waits for the answer"},
             },
@@ -446,7 +447,11 @@ async def _run_agent(
     kind = kinds.get(name)
     if kind is None:
         raise refuse(f"There is no sub-agent {name!r}. The kinds are: {', '.join(kinds)}.")
-    kind = replace(kind, model=_find_model(services, arguments.get("model") or kind.model))
+    kind = replace(
+        kind,
+        model=_find_model(services, arguments.get("model") or kind.model),
+        thinking=_find_level(arguments.get("effort")) or kind.thinking,
+    )
     began = services.now_ms()
     order = Order(f"a{os.urandom(8).hex()}", arguments["description"], arguments["prompt"])
     child = subagents.prepare(kind, [order], "", context.call_id)[0]
@@ -477,6 +482,10 @@ def _find_model(services: ToolServices, name: str | None) -> str | None:
     parent = services.model
     is_alias = name in ALIASES and (name in ("default", "inherit") or parent is None or parent.provider != "anthropic")
     return None if is_alias else name
+
+
+def _find_level(effort: str | None) -> ThinkingLevel | None:
+    return next((level for level in THINKING_LEVELS if level == effort), None)
 
 
 def _describe_transcript(child: Subagent, parent: str | None) -> None:
@@ -519,6 +528,7 @@ def read_agents(definitions: Mapping[str, Any], warn: Callable[[str], None] = la
             excluded=_read_names(host.disallowed_tools or ()),
             max_turns=host.max_turns,
             model=host.model,
+            thinking=_find_level(host.effort),
         )
     return found
 
@@ -535,4 +545,5 @@ class _HostAgent(msgspec.Struct, rename="camel"):
     tools: list[str] | None = None
     disallowed_tools: list[str] | None = None
     model: str | None = None
+    effort: str | None = None
     max_turns: Annotated[int, Meta(gt=0)] | None = None

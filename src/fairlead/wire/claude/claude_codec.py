@@ -138,7 +138,7 @@ def fit(frame: Struct) -> bytes:
     if len(line) <= LONGEST_LINE:
         return line
     value = msgspec.to_builtins(frame)
-    if isinstance(value.get("tool_use_result"), dict) and len(encode({**value, "tool_use_result": None})) <= LONGEST_LINE:
+    if isinstance(value.get("tool_use_result"), dict | list) and len(encode({**value, "tool_use_result": None})) <= LONGEST_LINE:
         value = {**value, "tool_use_result": _shorten(value["tool_use_result"], LONGEST_LINE // 64)}
     longest = LONGEST_LINE // 4
     while len(line := encode(value)) > LONGEST_LINE and longest > _NOTE:

@@ -63,8 +63,12 @@ class HostServers:
         self._is_answered.set()
 
     def want(self, servers: Mapping[str, Any]) -> None:
-        """Connect to more servers when the agent is made."""
+        """Connect to more servers when the agent is made.
+
+        Those that live in the host are replaced by `mcp_set_servers`: the TypeScript SDK then drops them.
+        """
         self._pending |= servers
+        self._brought |= {name: written for name, written in servers.items() if _is_in_host(written)}
 
     @property
     def has_some_in_host(self) -> bool:
