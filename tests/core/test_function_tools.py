@@ -268,6 +268,18 @@ def test_results_and_blocks_stay_as_they_are() -> None:
 
 
 def test_a_value_that_is_not_json_is_an_error_for_the_model() -> None:
-    for value in (threading.Lock(), ToolResult([3])):  # pyright: ignore[reportArgumentType]
-        with pytest.raises(ToolError, match="The tool returned something that cannot be sent to the model"):
-            as_tool_result(value)
+    with pytest.raises(ToolError, match="The tool returned something that cannot be sent to the model"):
+        as_tool_result(threading.Lock())
+
+
+def test_json_that_is_very_deep_or_large_is_text_for_the_model() -> None:
+    deep: list[object] = []
+    for _ in range(5000):
+        deep = [deep]
+    assert "nested too deeply" in str(as_tool_result(deep).content)
+    assert as_tool_result({"a": 10**400}).content == [TextContent(f'{{"a":{10**400}}}')]
+
+
+def test_a_result_with_other_parts_is_left_to_the_loop() -> None:
+    odd = ToolResult([3], failed="yes")  # pyright: ignore[reportArgumentType]
+    assert as_tool_result(odd) is odd

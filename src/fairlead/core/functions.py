@@ -161,12 +161,18 @@ def as_tool_result(value: Any) -> ToolResult:
         elif _are_blocks(value):
             value = ToolResult(list(cast("list[UserBlock]", value)))
         if type(value) is ToolResult:  # its parts may have any type, because the function is not ours
-            plain = scrub(msgspec.to_builtins(replace(value, details=None), str_keys=True, enc_hook=_encode))
-            return replace(msgspec.convert(plain, ToolResult), details=_details(value.details))
+            try:
+                plain = scrub(msgspec.to_builtins(replace(value, details=None), str_keys=True, enc_hook=_encode))
+                return replace(msgspec.convert(plain, ToolResult), details=_details(value.details))
+            except (TypeError, ValueError, OverflowError, RecursionError):
+                return value  # the loop makes text of what is no content, and leaves out the rest
         if isinstance(value, ToolResult):
             return value
-        plain = scrub(msgspec.to_builtins(value, str_keys=True, enc_hook=_encode))
-        return ToolResult.text(msgspec.json.encode(plain).decode())
+        try:
+            plain = scrub(msgspec.to_builtins(value, str_keys=True, enc_hook=_encode))
+            return ToolResult.text(msgspec.json.encode(plain).decode())
+        except (OverflowError, RecursionError):  # it is JSON, but too deep or too large to be sent as it is
+            return ToolResult.text(msgspec.json.encode(json_data(value)).decode())
     except (TypeError, ValueError, RecursionError) as error:
         raise ToolError(f"The tool returned something that cannot be sent to the model: {error}") from None
 

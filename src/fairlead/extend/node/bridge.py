@@ -12,6 +12,7 @@ import contextlib
 import json as standard_json
 import logging
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -32,6 +33,8 @@ _log = logging.getLogger("fairlead.extend")
 _MAX_LINE_BYTES = 256 * 1024 * 1024
 #: The most requests that may be worked on at the same time, and the most bytes that the process may leave unread.
 _MOST_REQUESTS, _MOST_UNREAD = 10_000, 256 * 1024 * 1024
+#: How a request or an answer begins: its number, and what kind it is.
+_BEGINNING = re.compile(rb'\{"id":(\d+),"(sync|method|result)":')
 #: Seconds in which the process has to start.
 _START_SECONDS = 30.0
 #: Seconds in which the process has to answer when it is asked whether it still works.
@@ -245,8 +248,23 @@ class NodeBridge:
         try:
             self._handle(_decode(line))
         except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
-            # An extension wrote to the socket, or changed what writes to it. What waits for an answer is stopped in time.
+            # An extension wrote to the socket, or sent data that cannot be read.
             _log.error("The Node process sent something that is not a message: %s", error)
+            self._refuse(line, f"What was sent cannot be read: {error}")
+
+    def _refuse(self, line: bytes, reason: str) -> None:
+        """Answer for a message that cannot be read, as far as its beginning says who waits for it."""
+        found = _BEGINNING.match(line)
+        if found is None or self._lost is not None:
+            return
+        id, kind = int(found[1]), found[2]
+        done = self._calls.get(id)
+        if kind == b"sync" and self._outbox is not None:
+            self._outbox.write(_encode({"error": {"message": reason}}))
+        elif kind == b"method":
+            self._send({"id": id, "error": {"message": reason}})
+        elif kind == b"result" and done is not None and not done.done():
+            done.set_exception(RemoteError(reason))
 
     def _handle(self, message: Mapping[str, Any]) -> None:
         method, id = message.get("method"), message.get("id")

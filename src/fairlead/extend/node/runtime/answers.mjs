@@ -23,6 +23,8 @@ const KNOWN =
 	);
 
 const MOST_LEVELS = 500;
+/** How deep the data of a result may be that is kept whatever it is. */
+const KEPT_LEVELS = 200;
 
 /** Return a value as plain data, reading every field that its readers in pi could read. */
 function plain(value, name, above = []) {
@@ -61,16 +63,21 @@ function asJson(value) {
 /** Return a value as data that can be sent, whatever it is. What cannot be sent becomes a text in its place. */
 export function kept(value) {
 	try {
-		return asJson(value);
+		const data = asJson(value);
+		if (!isDeeper(data, KEPT_LEVELS)) return data;
+		return salvaged(data, []);
 	} catch {
 		return salvaged(value, []);
 	}
 }
 
+const isDeeper = (value, levels) =>
+	typeof value === "object" && value !== null && (levels === 0 || Object.values(value).some((each) => isDeeper(each, levels - 1)));
+
 function salvaged(value, above) {
 	if (typeof value === "bigint") return String(value);
 	if (typeof value !== "object" || value === null) return value;
-	if (above.includes(value) || above.length >= MOST_LEVELS) return "[nested too deeply to be kept]";
+	if (above.includes(value) || above.length >= KEPT_LEVELS) return "[nested too deeply to be kept]";
 	const below = [...above, value];
 	try {
 		if (isArray(value)) return Array.from(value, (each) => salvaged(each, below) ?? null);
