@@ -12,7 +12,7 @@ import pytest
 from tests.core.test_loop import Answer, Stage, calls, play
 
 from fairlead.core import events as e
-from fairlead.core.lenient import json_data
+from fairlead.core.lenient import cut_deep_json, json_data
 from fairlead.core.messages import ToolResultMessage
 from fairlead.core.tool import StructuredResult, Tool, ToolContext, ToolResult
 from fairlead.testing import Scripted
@@ -92,6 +92,17 @@ def test_details_of_any_kind_reach_the_host(details: Any) -> None:
     play(stage)
     [message] = [message for message in stage.added if isinstance(message, ToolResultMessage)]
     assert (message.details, message.content) == (details, TEXT)
+
+
+@pytest.mark.parametrize("levels", [3, 150, 151, 5000])
+def test_json_is_cut_where_it_has_too_many_levels(levels: int) -> None:
+    line = (
+        '{"a":' + "[" * (levels - 1) + "]" * (levels - 1) + ',"b":"[[\\"[[","c":' + '{"x":' * 300 + "1" + "}" * 300 + ',"d":[1]}'
+    )
+    cut = msgspec.json.decode(cut_deep_json(line.encode()))
+    assert (cut["b"], cut["d"]) == ('[["[[', [1])
+    assert ("nested too deeply" in str(cut["a"])) is (levels > 150) and "nested too deeply" in str(cut["c"])
+    assert cut_deep_json(b'{"a":[1]}') == b'{"a":[1]}'
 
 
 def test_data_that_json_cannot_hold_becomes_text() -> None:

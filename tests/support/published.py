@@ -151,7 +151,7 @@ def _joined_chunks(frames: Iterable[Frame]) -> list[Frame]:
 def _can_be_read(declared: type[msgspec.Struct], line: Frame) -> bool:
     try:
         msgspec.convert(line, declared)
-    except msgspec.ValidationError:
+    except (msgspec.ValidationError, UnicodeEncodeError, RecursionError):
         return False
     return True
 

@@ -7,6 +7,7 @@ raw_mcp_server.py MODE [ARGUMENT]
     odd             tools with names and parameters that no provider would take
     invalid         a tool that breaks the protocol
     sloppy          tools whose answers are broken in one way each, or are far too much
+    lines FILE      a tool that answers with a line of a file, by its number; in it, %s is the id of the request
     noisy           prints lines that are no messages
     dies CODE       exits before it is connected
     silent PIPE     answers nothing until there is a line in the named pipe
@@ -119,7 +120,11 @@ def main() -> None:
         message = json.loads(line)
         if "id" not in message:
             continue
-        if MODE == "sloppy" and message["method"] == "tools/call":
+        if MODE == "lines" and message["method"] == "tools/call":
+            line = Path(ARGUMENT).read_text().splitlines()[message["params"]["arguments"]["at"]]
+            sys.stdout.write(line.replace("%s", json.dumps(message["id"])) + "\n")
+            sys.stdout.flush()
+        elif MODE == "sloppy" and message["method"] == "tools/call":
             answer_sloppily(message["id"], message["params"])
         elif message["method"] in ("initialize", "tools/list", "tools/call"):
             say({"id": message["id"], "result": answer(message["method"], message.get("params") or {})})

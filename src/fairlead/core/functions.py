@@ -165,7 +165,7 @@ def as_tool_result(value: Any) -> ToolResult:
                 plain = scrub(msgspec.to_builtins(replace(value, details=None), str_keys=True, enc_hook=_encode))
                 return replace(msgspec.convert(plain, ToolResult), details=_details(value.details))
             except (TypeError, ValueError, OverflowError, RecursionError):
-                return value  # the loop makes text of what is no content, and leaves out the rest
+                return value  # the loop turns it into text, and leaves out what has the wrong type
         if isinstance(value, ToolResult):
             return value
         try:

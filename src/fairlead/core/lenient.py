@@ -83,6 +83,34 @@ _DEEPEST = 100
 _TOO_DEEP = "[nested too deeply to be kept]"
 
 
+#: How many levels a line may have: those that `json_data` keeps, and those of the messages around the data.
+_DEEPEST_LINE = 150
+#: What divides a JSON text into levels: its brackets, and the texts in which others do not count.
+_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*+"|[\[{]|[\]}]')
+
+
+def cut_deep_json(line: bytes) -> bytes:
+    """Return a JSON text that every reader can decode. What is nested too deeply in it becomes a text in its place."""
+    if line.count(b"[") + line.count(b"{") <= _DEEPEST_LINE:
+        return line
+    text = line.decode("utf-8", "replace")
+    kept: list[str] = []
+    depth = start = 0
+    for found in _BRACKET.finditer(text):
+        match found[0]:
+            case "[" | "{":
+                depth += 1
+                if depth == _DEEPEST_LINE + 1:
+                    kept += text[start : found.start()], f'"{_TOO_DEEP}"'
+            case "]" | "}":
+                if depth == _DEEPEST_LINE + 1:
+                    start = found.end()
+                depth -= 1
+            case _:
+                pass
+    return "".join((*kept, text[start:])).encode("utf-8", "replace") if kept else line
+
+
 def json_data(value: object) -> Any:
     """Return a value as data that JSON can hold, whatever it is: what JSON cannot hold becomes a text in its place.
 

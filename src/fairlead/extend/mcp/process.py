@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from fairlead.core.lenient import read_integer, scrub
+from fairlead.core.lenient import cut_deep_json, read_integer, scrub
 from fairlead.errors import ConfigError
 from fairlead.extend.mcp import sdk
 from fairlead.extend.mcp.limits import MOST_BYTES
@@ -218,11 +218,12 @@ async def _streams(process: ServerProcess) -> AsyncGenerator[tuple[Any, Any]]:
 
 
 def read_messages(line: bytes) -> list[JSONRPCMessage | NotAMessage]:
-    """Return the message in a line.
+    """Return the message in a line. Data in it that is too deep for most programs is cut.
 
     A line that breaks the protocol becomes a `NotAMessage`. If it answers a request, an error response follows, since the caller
     will get no other answer.
     """
+    line = cut_deep_json(line)
     try:
         return [sdk.jsonrpc_message_adapter.validate_json(line, by_name=False)]
     except ValueError:

@@ -369,8 +369,9 @@ def _decode(line: bytes) -> dict[str, Any]:
     try:
         return json.decode(line)
     except (DecodeError, UnicodeDecodeError, RecursionError):
-        # JavaScript writes halves of characters, which msgspec refuses.
-        return cast("dict[str, Any]", lenient.scrub(standard_json.loads(line.decode("utf-8", "replace"))))
+        # JavaScript writes halves of characters, which msgspec refuses, and data of thousands of levels.
+        text = lenient.cut_deep_json(line).decode("utf-8", "replace")
+        return cast("dict[str, Any]", lenient.scrub(standard_json.loads(text)))
 
 
 def _settle(done: asyncio.Future[Any], message: Mapping[str, Any]) -> None:

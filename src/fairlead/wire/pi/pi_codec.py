@@ -16,6 +16,7 @@ from fairlead.errors import BadCommand, BusyError, FairleadError
 from fairlead.protocol import explain
 from fairlead.protocol.pi import frames
 from fairlead.protocol.pi.commands import ANSWER_NAMES, Command
+from fairlead.protocol.pi.host_requests import REPLIES
 from fairlead.wire.pi.paced_updates import FrameOutlet
 from fairlead.wire.pi.pi_encoding import Spliced, encode, encode_spliced
 from fairlead.wire.pi.profile import Profile
@@ -40,6 +41,10 @@ class _Lenient(Struct):
     id: Id = UNSET
 
 
+#: What msgspec says about a number that is too large for it.
+_TOO_LARGE = "Number out of range"
+#: The types of replies to requests.
+_REPLIES = frozenset(str(declared.__struct_config__.tag) for declared in REPLIES)
 _envelopes = msgspec.json.Decoder(_Lenient)
 _decoders: dict[type[Struct], msgspec.json.Decoder[Any]] = {}
 
@@ -55,7 +60,7 @@ def read_envelope(line: bytes) -> tuple[Envelope, bytes]:
         text, line = lenient.repair_json(line), _repair_line(line)
         outer = _envelopes.decode(line)
         kind = _kind(outer)
-        with suppress(msgspec.DecodeError, UnicodeError):
+        with suppress(msgspec.DecodeError, UnicodeError, RecursionError):
             outer.id = _envelopes.decode(text).id  # as it was written: it may have a number that Python cannot hold
     ident = UNSET if isinstance(outer.id, UnsetType) else Raw(bytes(outer.id))
     return Envelope(kind, ident), line
@@ -76,6 +81,8 @@ def decode_as(declared: type[T], line: bytes) -> T:
     try:
         return decoder.decode(line)
     except msgspec.ValidationError as error:
+        if _TOO_LARGE in str(error):  # a number such as 1e999, which JSON allows
+            return _convert(line, declared)
         raise BadCommand(explain.explain(str(error), declared)) from None
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return _convert(line, declared)
@@ -94,8 +101,18 @@ def _convert(line: bytes, declared: type[T]) -> T:
 
 
 def _repair_line(line: bytes) -> bytes:
-    """Return the object in the line as valid JSON: lone surrogates and invalid UTF-8 become U+FFFD. Raises BadCommand."""
-    return msgspec.json.encode(_value(line))
+    """Return the object in the line as valid JSON: lone surrogates and invalid UTF-8 become U+FFFD. Raises BadCommand.
+
+    A reply that is nested too deeply is cut: something waits for it.
+    """
+    try:
+        return msgspec.json.encode(_value(line))
+    except BadCommand:
+        cut = lenient.cut_deep_json(line)
+        with suppress(BadCommand):
+            if cut is not line and (value := _value(cut)).get("type") in _REPLIES:
+                return msgspec.json.encode(value)
+        raise
 
 
 def _value(line: bytes) -> dict[str, Any]:
