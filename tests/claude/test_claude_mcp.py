@@ -359,3 +359,25 @@ def test_a_picture_too_large_for_two_copies_in_a_line_is_whole_once(tmp_path: Pa
         [result] = results(host)
         assert len(json.dumps(result)) < 1 << 20
         assert content(result)[0]["source"]["data"] == data
+
+
+def test_initialize_may_come_again(tmp_path: Path) -> None:
+    with claude(tmp_path, [says("done")]) as host:
+        seen = serve(host, answers())
+        for _ in range(2):
+            assert host.control("initialize", sdkMcpServers=["calc"])["subtype"] == "success"
+        host.ask("go")
+        assert methods(seen) == ["initialize", "notifications/initialized", "tools/list"]
+
+
+def test_without_the_package_servers_fail_and_say_why(tmp_path: Path) -> None:
+    (tmp_path / "shadow" / "mcp").mkdir(parents=True)
+    (tmp_path / "shadow" / "mcp" / "__init__.py").write_text("raise ModuleNotFoundError(\"No module named 'mcp'\")")
+    with claude(tmp_path, [says("done")], *IN_HOST, env={"PYTHONPATH": str(tmp_path / "shadow")}) as host:
+        serve(host, answers())
+        assert host.control("initialize")["subtype"] == "success"
+        assert host.ask("go")["result"] == "done"
+        assert host.until("system", subtype="init")["mcp_servers"] == [{"name": "my-calc", "status": "failed", "source": "sdk"}]
+        [server] = host.control("mcp_status")["response"]["mcpServers"]
+        assert server["status"] == "failed" and "not installed" in server["error"]
+        assert "not found" in host.control("mcp_reconnect", serverName="my-calc")["error"]

@@ -147,7 +147,7 @@ class Narrator:
         self, send: Callable[[bytes], None], session: Session, wanted: WantedFrames, asked: Collection[str] = ()
     ) -> None:
         self._asked = asked
-        self._send = send
+        self._send: Callable[[bytes], None] = send
         self._session = session
         self._wanted = wanted
         self._partial = wanted.partial

@@ -53,9 +53,9 @@ class HostServers:
         self._pending: dict[str, Any] = dict(wanted)
         #: Why servers cannot be used at all, by name.
         self._refused: dict[str, str] = {}
-        #: The servers that the host has named, those that live in it with the answer to their first message until it is used, and
-        #: those that `mcp_set_servers` has brought.
-        self._named: set[str] = set()
+        #: The servers that the host has named, as it wrote them; those that live in it, with the answer to their first message
+        #: until it is used; and those that `mcp_set_servers` has brought.
+        self._named: dict[str, Any] = {}
         self._in_host: dict[str, asyncio.Task[Any] | None] = {}
         self._brought: dict[str, Any] = {}
         #: Whether servers in the host may get more than their first message: `initialize` has been answered.
@@ -86,7 +86,8 @@ class HostServers:
         """Begin to connect to the servers that are wanted."""
         pending, self._pending = self._pending, {}
         for name, written in pending.items():
-            self._add(name, written)
+            if self._named.get(name) != written:  # initialize may come again
+                self._add(name, written)
 
     async def ready(self, cancel: CancelToken) -> None:
         """Connect to all servers, and wait for those that are quick."""
@@ -108,7 +109,7 @@ class HostServers:
 
     def _add(self, name: str, written: Any) -> bool:
         """Begin to connect to a server. Returns whether that is possible."""
-        self._named.add(name)
+        self._named[name] = written
         try:
             server = self._read(name, written)
         except ConfigError as error:
@@ -214,7 +215,7 @@ class HostServers:
         return h.McpServersSet(added=added, removed=[name for name in removed if name not in wanted], errors=errors)
 
     def _forget(self, name: str) -> None:
-        self._named.discard(name)
+        self._named.pop(name, None)
         if (first := self._in_host.pop(name, None)) is not None:
             first.cancel()
         if self._servers is not None:
@@ -245,7 +246,7 @@ class HostServers:
         """Return what each turn begins by saying about the servers."""
         known = self._list_known()
         found = [frames.McpServerName(name=each.config.name, status=each.status, source=self._source_of(each)) for each in known]
-        missing = self._named - {each.name for each in found}
+        missing = self._named.keys() - {each.name for each in found}
         return [*found, *(frames.McpServerName(name=name, status="failed", source=self.source(name)) for name in missing)]
 
     def _list_known(self) -> Sequence[McpServer]:
@@ -258,7 +259,7 @@ class HostServers:
             await self._servers.list_servers(settled=True)
         known = self._list_known()
         found = [self._describe(server) for server in known]
-        for name in self._named - {server.config.name for server in known}:
+        for name in self._named.keys() - {server.config.name for server in known}:
             text = self._refused.get(name) or f"It needs a package that is not installed: {extras.install_command('mcp')}"
             found.append(h.McpServerStatus(name=name, status="failed", error=text, scope="dynamic", source=self.source(name)))
         return h.McpServers(mcp_servers=found)
