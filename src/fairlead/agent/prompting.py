@@ -174,7 +174,7 @@ def _complaint(repairs: int, problem: str) -> str:
 _LONGEST_PROBLEM = 2000
 #: How many braces and brackets that start no JSON are tried in one answer.
 _MOST_TRIES = 200
-_FENCE = re.compile(r"^[ \t]*```[^\n`]*\n(.*?)^[ \t]*```", re.MULTILINE | re.DOTALL)
+_FENCE = r"(?ms)^[ \t]*```[^\n`]*\n(.*?)^[ \t]*```"
 _KINDS = (
     "a dataclass, a msgspec Struct, a Pydantic model, a TypedDict, another type that JSON can hold, or a JSON Schema as a dict"
 )
@@ -233,7 +233,7 @@ class OutputType:
     def _candidates(self, text: str) -> Iterator[str]:
         """The JSON values in a text, the likeliest first: the whole text, blocks of code, values between other text."""
         whole = text.strip()
-        blocks = [match[1].strip() for match in _FENCE.finditer(text)]
+        blocks = [match[1].strip() for match in re.finditer(_FENCE, text)]
         for part in (whole, *reversed(blocks)):
             if _is_json(part):
                 yield part

@@ -112,7 +112,7 @@ CHAT_COMMANDS = tuple(
         *("reload", "help", "quit", "exit", "clear", "settings", "init", "tools", "skills", "mcp", "copy"),
     )
 )
-_SLASH_COMMAND = re.compile(r"/[A-Za-z][\w:.-]*(?=\s|$)")
+_SLASH_COMMAND = r"/[A-Za-z][\w:.-]*(?=\s|$)"
 #: Added to the number of a signal, the exit code of a process that the signal ended.
 _SIGNALLED = 128
 #: Failures that make the exit code 1 although there is an answer: an extension that was not loaded, a slash command that
@@ -158,7 +158,7 @@ async def _answer(invocation: _Invocation, argv: Sequence[str], piped: str) -> i
 
 def _refuse_misspelt_slash_command(agent: Agent, prompts: list[str]) -> None:
     """Raise UsageError if the first prompt is a command of the chat, or nearly a slash command: a prompt would cost money."""
-    found = _SLASH_COMMAND.match(prompts[0]) if prompts else None
+    found = re.match(_SLASH_COMMAND, prompts[0]) if prompts and prompts[0].startswith("/") else None
     known = {f"/{command.name}" for command in agent.session.additions.slash_commands()}
     if found is None or found[0] in known:
         return

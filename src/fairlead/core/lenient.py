@@ -86,7 +86,7 @@ _TOO_DEEP = "[nested too deeply to be kept]"
 #: How many levels a line may have: those that `json_data` keeps, and those of the messages around the data.
 _DEEPEST_LINE = 150
 #: What divides a JSON text into levels: its brackets, and the texts in which others do not count.
-_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*+"|[\[{]|[\]}]')
+_BRACKET = r'"(?:[^"\\]|\\.)*+"|[\[{]|[\]}]'
 
 
 def cut_deep_json(line: bytes) -> bytes:
@@ -96,7 +96,7 @@ def cut_deep_json(line: bytes) -> bytes:
     text = line.decode("utf-8", "replace")
     kept: list[str] = []
     depth = start = 0
-    for found in _BRACKET.finditer(text):
+    for found in re.finditer(_BRACKET, text):
         match found[0]:
             case "[" | "{":
                 depth += 1

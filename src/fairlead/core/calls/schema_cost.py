@@ -35,7 +35,7 @@ _VALUE = 50
 #: The most steps of one pattern with lookaround or a back-reference on one string, and the checks that it counts for.
 MOST_BACKTRACKING = 100_000
 _BACKTRACKING_CHECKS = 100
-_BACKTRACKS = re.compile(r"\(\?(?:[=!>(]|<[=!]|P[=>])|\\[1-9kgK]|[*+?}]\+")
+_BACKTRACKS = r"\(\?(?:[=!>(]|<[=!]|P[=>])|\\[1-9kgK]|[*+?}]\+"
 
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 #: Keywords that hold values, not schemas.
@@ -264,7 +264,7 @@ def _backtracking(part: Any) -> int:
         return 0
     fields = cast("dict[str, Any]", part)
     patterns: list[Any] = [fields.get("pattern"), *_keys(fields.get("patternProperties"))]
-    return sum(_BACKTRACKING_CHECKS for each in patterns if isinstance(each, str) and _BACKTRACKS.search(each))
+    return sum(_BACKTRACKING_CHECKS for each in patterns if isinstance(each, str) and re.search(_BACKTRACKS, each))
 
 
 def _keys(value: Any) -> list[str]:
