@@ -25,7 +25,7 @@ def lines_of(path: Path) -> list[Frame]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def told(host: ClaudeHost) -> list[str]:
+def find_texts(host: ClaudeHost) -> list[str]:
     """The texts of the last request to the model, without those of tools."""
     found: list[str] = []
     for message in host.provider.requests[-1].body["messages"]:
@@ -77,7 +77,7 @@ def test_an_entry_is_on_disk_before_its_frame(tmp_path: Path) -> None:
         with another(host, f"--resume={seen['session_id']}") as resumed:
             assert resumed.ask("again")["result"] == "after"
             assert resumed.leave() == 0
-    assert told(host)[0] == "go" and told(host)[-1] == "again"
+    assert find_texts(host)[0] == "go" and find_texts(host)[-1] == "again"
 
 
 def test_sessions_are_resumed_continued_and_forked(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_sessions_are_resumed_continued_and_forked(tmp_path: Path) -> None:
         with another(host, f"--resume={session}") as resumed:
             second = resumed.ask("two")
             assert resumed.leave() == 0
-        assert (second["session_id"], told(host)) == (session, ["one", "answer 1", "two"])
+        assert (second["session_id"], find_texts(host)) == (session, ["one", "answer 1", "two"])
         assert second["total_cost_usd"] == pytest.approx(2 * first["total_cost_usd"])
         with another(host, "--continue") as continued:
             assert continued.ask("three")["session_id"] == session
@@ -98,7 +98,7 @@ def test_sessions_are_resumed_continued_and_forked(tmp_path: Path) -> None:
             fork = forked.ask("four")["session_id"]
             assert forked.leave() == 0
         assert fork != session
-        assert told(host) == ["one", "answer 1", "two", "answer 2", "three", "answer 3", "four"]
+        assert find_texts(host) == ["one", "answer 1", "two", "answer 2", "three", "answer 3", "four"]
         with another(host, f"--resume={session}", "--no-session-persistence") as kept:
             size = file_of(host, session).stat().st_size
             kept.ask("five")
@@ -115,7 +115,7 @@ def test_a_session_can_be_cut_after_a_message(tmp_path: Path) -> None:
         with another(host, f"--resume={session}", f"--resume-session-at={cut}") as resumed:
             resumed.ask("three")
             assert resumed.leave() == 0
-    assert told(host) == ["one", "first", "three"]
+    assert find_texts(host) == ["one", "first", "three"]
 
 
 def test_ids_that_are_in_use_or_unknown_are_refused(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_a_title_names_a_session_and_survives(tmp_path: Path) -> None:
         with another(host, "--resume", "Fix it") as resumed:
             assert resumed.ask("two")["session_id"] == session
             assert resumed.leave() == 0
-    assert told(host) == ["one", "ok", "two"]
+    assert find_texts(host) == ["one", "ok", "two"]
 
 
 def test_the_model_that_was_chosen_and_failed_attempts_are_read_again(tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_the_model_that_was_chosen_and_failed_attempts_are_read_again(tmp_path: 
             assert resumed.ask("c")["result"] == "three"
             assert resumed.leave() == 0
     assert host.provider.requests[-1].body["model"] == "claude-haiku-4-5"
-    assert told(host) == ["a", "one", "b", "two", "c"]
+    assert find_texts(host) == ["a", "one", "b", "two", "c"]
 
 
 CALL = {"type": "tool_use", "id": "c1", "name": "Bash", "input": {"command": "a"}}
@@ -263,7 +263,7 @@ def test_a_turn_is_dropped_only_if_it_is_the_only_one(tmp_path: Path) -> None:
         with another(host, *cut, "--resume-drops-turn", PROMPTS[1]) as other:
             other.ask("new", uuid=PROMPTS[2])
             assert other.leave() == 0
-        assert "22" not in told(host) and "11" in told(host)
+        assert "22" not in find_texts(host) and "11" in find_texts(host)
         before = file_of(host, session).read_bytes()
         # The prompts on the present path are the first and the third one.
         with another(host, *cut, "--resume-drops-turn", PROMPTS[1]) as other:

@@ -27,7 +27,7 @@ from fairlead.session.history.claude_files import new_uuid
 from fairlead.session.session import Session
 from fairlead.session.subagents.agents import AgentDefinition
 from fairlead.wire.claude import claude_handlers
-from fairlead.wire.claude.claude_codec import BadPrompt, ClaudeCodec, encode
+from fairlead.wire.claude.claude_codec import BadPrompt, ClaudeCodec, encode, fit
 from fairlead.wire.claude.claude_narrator import Narrator, WantedFrames, make_refusal
 from fairlead.wire.claude.command_hooks import CommandHooks, Hook
 from fairlead.wire.claude.consent import APPROVALS, Consent
@@ -293,7 +293,8 @@ class ClaudeServer:
                 line = lines.pop(0)[1].strip()
                 entries.append(Raw(line))
                 size += len(line)
-            self.narrator.send(frames.TranscriptMirror(file_path=str(path), entries=entries, **self.narrator.common))
+            frame = frames.TranscriptMirror(file_path=str(path), entries=entries, **self.narrator.common)
+            self.send(fit(frame))  # also at the end, when the narrator is silent
 
     def send_mode(self) -> None:
         """Tell the host the permission mode."""
