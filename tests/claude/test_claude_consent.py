@@ -383,3 +383,76 @@ def test_the_end_of_input_refuses_what_is_asked(tmp_path: Path) -> None:
         wait_for_question(host)
         assert host.leave() == 0
     assert is_error(results(host)[0]) and not names(host)
+
+
+# Questions to the user
+
+QUESTION = {
+    "question": "Which color?",
+    "header": "Color",
+    "options": [{"label": "Red", "description": "warm"}, {"label": "Blue", "description": "cold"}],
+    "multiSelect": False,
+}
+
+
+def test_the_answers_to_questions_are_those_of_the_user(tmp_path: Path) -> None:
+    ask = calls(("AskUserQuestion", {"questions": [QUESTION]}))
+    made_up = calls(("AskUserQuestion", {"questions": [QUESTION], "answers": {"Which color?": "Red"}}))
+    with claude(tmp_path, [ask, ask, made_up, DONE], *STDIO, "--allowedTools", "AskUserQuestion") as host:
+        host.say("go")
+        first = wait_for_question(host)
+        assert first["request"]["requires_user_interaction"] is True
+        answered = {"questions": [QUESTION], "answers": {"Which color?": "Blue"}}
+        host.send(reply(first, {**ALLOW, "updatedInput": answered}))
+        host.send(reply(wait_for_question(host, 2), {"behavior": "deny", "message": "Later"}))
+        host.until("result")
+        assert host.leave() == 0
+    blue, later, invalid = results(host)
+    assert blue["tool_use_result"] == answered and "Blue" in text_of(blue)
+    assert is_error(later) and "Later" in text_of(later)
+    assert is_error(invalid) and "answers" in text_of(invalid)
+
+
+def test_planning_ends_with_the_consent_to_the_plan(tmp_path: Path) -> None:
+    leave = calls(("ExitPlanMode", {"plan": "# Plan"}))
+    turns = [calls(("EnterPlanMode", {})), write("$CWD/a"), leave, write("$CWD/b"), leave, DONE]
+    with claude(tmp_path, turns, *STDIO, "--permission-mode", "acceptEdits") as host:
+        host.say("go")
+        host.send(reply(wait_for_question(host), ALLOW))
+        assert host.until("system", subtype="status")["permissionMode"] == "plan"
+        second = wait_for_question(host, 2)
+        assert (second["request"]["tool_name"], second["request"]["decision_reason_type"]) == ("Write", "mode")
+        host.send(reply(second, {"behavior": "deny", "message": "not yet"}))
+        third = wait_for_question(host, 3)
+        assert third["request"]["input"] == {"plan": "# Plan"}
+        host.send(reply(third, ALLOW))
+        assert host.until("system", subtype="status", nth=2)["permissionMode"] == "acceptEdits"
+        host.send(reply(wait_for_question(host, 4), ALLOW))
+        host.until("result")
+        assert host.leave() == 0
+    assert names(host) == ["b"] and is_error(results(host)[-1])
+    assert "ExitPlanMode" in json.dumps(host.provider.requests[1].body["messages"])
+
+
+def test_a_turn_in_the_mode_plan_says_so_to_the_model(tmp_path: Path) -> None:
+    with claude(tmp_path, [DONE], *STDIO, "--permission-mode", "plan") as host:
+        host.ask("go")
+        assert host.leave() == 0
+    assert "change nothing" in json.dumps(host.provider.requests[0].body["messages"])
+
+
+@pytest.mark.parametrize("flags", [(), (*STDIO, "--permission-prompts", "none")])
+def test_without_a_user_the_model_cannot_ask(flags: tuple[str, ...], tmp_path: Path) -> None:
+    with claude(tmp_path, [DONE], *flags) as host:
+        host.ask("go")
+        assert host.leave() == 0
+    assert not {"AskUserQuestion", "ExitPlanMode", "EnterPlanMode"} & set(host.until("system", subtype="init")["tools"])
+
+
+def test_questions_to_the_user_are_asked_although_consent_is_skipped(tmp_path: Path) -> None:
+    turns = [calls(("AskUserQuestion", {"questions": [QUESTION]})), DONE]
+    with claude(tmp_path, turns, *STDIO, "--dangerously-skip-permissions", env={"IS_SANDBOX": "1"}) as host:
+        host.say("go")
+        host.send(reply(wait_for_question(host), {"behavior": "deny", "message": "no"}))
+        host.until("result")
+        assert host.leave() == 0

@@ -27,6 +27,10 @@ DEPARTURES: Mapping[str, tuple[str, list[str]]] = {
         "The pieces that had arrived are sent; the next attempt starts over with its own message_start.",
         ["+stream message_start", "+stream content_block_start", "+stream content_block_delta text_delta"],
     ),
+    "hooks_of_settings": (
+        "The commands for the start of a session run at the first prompt, when there is a session.",
+        ["+answer initialize success", "-answer initialize success"],
+    ),
     "slash_commands": (
         "/clear ends nothing in the background, so it does not say so.",
         ["-system background_tasks_changed"],

@@ -31,6 +31,7 @@ from fairlead.session.subagents.agents import BUILT_IN, AgentDefinition, choose_
 from fairlead.session.subagents.subagents import Order
 from fairlead.tools import repair_arguments, string
 from fairlead.tools.claude.files import Machine, ReadFiles, closed_schema, edit_tool, read_tool, refuse, write_tool
+from fairlead.tools.claude.interactive import Interaction, interactive_tools
 from fairlead.tools.claude.search import glob_tool, grep_tool
 from fairlead.tools.claude.shell import bash_tool
 from fairlead.tools.truncate import head
@@ -55,7 +56,20 @@ _Run: TypeAlias = Callable[..., Coroutine[Any, Any, ToolResult]]
 
 
 #: The tools, in the order in which hosts list them. `StructuredOutput` comes with a schema.
-TOOL_NAMES = ("Agent", "Bash", "Edit", "Glob", "Grep", "Read", "Skill", *_LIST_NAMES, "Write")
+TOOL_NAMES = (
+    "Agent",
+    "AskUserQuestion",
+    "Bash",
+    "Edit",
+    "EnterPlanMode",
+    "ExitPlanMode",
+    "Glob",
+    "Grep",
+    "Read",
+    "Skill",
+    *_LIST_NAMES,
+    "Write",
+)
 
 _GENERAL, _EXPLORE = BUILT_IN
 #: The kinds of sub-agents that are always there.
@@ -84,6 +98,7 @@ def claude_tools(
     acting_as: AgentDefinition | None = None,
     schema: dict[str, Any] | None = None,
     with_tasks: bool = True,
+    interaction: Interaction | None = None,
     on_output: Callable[[Any], None] = lambda value: None,
 ) -> ToolSet:
     """Return Claude Code's tools, which replace the built-in ones.
@@ -94,6 +109,7 @@ def claude_tools(
         acting_as: The kind whose tools the session itself has.
         schema: The JSON Schema of the output that the host wants. It brings a tool that takes it and ends the run.
         with_tasks: Whether the list of what there is to do is kept with the Task tools, and not with TodoWrite.
+        interaction: What the tools need that ask the user. None: there are none.
         on_output: Called with that output.
     """
     kinds = {**AGENTS, **(agents or {})}
@@ -107,6 +123,7 @@ def claude_tools(
             _agent_tool(services, kinds),
             _skill_tool(services),
             *_list_tools(services, with_tasks=with_tasks),
+            *([] if interaction is None else interactive_tools(interaction)),
         ]
         wanted = [name for name in TOOL_NAMES if only is None or name in only]
         if acting_as is not None:

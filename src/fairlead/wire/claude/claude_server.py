@@ -26,6 +26,7 @@ from fairlead.protocol.schema import claude, typescript
 from fairlead.session.history.claude_files import new_uuid
 from fairlead.session.session import Session
 from fairlead.session.subagents.agents import AgentDefinition
+from fairlead.tools.claude.interactive import Interaction
 from fairlead.wire.claude import claude_handlers
 from fairlead.wire.claude.claude_codec import BadPrompt, ClaudeCodec, encode, fit
 from fairlead.wire.claude.claude_narrator import Narrator, WantedFrames, make_refusal
@@ -164,6 +165,13 @@ class ClaudeServer:
                 acting_as=kind,
                 schema=chosen.schema,
                 with_tasks=chosen.environment.get("CLAUDE_CODE_ENABLE_TASKS") != "0",
+                interaction=Interaction(
+                    take_answers=self.consent.take_answers,
+                    enter_plan=self.consent.enter_plan,
+                    leave_plan=self.consent.leave_plan,
+                )
+                if self.consent.can_ask
+                else None,
                 on_output=self._take_output,
             ),
         )
@@ -205,6 +213,7 @@ class ClaudeServer:
             choose_model=self.choose_model,
             remarks=self.options.remarks,
             before_result=self.send_mirror,
+            is_planning=lambda: self.consent.mode == "plan",
             gate=self.output,
         )
 

@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import msgspec
 from msgspec import to_builtins
@@ -81,6 +81,8 @@ class Consent:
         #: The calls that a hook allows, and those that the host has allowed because a hook wanted it to be asked.
         self.allowed: set[str] = set()
         self.approved: set[str] = set()
+        #: The user's answers to the questions of calls.
+        self.answers: dict[str, dict[str, Any]] = {}
         #: Decides about a call beside the host, if it returns something; None: nothing does.
         self.decide: Callable[[h.CanUseTool], Coroutine[Any, Any, h.PermissionResult | None]] | None = None
         #: Returns the MCP server of a tool; None if it has none.
@@ -111,11 +113,24 @@ class Consent:
         self.mode = "default" if mode == "manual" else mode
         self._session().approvals.set_mode(APPROVALS[self.mode])
 
-    def leave_plan(self) -> None:
-        """Use the mode again that there was before the mode `plan`."""
+    def enter_plan(self) -> bool:
+        """Choose the mode `plan`. Returns False if it is chosen already."""
         if self.mode == "plan":
-            self.set_mode(self._before_plan)
-            self._on_mode()
+            return False
+        self.set_mode("plan")
+        self._on_mode()
+        return True
+
+    def leave_plan(self) -> bool:
+        """Use the mode again that there was before the mode `plan`. Returns False if another one is chosen."""
+        if self.mode != "plan":
+            return False
+        self.set_mode(self._before_plan)
+        self._on_mode()
+        return True
+
+    def take_answers(self, call_id: str) -> dict[str, Any]:
+        return self.answers.pop(call_id, {})
 
     @property
     def can_ask(self) -> bool:
@@ -198,7 +213,7 @@ class Consent:
             await asyncio.gather(*left, return_exceptions=True)
         if cancel.fired:
             return None
-        return Deny(_NOBODY) if answer is None else await self._judge(answer, asked.input)
+        return Deny(_NOBODY) if answer is None else await self._judge(answer, asked)
 
     async def _ask_someone(self, asked: h.CanUseTool, cancel: CancelToken) -> h.PermissionResult | None:
         """Ask the host or the tool that is asked instead. None: there is no one to ask, or the question was withdrawn."""
@@ -237,7 +252,7 @@ class Consent:
         except Exception as error:  # what cannot be asked has not agreed
             return _refuse(f"the tool {name} gave no answer that can be read ({type(error).__name__}: {error})")
 
-    async def _judge(self, answer: h.PermissionResult, arguments: dict[str, Any]) -> Allow | Deny:
+    async def _judge(self, answer: h.PermissionResult, asked: h.CanUseTool) -> Allow | Deny:
         if answer.behavior == "deny":
             if answer.interrupt:
                 self._interrupt()
@@ -245,7 +260,12 @@ class Consent:
         for update in answer.updated_permissions or ():
             await self.update(update)
         changed = answer.updated_input
-        return Allow(arguments=None if changed is None or changed == arguments else changed)
+        if changed is not None and asked.tool_name == "AskUserQuestion":
+            changed = dict(changed)
+            answers = changed.pop("answers", None)
+            if isinstance(answers, dict):
+                self.answers[asked.tool_use_id] = cast("dict[str, Any]", answers)
+        return Allow(arguments=None if changed is None or changed == asked.input else changed)
 
     # Updates
 
