@@ -85,6 +85,35 @@ def test_npm_installs_the_folder_where_hosts_look_for_pi(fairlead: Command, tmp_
     assert run(tmp_path, node(), "-e", look).stdout == "function\n"
 
 
+def test_a_program_gets_models_in_order_and_sessions_where_it_says(fairlead: Command, tmp_path: Path) -> None:
+    fairlead("shim", "pi", "--package", str(tmp_path))
+    home = tmp_path / "home" / ".pi" / "agent"
+    home.mkdir(parents=True)
+    added = {"id": "zero", "name": "zero", "reasoning": False, "input": ["text"], "contextWindow": 1000, "maxTokens": 10}
+    own = {"baseUrl": "http://127.0.0.1:1", "api": "anthropic-messages", "apiKey": "none", "models": [added]}
+    (home / "models.json").write_text(json.dumps({"providers": {"a-server": own}}))
+    (tmp_path / "program.mjs").write_text(
+        """
+        import * as sdk from "@earendil-works/pi-coding-agent";
+        const { createAgentSession, ModelRuntime, SessionManager } = sdk;
+        const names = (await (await ModelRuntime.create()).getAvailable()).map((model) => `${model.provider}/${model.id}`);
+        const file = `${process.cwd()}/folder/named.jsonl`;
+        const { session } = await createAgentSession({ sessionManager: SessionManager.open(file) });
+        const failure = await createAgentSession({ cwd: "/nowhere/at/all" }).catch((error) => error.message);
+        const source = sdk.createSyntheticSourceInfo("a.md", { source: "sdk" });
+        console.log(JSON.stringify([names, session.sessionFile === file, failure, source]));
+        session.dispose();
+        """
+    )
+    done = run(tmp_path, node(), "program.mjs", ANTHROPIC_API_KEY="any")
+    assert done.stderr == ""
+    names, is_named, failure, source = json.loads(done.stdout)
+    assert names == [*sorted(names[:-1]), "a-server/zero"] and len(names) > 5
+    assert is_named
+    assert failure == "The working directory /nowhere/at/all does not exist. The agent of a session needs one."
+    assert source == {"path": "a.md", "source": "sdk", "scope": "temporary", "origin": "top-level"}
+
+
 def test_a_program_finds_the_package_and_stores_keys(fairlead: Command, tmp_path: Path) -> None:
     fairlead("shim", "pi", "--package", str(tmp_path))
     (tmp_path / "program.mjs").write_text(

@@ -28,11 +28,20 @@ function run(args) {
 	return done.stdout;
 }
 
+/** Sort models as pi does: those of the catalog by name, then those that the user has added. */
+function sortAsPi(found) {
+	const added = readObject("models.json").providers ?? {};
+	const isAdded = ({ provider, id }) => Boolean(added[provider]?.models?.some((model) => model.id === id));
+	const name = ({ provider, id }) => `${provider}/${id}`;
+	const byName = (one, other) => (name(one) < name(other) ? -1 : 1);
+	return [...found.filter((model) => !isAdded(model)).sort(byName), ...found.filter(isAdded)];
+}
+
 function models({ all }) {
 	const files = modelFiles();
 	if (performance.now() - listed.at > FRESH_MS || files !== listed.files) {
 		const found = JSON.parse(run(["models", "--all", "--json"]));
-		listed = { at: performance.now(), models: found, files };
+		listed = { at: performance.now(), models: sortAsPi(found), files };
 	}
 	return listed.models.filter((model) => all || model.isUsable).map(({ isUsable, keySource, ...model }) => model);
 }

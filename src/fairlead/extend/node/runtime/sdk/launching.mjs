@@ -48,7 +48,7 @@ function sessionArgs(manager, parcel) {
 	const lines = [manager.header, ...manager.entries].map((entry) => JSON.stringify(entry)).join("\n");
 	if (!manager.persist) return ["--no-session", ...(manager.entries.length ? ["--session", parcel.file("session.jsonl", `${lines}\n`)] : [])];
 	if (!manager.isSaved && manager.entries.length) manager.rewrite();
-	if (manager.isSaved) return ["--session", manager.sessionFile, "--session-dir", manager.sessionDir];
+	if (manager.isSaved || manager.isNamed) return ["--session", manager.sessionFile, "--session-dir", manager.sessionDir];
 	if (manager.header.parentSession) {
 		manager.rewrite();
 		return ["--session", manager.sessionFile, "--session-dir", manager.sessionDir];
@@ -92,6 +92,7 @@ const extraContext = (loader) =>
 /** Create a session, for which an agent starts in another process. */
 export async function createAgentSession(given = {}) {
 	const cwd = path.resolve(given.cwd ?? given.sessionManager?.getCwd() ?? process.cwd());
+	if (!fs.existsSync(cwd)) throw new Error(`The working directory ${cwd} does not exist. The agent of a session needs one.`);
 	const agentDir = given.agentDir ?? facts.agentDir;
 	const settingsManager = given.settingsManager ?? SettingsManager.create(cwd, agentDir);
 	const sessionManager = owned(given.sessionManager ?? SessionManager.create(cwd));

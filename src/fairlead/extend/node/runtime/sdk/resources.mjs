@@ -76,6 +76,9 @@ export function loadProjectContextFiles({ cwd = facts.cwd, agentDir = facts.agen
 
 const sourceOf = (file, source, baseDir) => ({ path: file, source, scope: source === "project" ? "project" : "user", origin: "top-level", ...(baseDir ? { baseDir } : {}) });
 
+/** Say where a skill or a prompt comes from that a program adds itself. */
+export const createSyntheticSourceInfo = (file, { source, scope = "temporary", origin = "top-level", baseDir }) => ({ path: file, source, scope, origin, baseDir });
+
 /** The same for a file that was found where pi looks by itself. */
 const foundIn = (file, scope, baseDir) => ({ path: file, source: "auto", scope, origin: "top-level", baseDir });
 
@@ -198,9 +201,9 @@ export class DefaultResourceLoader {
 			...(noExtensions ? ["--no-mcp"] : []),
 			...each("--extension", extensionsOverride ? chosen : additionalExtensionPaths),
 			...(noSkills || skillsOverride ? ["--no-skills"] : []),
-			...each("--skill", skillsOverride ? this.#skills.skills.map((one) => one.filePath) : additionalSkillPaths),
+			...each("--skill", skillsOverride ? this.#skills.skills.map((one) => one.filePath).filter(isFile) : additionalSkillPaths),
 			...(noPromptTemplates || promptsOverride ? ["--no-prompt-templates"] : []),
-			...each("--prompt-template", additionalPromptTemplatePaths),
+			...each("--prompt-template", promptsOverride ? this.#prompts.prompts.map((one) => one.filePath).filter(isFile) : additionalPromptTemplatePaths),
 			...(noContextFiles || agentsFilesOverride ? ["--no-context-files"] : []),
 		];
 	}

@@ -99,6 +99,8 @@ export class SessionManager {
 			const isEmpty = !fs.existsSync(this.sessionFile) || fs.statSync(this.sessionFile).size === 0;
 			if (!isEmpty) throw new Error(`Session file is not a valid pi session: ${this.sessionFile}`);
 			this.newSession({}, this.sessionFile);
+			/** Whether the program has said where the file will be. */
+			this.isNamed = true;
 			return;
 		}
 		const changed = tree.migrateSessionEntries(found);
@@ -113,7 +115,7 @@ export class SessionManager {
 		const header = { type: "session", version: tree.CURRENT_SESSION_VERSION, id: options.id ?? uuidv7(), timestamp: now(), cwd: this.cwd };
 		if (options.parentSession) header.parentSession = options.parentSession;
 		this.load([header]);
-		this.isSaved = false;
+		this.isSaved = this.isNamed = false;
 		if (this.persist) this.sessionFile = file ?? path.join(this.sessionDir, `${header.timestamp.replace(/[:.]/g, "-")}_${header.id}.jsonl`);
 		return this.sessionFile;
 	}
