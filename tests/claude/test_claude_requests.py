@@ -176,3 +176,9 @@ def test_schemas_that_no_output_can_fit_are_refused_at_once(schema: str, tmp_pat
     if schema.endswith("}"):
         with claude(tmp_path, []) as host:
             assert host.control("initialize", jsonSchema=json.loads(schema))["subtype"] == "error"
+
+
+def test_the_same_call_may_be_made_again_and_again(tmp_path: Path) -> None:
+    with claude(tmp_path, [bash("echo waiting")], "--allowedTools", "Bash", "--max-turns", "8", loop=True) as host:
+        assert host.ask("go")["subtype"] == "error_max_turns"
+        assert len(host.provider.requests) == 8

@@ -45,6 +45,8 @@ class RunLimits(Struct, frozen=True):
     over_budget: Callable[[], str | None] = lambda: None
     #: Returns why the calls of an answer must not run either; None if they may.
     refuse_calls: Callable[[], str | None] = lambda: None
+    #: How often in a row the same calls may have the same results; 0: no limit. None: the session decides.
+    max_repeats: int | None = None
 
 
 class Limits:

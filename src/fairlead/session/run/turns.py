@@ -74,7 +74,8 @@ class Turns:
         wanted = wanted or RunLimits()
         max_turns = self._options.max_turns if wanted.max_turns is None else wanted.max_turns
         options = self._options
-        return Limits(max_turns, options.max_repeated_calls, wanted.over_budget, options.max_repeated_text, wanted.refuse_calls)
+        repeats = options.max_repeated_calls if wanted.max_repeats is None else wanted.max_repeats
+        return Limits(max_turns, repeats, wanted.over_budget, options.max_repeated_text, wanted.refuse_calls)
 
     async def next(self, cancel: CancelToken) -> TurnSetup:
         """The next turn of a run, for the conversation so far. A problem becomes a stream that fails."""

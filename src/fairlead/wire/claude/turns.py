@@ -282,6 +282,7 @@ class Turns:
             session.history.log.reserved_ids["user"] = uuid
         limits = RunLimits(
             max_turns=0,
+            max_repeats=0,  # tools of hosts may be asked again and again until something has happened
             over_budget=lambda: self._limits.check(self._narrator),
             refuse_calls=lambda: self._limits.check_budget(self._narrator),
         )
