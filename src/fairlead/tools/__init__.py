@@ -6,7 +6,8 @@ write, grep, find, ls. `opal` has Opal's tools. A family of tools is names, sche
 Each tool is one module, which declares it and runs it. The modules of a family are loaded when its tools are made, and what they
 need only for a call when it is first called (see `POSTPONED` in `fairlead.cli.start`).
 
-This module has what declarations share. A tool declares what its calls act on and which arguments hold text for files. Tools from
+This module has what declarations share: what people see of a call (a title on one line, and the files that it is about), and what
+calls act on. A tool declares what its calls act on and which arguments hold text for files. Tools from
 hosts and extensions declare nothing, so `with_usual_subject` goes by their name: a rule about `bash` also applies to a `bash`
 that a host brings.
 
@@ -16,11 +17,15 @@ Private: see `fairlead` for the public modules.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec.structs import replace
 
-from fairlead.core.tool import KeyPath, Tool, ToolSubject
+from fairlead.core.lenient import scrub_text
+from fairlead.core.tool import KeyPath, Tool, ToolLocation, ToolSubject
+
+if TYPE_CHECKING:
+    from fairlead.tools.workspace import Workspace
 
 #: The tools that are active unless someone chooses others.
 DEFAULT_TOOLS = ("read", "bash", "edit", "write")
@@ -87,3 +92,55 @@ def repair_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
         for name, value in arguments.items()
         if value is not None
     }
+
+
+Arguments: TypeAlias = Mapping[str, Any]
+
+
+def file_locations(workspace: Workspace, arguments: Arguments) -> list[ToolLocation]:
+    """Return the file that `path` names, and the line that `offset` names. A URI is not a file."""
+    path, line = arguments["path"], arguments.get("offset")
+    if workspace.uris is not None and workspace.uris.has(path):
+        return []
+    first = line if isinstance(line, int) and line > 0 else None
+    return [ToolLocation(scrub_text(str(workspace.resolve(path))), first)]
+
+
+def command_title(arguments: Arguments) -> str:
+    """Return the first line of a command, as code."""
+    first, *more = arguments["command"].strip().split("\n")
+    return f"`{first.strip()}{' …' if more else ''}`"
+
+
+def read_title(arguments: Arguments) -> str:
+    first, count = arguments.get("offset"), arguments.get("limit")
+    if not first and not count:
+        return f"Read {arguments['path']}"
+    first = first or 1
+    lines = f"{first}-{first + count - 1}" if count else f"from line {first}"
+    return f"Read {arguments['path']} ({lines})"
+
+
+def edit_title(arguments: Arguments) -> str:
+    return f"Edit {arguments['path']}"
+
+
+def write_title(arguments: Arguments) -> str:
+    return f"Write {arguments['path']}"
+
+
+def grep_title(arguments: Arguments) -> str:
+    return f"Search for {_pattern(arguments)}"
+
+
+def find_title(arguments: Arguments) -> str:
+    return f"Find {_pattern(arguments)}"
+
+
+def ls_title(arguments: Arguments) -> str:
+    return f"List {arguments.get('path', '.')}"
+
+
+def _pattern(arguments: Arguments) -> str:
+    where = f" in {arguments['path']}" if arguments.get("path", ".") != "." else ""
+    return f"`{arguments['pattern']}`{where}"

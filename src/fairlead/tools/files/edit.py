@@ -17,12 +17,11 @@ from fairlead.core.messages import TextContent
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import ApprovedFile, Tool, ToolContext, ToolResult
 from fairlead.errors import ToolError
-from fairlead.tools import EDITS, PATH, object_schema, string
+from fairlead.tools import EDITS, PATH, edit_title, file_locations, object_schema, string
 from fairlead.tools.background import Stop, change_in_order, in_thread, split_lines
 from fairlead.tools.files import matching
 from fairlead.tools.files.targets import Target
 from fairlead.tools.files.write import BOM, TextFile, with_line_ends_of
-from fairlead.tools.titles import edit_title, file_locations
 from fairlead.tools.workspace import Workspace
 
 #: A shorter text may be in a file by chance.

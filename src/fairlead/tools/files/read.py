@@ -21,10 +21,9 @@ from fairlead.core.lenient import scrub_text
 from fairlead.core.messages import ImageContent, TextContent
 from fairlead.core.tool import StructuredResult, Tool, ToolContext, ToolResult
 from fairlead.errors import ToolError
-from fairlead.tools import PATH, object_schema, string
+from fairlead.tools import PATH, file_locations, object_schema, read_title, string
 from fairlead.tools.background import Stop, in_thread
 from fairlead.tools.files.targets import Document, Target, as_content, failure, open_regular
-from fairlead.tools.titles import file_locations, read_title
 from fairlead.tools.truncate import MAX_BYTES, MAX_LINES, Truncation, format_size
 from fairlead.tools.workspace import Workspace
 

@@ -17,7 +17,7 @@ from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import ApprovedFile, Tool, ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.platform.open_files import kind_of, make_folders, opened_folder, stat_at
-from fairlead.tools import CONTENT, PATH, object_schema, string
+from fairlead.tools import CONTENT, PATH, file_locations, object_schema, string, write_title
 from fairlead.tools.background import Stop, change_in_order, in_thread
 from fairlead.tools.files.read import read_all
 from fairlead.tools.files.targets import (
@@ -30,7 +30,6 @@ from fairlead.tools.files.targets import (
     require_approved,
     stat_target,
 )
-from fairlead.tools.titles import file_locations, write_title
 from fairlead.tools.truncate import format_size
 from fairlead.tools.workspace import Workspace
 

@@ -18,12 +18,21 @@ from fairlead.core.messages import TextContent
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import ApprovedFile, Tool, ToolContext, ToolLocation, ToolResult
 from fairlead.errors import ToolError
-from fairlead.tools import CONTENT, NEW_LINES, PATH, object_schema, repair_arguments, string
+from fairlead.tools import (
+    CONTENT,
+    NEW_LINES,
+    PATH,
+    edit_title,
+    file_locations,
+    object_schema,
+    repair_arguments,
+    string,
+    write_title,
+)
 from fairlead.tools.background import Stop, change_in_order, in_thread, split_lines
 from fairlead.tools.files import edit, write
 from fairlead.tools.files.targets import Guard, Target, stat_target
 from fairlead.tools.opal.anchors import META, Anchor, FileAccess, line_hash, read_anchor, tag_lines
-from fairlead.tools.titles import edit_title, file_locations, write_title
 from fairlead.tools.truncate import MAX_LINES, head
 from fairlead.tools.workspace import Workspace
 

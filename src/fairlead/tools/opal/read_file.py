@@ -10,12 +10,11 @@ from typing import Any
 
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import ToolError
-from fairlead.tools import PATH, integer, object_schema, repair_arguments, string
+from fairlead.tools import PATH, file_locations, grep_title, integer, object_schema, read_title, repair_arguments, string
 from fairlead.tools.background import in_thread
 from fairlead.tools.files import read
 from fairlead.tools.opal.anchors import FileAccess, tag_line
 from fairlead.tools.search import contents, search_tools, searchers
-from fairlead.tools.titles import file_locations, grep_title, read_title
 from fairlead.tools.truncate import MAX_BYTES, format_size
 
 _PARAMETERS = object_schema(

@@ -14,12 +14,11 @@ from typing import Any
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import ToolError
-from fairlead.tools import COMMAND, integer, object_schema, repair_arguments, string
+from fairlead.tools import COMMAND, command_title, integer, object_schema, repair_arguments, string
 from fairlead.tools.background import Paced
 from fairlead.tools.opal.anchors import FileAccess
 from fairlead.tools.shell import output as outputs
 from fairlead.tools.shell import process as commands
-from fairlead.tools.titles import command_title
 from fairlead.tools.truncate import MAX_BYTES, Truncation, format_size
 from fairlead.tools.workspace import Confined, Workspace
 

@@ -13,11 +13,10 @@ from fairlead.core.lenient import scrub_text
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.platform.open_files import LIST, opened_folder
-from fairlead.tools import PATH, object_schema, string
+from fairlead.tools import PATH, find_title, grep_title, ls_title, object_schema, string
 from fairlead.tools.background import Stop, in_thread
 from fairlead.tools.files.targets import became_link, failure, stat_target
 from fairlead.tools.search import contents, globs, searchers, walk
-from fairlead.tools.titles import find_title, grep_title, ls_title
 from fairlead.tools.truncate import MAX_BYTES, format_size, head
 from fairlead.tools.workspace import Workspace
 

@@ -10,9 +10,8 @@ from typing import Any
 from fairlead.core.messages import TextContent
 from fairlead.core.tool import StructuredResult, Tool, ToolContext, ToolResult
 from fairlead.errors import ToolError
-from fairlead.tools import COMMAND, object_schema, string
+from fairlead.tools import COMMAND, command_title, object_schema, string
 from fairlead.tools.shell import process
-from fairlead.tools.titles import command_title
 from fairlead.tools.truncate import Truncation
 from fairlead.tools.workspace import Workspace
 
