@@ -455,3 +455,16 @@ def test_commands_of_a_project_that_is_not_trusted_do_not_run(tmp_path: Path) ->
         host.ask("go")
         assert host.leave() == 0
     assert not (tmp_path / "cwd" / "evil").exists()
+
+
+def test_a_question_that_waits_for_long_is_a_notification(tmp_path: Path) -> None:
+    with claude(tmp_path, [bash("touch a"), DONE], "--permission-prompt-tool", "stdio") as host:
+        host.control("initialize", hooks=hook("Notification", "permission_prompt"))
+        host.say("go")
+        question = host.until("control_request")
+        notice = wait_for_hook(host, 2)
+        assert notice["request"]["input"]["notification_type"] == "permission_prompt"
+        assert "Bash" in notice["request"]["input"]["message"]
+        host.send(reply(question, {"behavior": "allow"}))
+        host.until("result")
+        assert host.leave() == 0

@@ -65,6 +65,24 @@ const flows = {
     return { asked, denied: result.permission_denials };
   },
 
+  async hooks() {
+    const seen = [];
+    const listen = async (input) => {
+      seen.push(input.hook_event_name);
+      if (input.hook_event_name === "PreToolUse" && input.tool_input.command === "rm x")
+        return { hookSpecificOutput: { hookEventName: "PreToolUse", permissionDecision: "deny", permissionDecisionReason: "keep x" } };
+      return {};
+    };
+    const events = ["PreToolUse", "PostToolUse", "PostToolUseFailure", "UserPromptSubmit", "Stop", "PermissionRequest", "PostToolBatch"];
+    const hooks = Object.fromEntries(events.map((event) => [event, [{ hooks: [listen] }]]));
+    const canUseTool = async (name, input, { suggestions }) => ({ behavior: "allow", updatedInput: input, updatedPermissions: suggestions });
+    async function* once() {
+      yield { type: "user", message: { role: "user", content: "go" }, parent_tool_use_id: null, session_id: "" };
+    }
+    const result = await ask(once(), { hooks, canUseTool, allowedTools: ["Bash"] });
+    return { seen, result: result.result };
+  },
+
   async structured() {
     const schema = { type: "object", properties: { answer: { type: "number" } }, required: ["answer"] };
     return (await ask("go", { outputFormat: { type: "json_schema", schema } })).structured_output;

@@ -16,6 +16,7 @@ from claude_agent_sdk import (
     AssistantMessage,
     ClaudeAgentOptions,
     ClaudeSDKClient,
+    HookMatcher,
     InMemorySessionStore,
     PermissionResultAllow,
     PermissionResultDeny,
@@ -97,6 +98,45 @@ async def consent() -> Any:
         await client.query("go")
         denied = [message.permission_denials async for message in client.receive_response() if isinstance(message, ResultMessage)]
     return {"asked": asked, "denied": denied}
+
+
+HOOKS = (
+    *("PreToolUse", "PostToolUse", "PostToolUseFailure", "UserPromptSubmit", "Stop", "SubagentStop", "PreCompact"),
+    *("Notification", "SubagentStart", "PermissionRequest"),
+)
+
+
+async def hooks() -> Any:
+    """Every hook that the SDK has. The host answers the question about Write only after a notification."""
+    seen: list[str] = []
+    noticed = asyncio.Event()
+
+    async def listen(given: Any, call_id: str | None, context: Any) -> Any:
+        event = given["hook_event_name"]
+        seen.append(event)
+        if event == "Notification":
+            noticed.set()
+        command = given.get("tool_input", {}).get("command")
+        if event == "PreToolUse" and command == "rm x":
+            decision = {"permissionDecision": "deny", "permissionDecisionReason": "keep x"}
+            return {"hookSpecificOutput": {"hookEventName": event, **decision}}
+        if event == "PostToolUse" and command == "echo hi":
+            return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": "SEEN"}}
+        return {}
+
+    async def decide(name: str, given: dict[str, Any], context: Any) -> Any:
+        await noticed.wait()
+        return PermissionResultAllow(updated_permissions=context.suggestions)
+
+    matchers = {event: [HookMatcher(hooks=[listen])] for event in HOOKS}
+    kinds = {"helper": AgentDefinition(description="Helps", prompt="You help.", tools=["Bash"])}
+    results: list[Any] = []
+    chosen = options(hooks=matchers, can_use_tool=decide, agents=kinds, allowed_tools=["Bash"])
+    async with ClaudeSDKClient(chosen) as client:
+        for prompt in ("PARENT go", "/compact"):
+            await client.query(prompt)
+            results += [message.result async for message in client.receive_response() if isinstance(message, ResultMessage)]
+    return {"seen": seen, "results": results}
 
 
 async def structured() -> Any:

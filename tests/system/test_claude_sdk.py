@@ -103,6 +103,43 @@ def test_the_host_decides_about_calls(sdk: Sdk, tmp_path: Path) -> None:
     assert "Write" in json.dumps(seen["denied"])
 
 
+def test_every_hook_of_the_python_sdk_is_called(tmp_path: Path) -> None:
+    agent = calls(("Agent", {"description": "x", "prompt": "CHILD", "subagent_type": "helper", "run_in_background": False}))
+    turns = [
+        calls(("Bash", {"command": "echo hi"})),
+        calls(("Bash", {"command": "rm x"})),
+        calls(("Read", {"file_path": "$CWD/none"})),
+        WRITE,
+        calls(("Write", {"file_path": "$CWD/w2.txt", "content": "x"})),
+        agent,
+        says("helped"),
+        says("done"),
+        says("SUMMARY"),
+    ]
+    seen, provider = play(tmp_path, python("hooks"), turns)
+    names = {*"PreToolUse PostToolUse PostToolUseFailure UserPromptSubmit Stop SubagentStop PreCompact".split()}
+    assert set(seen["seen"]) == names | {"Notification", "SubagentStart", "PermissionRequest"}
+    assert seen["seen"].count("PermissionRequest") == 1, "the suggestion that came back makes the second question unnecessary"
+    assert seen["results"][0] == "done"
+    assert "SEEN" in json.dumps(provider.requests[1].body) and "keep x" in json.dumps(provider.requests[2].body)
+    assert sorted(path.name for path in (tmp_path / "cwd").iterdir()) == ["w.txt", "w2.txt"]
+
+
+def test_hooks_of_the_typescript_sdk_are_called(tmp_path: Path) -> None:
+    turns = [
+        calls(("Bash", {"command": "rm x"})),
+        calls(("Read", {"file_path": "$CWD/none"})),
+        WRITE,
+        calls(("Write", {"file_path": "$CWD/w2.txt", "content": "x"})),
+        says("done"),
+    ]
+    seen, provider = play(tmp_path, typescript("hooks"), turns)
+    names = "PreToolUse PostToolUse PostToolUseFailure UserPromptSubmit Stop PermissionRequest PostToolBatch"
+    assert (set(seen["seen"]), seen["result"]) == (set(names.split()), "done")
+    assert "keep x" in json.dumps(provider.requests[1].body)
+    assert sorted(path.name for path in (tmp_path / "cwd").iterdir()) == ["w.txt", "w2.txt"]
+
+
 @both_sdks
 def test_structured_output(sdk: Sdk, tmp_path: Path) -> None:
     command = sdk("structured")

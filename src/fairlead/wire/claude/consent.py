@@ -36,6 +36,8 @@ APPROVALS: Mapping[str, Literal["auto", "write", "ask"]] = {
     "bypassPermissions": "auto",
 }
 _READERS = ("Read", "Glob", "Grep")
+#: Seconds that a question waits before the hooks for notifications are called.
+PATIENCE = 6.0
 _EDITORS = ("Edit", "Write", "NotebookEdit")
 #: The arguments that are paths.
 _PATHS = ("file_path", "notebook_path", "path")
@@ -87,6 +89,8 @@ class Consent:
         self.decide: Callable[[h.CanUseTool], Coroutine[Any, Any, h.PermissionResult | None]] | None = None
         #: Returns the MCP server of a tool; None if it has none.
         self.find_server: Callable[[str], h.McpServerOfTool | None] = lambda tool: None
+        #: Called with a text for people when a question has waited for a while.
+        self.on_waiting: Callable[[str], None] = lambda text: None
         self._questions = questions
         self._may_bypass = may_bypass or mode == "bypassPermissions"
         self._asks = asks
@@ -220,6 +224,8 @@ class Consent:
         if self._asks is None:
             return None
         self.asked.add(asked.tool_use_id)
+        waits = f"{asked.tool_name} waits for consent"
+        timer = asyncio.get_running_loop().call_later(PATIENCE, lambda: self.on_waiting(waits))
         self._open += 1
         self._send_state("requires_action")
         try:
@@ -233,6 +239,7 @@ class Consent:
         except Unanswered:
             return None if cancel.fired else _refuse("the host has left, so it cannot be asked")
         finally:
+            timer.cancel()
             self._open -= 1
             if not self._open:
                 self._send_state("running")

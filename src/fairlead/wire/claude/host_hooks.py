@@ -146,6 +146,8 @@ class HostHooks:
         self._began: dict[str, float] = {}
         #: The sub-agents that a hook has made to continue.
         self._continued: set[str] = set()
+        #: The calls of hooks for which nothing waits.
+        self._notices: set[asyncio.Future[Verdict]] = set()
         #: Called when a hook wants the run to end.
         self.on_stop: Callable[[str], None] = lambda reason: None
         #: Called with what hooks want to tell the model besides.
@@ -178,6 +180,8 @@ class HostHooks:
         """Have hooks decide about calls beside the host, and follow sub-agents, if there are any for that."""
         if self.has("PermissionRequest"):
             self._consent.decide = self._decide
+        if self.has("Notification"):
+            self._consent.on_waiting = self._notify
         if (self.has("SubagentStart") or self.has("SubagentStop")) and session.subagents is not None:
             session.subagents.family.hook = self._around_subagent
 
@@ -384,6 +388,13 @@ class HostHooks:
         return next((each for each in found if each.behavior == "deny"), next(iter(found), None))
 
     # The session
+
+    def _notify(self, text: str) -> None:
+        """Call the hooks for notifications. Nothing waits for them."""
+        kind = "permission_prompt"
+        task = asyncio.ensure_future(self.ask("Notification", kind, message=text, notification_type=kind))
+        self._notices.add(task)
+        task.add_done_callback(self._notices.discard)
 
     async def _before_compaction(self, event: SessionBeforeCompact) -> Cancel | None:
         trigger = "manual" if event.reason == "manual" else "auto"
