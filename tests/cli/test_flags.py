@@ -88,6 +88,13 @@ def test_no_flag_is_declared_twice() -> None:
     assert not IGNORED_SWITCHES & IGNORED_VALUES
 
 
+def test_the_help_of_pi_begins_its_lines_with_long_names(fairlead: Command) -> None:
+    lines = [line.strip() for line in fairlead("--as", "pi", "--help").stdout.splitlines()]
+    assert {line.split()[0].rstrip(",") for line in lines if line.startswith("--")} >= {"--approve", "--name", "--no-tools"}
+    assert not [line for line in lines if line.startswith("-") and not line.startswith("--")]
+    assert "-a, --approve" in fairlead("help", "flags").stdout
+
+
 def test_the_help_shows_every_flag() -> None:
     assert all(name in all_flags() for flag in FLAGS for name in flag.names)
 

@@ -96,26 +96,30 @@ def overview(program: Program) -> str:
         if rows := [command for command in commands if command.group == group]:
             parts.append("\n".join([_TITLES[group], *map(_command_line, rows)]))
     if program.dialect is not None:
-        return "\n\n".join([*parts, all_flags(), _KEYS])
+        return "\n\n".join([*parts, all_flags(long_first=True), _KEYS])
     common = [flag for flag in FLAGS if any(name in COMMON_FLAGS for name in flag.names)]
     parts.append("\n".join(["Common flags (`fairlead help flags` lists all)", *_flag_lines(common)]))
     return "\n\n".join([*parts, _KEYS])
 
 
-def all_flags() -> str:
-    """Return what `fairlead help flags` prints."""
-    return "\n\n".join("\n".join([title, *_flag_lines(flags)]) for title, flags in FLAG_SECTIONS.items())
+def all_flags(*, long_first: bool = False) -> str:
+    """Return what `fairlead help flags` prints.
+
+    `long_first` puts long names first, as pi does: hosts look at the start of the lines of `pi --help` for what it can do.
+    """
+    return "\n\n".join("\n".join([title, *_flag_lines(flags, long_first)]) for title, flags in FLAG_SECTIONS.items())
 
 
 def _command_line(command: Subcommand) -> str:
     return f"  {command.name:14}{command.summary}"
 
 
-def _flag_lines(flags: Iterable[Flag]) -> list[str]:
-    return [line for flag in flags for line in _flag_line(flag)]
+def _flag_lines(flags: Iterable[Flag], long_first: bool = False) -> list[str]:
+    return [line for flag in flags for line in _flag_line(flag, long_first)]
 
 
-def _flag_line(flag: Flag) -> list[str]:
+def _flag_line(flag: Flag, long_first: bool) -> list[str]:
+    names = sorted(flag.names, key=lambda name: long_first and not name.startswith("--"))
     value = f"[{flag.metavar}]" if flag.kind in ("optional", "session") else flag.metavar
-    left = f"  {', '.join(flag.names)} {value}".rstrip()
+    left = f"  {', '.join(names)} {value}".rstrip()
     return [f"{left:34}{flag.help}"] if len(left) < 34 else [left, f"{'':34}{flag.help}"]
