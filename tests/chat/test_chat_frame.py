@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from fairlead.chat.input.editor import Editor
 from fairlead.chat.status import Facts
 from fairlead.chat.view.frame import Frame, compose
 from fairlead.chat.view.text import width, without_styles
-from fairlead.chat.view.theme import DARK
+from fairlead.chat.view.theme import DARK, PLAIN
 from fairlead.sessions.completion import Item, Menu
 
 
@@ -98,3 +99,12 @@ async def test_few_rows_of_a_list_wrap_if_the_terminal_becomes_half_as_wide() ->
         lines, _, _ = compose(a_frame(99, 60, picker), Live())
         counts.append(sum("yyy" in line for line in lines))
     assert counts[0] == 6 and counts[1] > 20
+
+
+def test_widgets_keep_their_colours_and_nothing_else() -> None:
+    frame = replace(a_frame(60, 60), queued=([], []), command_tail="")
+    frame.ui.above = {"a": ["\x1b[31mred\x1b[0m \x1b[2Jtext"]}
+    lines, _, _ = compose(frame, Live())
+    assert any("\x1b[31mred\x1b[0m text" in line for line in lines)
+    lines, _, _ = compose(replace(frame, theme=PLAIN), Live())
+    assert any("red text" in line for line in lines)

@@ -160,6 +160,29 @@ export default function (pi: any) {
 """
 
 
+def test_a_question_comes_before_a_component_that_is_open(tmp_path: Path) -> None:
+    (tmp_path / "plays.ts").write_text("""
+export default function (pi: any) {
+  const game = (tui: any, theme: any, keys: any, done: any) => ({
+    render: () => ["A game."], invalidate() {}, handleInput: (data: string) => data === "g" ? pi.sendUserMessage("go") : done(),
+  });
+  pi.registerCommand("plays", { handler: (_args: any, ctx: any) => ctx.ui.custom(game) });
+}
+""")
+    call = {"toolCalls": [{"name": "bash", "arguments": {"command": "touch made"}}]}
+    with chat_in_tmux(tmp_path, [call, HELLO]) as chat:
+        chat.start("--approval", "ask", "-e", str(tmp_path / "plays.ts"))
+        chat.command("/plays")
+        chat.wait_for("A game.")
+        chat.type("g")
+        assert "A game." not in chat.wait_for("Allow bash?")
+        chat.press("y")
+        chat.wait_for(lambda screen: "A game." in screen and "Hello there." in screen)
+        assert (chat.folder / "made").exists()
+        chat.press("q")
+        chat.wait_for(EMPTY)
+
+
 def test_the_user_gets_rid_of_every_component(tmp_path: Path) -> None:
     (tmp_path / "hostile.ts").write_text(HOSTILE)
     with chat_in_tmux(tmp_path, [HELLO]) as chat:

@@ -15,7 +15,7 @@ from fairlead.chat.input.editor import Editor
 from fairlead.chat.status import SPINNER, Facts, footer_lines, queue_lines
 from fairlead.chat.view.screen import Screen
 from fairlead.chat.view.scrollback import rows_if_halved
-from fairlead.chat.view.text import RESET, clip, one_line, plain, width, without_styles
+from fairlead.chat.view.text import RESET, clip, keep_styles, one_line, plain, width, without_styles
 from fairlead.chat.view.theme import PLAIN, Theme
 from fairlead.chat.view.transcript import Transcript
 from fairlead.sessions.completion import Menu
@@ -154,7 +154,10 @@ def _widgets(frame: Frame, place: str) -> list[str]:
     columns, rows = frame.columns, frame.rows
     texts = frame.ui.above if place == "aboveEditor" else frame.ui.below
     drawn = {} if frame.canvas is None else frame.canvas.widgets(place, frame.theme, columns)
-    widgets = {key: [clip(line, columns) for line in plain("\n".join(lines)).split("\n")] for key, lines in texts.items()}
+    shown = {key: [keep_styles(line) for part in lines for line in part.split("\n")] for key, lines in texts.items()}
+    if frame.theme is PLAIN:
+        shown = {key: [without_styles(line) for line in lines] for key, lines in shown.items()}
+    widgets = {key: [clip(line, columns) for line in lines] for key, lines in shown.items()}
     most = max(1, rows // (2 if drawn else 4))
     return [line for _, lines in sorted((widgets | drawn).items()) for line in lines][:most]
 
