@@ -18,7 +18,7 @@ from types import FrameType
 from typing import NamedTuple
 
 #: The call with which a request leaves.
-_SENDS = ("models/http/connection.py", "HttpConnection.send")
+_SENDS = ("models/http/http_connection.py", "HttpConnection.send")
 #: Parts of a function that Python runs as functions.
 _PARTS = ("<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>")
 _SECONDS = 60

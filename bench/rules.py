@@ -47,8 +47,8 @@ def matching(characters: int) -> dict[str, float]:
 
 
 def measure(characters: int) -> dict[str, float]:
-    from fairlead.session.rules.keeper import RuleWatch
-    from fairlead.session.rules.rules import Rule, RuleSource
+    from fairlead.session.rules.rule_keeper import RuleWatch
+    from fairlead.session.rules.stream_rules import Rule, RuleSource
 
     source = RuleSource("native", "fairlead", "rules", "user")
     rules = [Rule(f"rule-{number}", "rules", "No.", source, condition=[text]) for number, text in enumerate(CONDITIONS)]

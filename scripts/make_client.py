@@ -19,14 +19,13 @@ from typing import Any, get_args, get_origin
 import msgspec
 from msgspec import NODEFAULT, Struct
 
-from fairlead.protocol.http import fleet
-from fairlead.protocol.http import objects as http_objects
-from fairlead.protocol.http.events import EVENTS as SERVER_EVENTS
+from fairlead.protocol.http import fleet, http_objects
 from fairlead.protocol.http.fleet import FLEET_OPERATIONS
+from fairlead.protocol.http.http_events import EVENTS as SERVER_EVENTS
 from fairlead.protocol.http.operations import OPERATIONS, Operation
-from fairlead.protocol.opal.events import EVENTS as OPAL_EVENTS
-from fairlead.protocol.opal.methods import METHODS
-from fairlead.protocol.pi import commands, frames, host_requests, message_updates, omp_commands, session_commands
+from fairlead.protocol.opal.opal_events import EVENTS as OPAL_EVENTS
+from fairlead.protocol.opal.opal_methods import METHODS
+from fairlead.protocol.pi import commands, frames, host_requests, omp_commands, session_commands, update_frames
 from fairlead.protocol.pi.commands import BASIC_COMMANDS, Command
 from fairlead.wire.pi.pi_schema import FRAMES
 
@@ -74,7 +73,7 @@ HOMES = {
     "fairlead.core.model": ["Model", "ThinkingLevel"],
     "fairlead.core.queues": ["InterruptMode", "QueueMode"],
     "fairlead.core.events": ["CompactionResult"],
-    "fairlead.protocol.http.objects": ["Approval", "BeforeCursor", "RequestId", "SessionName"],
+    "fairlead.protocol.http.http_objects": ["Approval", "BeforeCursor", "RequestId", "SessionName"],
 }
 
 
@@ -215,9 +214,11 @@ def imports(body: str, *, opal: bool = False, modules: Sequence[Any] = ()) -> li
             mentioned -= set(found)
             if home != "msgspec":
                 lines.append(f"    from {home} import {', '.join(found)}")
-    from fairlead.protocol.opal import methods, objects
+    from fairlead.protocol.opal import opal_methods, opal_objects
 
-    for module in modules or ((methods, objects) if opal else (commands, frames, session_commands, omp_commands, host_requests)):
+    for module in modules or (
+        (opal_methods, opal_objects) if opal else (commands, frames, session_commands, omp_commands, host_requests)
+    ):
         found = sorted(name for name in mentioned if getattr(getattr(module, name, None), "__module__", "") == module.__name__)
         if found:
             mentioned -= set(found)
@@ -233,7 +234,7 @@ def imports(body: str, *, opal: bool = False, modules: Sequence[Any] = ()) -> li
 
 def events_module() -> str:
     shown = [frame for frame in (*FRAMES, *FRAMES_2025) if frame.__name__ not in UNSEEN]
-    inner = sorted(each.__name__ for each in message_updates.InnerEvent.__args__)
+    inner = sorted(each.__name__ for each in update_frames.InnerEvent.__args__)
     own = ["Event", "Restarted", "UnknownEvent", "UnparsedLine"]
     names = sorted([*(frame.__name__ for frame in shown), *inner, "InnerEvent", *own])
     return "\n".join(
@@ -242,7 +243,7 @@ def events_module() -> str:
             "from __future__ import annotations",
             f"from fairlead.client.decoding import {', '.join(own)}",
             "from fairlead.protocol.pi import frames, host_requests, message_updates, session_commands",
-            f"from fairlead.protocol.pi.message_updates import InnerEvent, {', '.join(inner)}",
+            f"from fairlead.protocol.pi.update_frames import InnerEvent, {', '.join(inner)}",
             f"__all__ = {names!r}",
             *(event_class(frame) for frame in shown),
             "#: All events by type.",

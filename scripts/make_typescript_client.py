@@ -16,7 +16,7 @@ import msgspec
 
 from fairlead.protocol.http.fleet import FLEET_OPERATIONS
 from fairlead.protocol.http.operations import OPERATIONS, Operation
-from fairlead.protocol.opal.methods import METHODS
+from fairlead.protocol.opal.opal_methods import METHODS
 from fairlead.protocol.schema.builder import Schema
 from fairlead.protocol.schema.family import command_name, family_schema
 from fairlead.protocol.schema.json_rpc import exact_definitions, params_name

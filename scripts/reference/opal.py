@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairlead.protocol.opal.events import EVENTS, NOTIFICATION, SERVER_REQUESTS
-from fairlead.protocol.opal.examples import EVENT_EXAMPLES, METHOD_EXAMPLES, SERVER_REQUEST_EXAMPLES
-from fairlead.protocol.opal.methods import METHODS
-from fairlead.protocol.opal.objects import Method
+from fairlead.protocol.opal.opal_events import EVENTS, NOTIFICATION, SERVER_REQUESTS
+from fairlead.protocol.opal.opal_examples import EVENT_EXAMPLES, METHOD_EXAMPLES, SERVER_REQUEST_EXAMPLES
+from fairlead.protocol.opal.opal_methods import METHODS
+from fairlead.protocol.opal.opal_objects import Method
 from fairlead.protocol.schema.builder import Schema, list_mentioned
 from fairlead.protocol.schema.json_rpc import event_name, exact_definitions, params_name, result_name
 from reference.markdown import about, block, definition, fields

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from fairlead.agent import Agent
-    from fairlead.agent.functions import tool
+    from fairlead.agent.function_tools import tool
     from fairlead.agent.options import AgentOptions, Discovery, Hooks, RateLimits, Storage, Telemetry
     from fairlead.agent.result import Result
     from fairlead.agent.tool_sets import McpServer
@@ -141,7 +141,7 @@ _HOMES = {
     "Ui": "fairlead.core.runtime",
     "export_file": "fairlead.export",
     "opal_tools": "fairlead.agent.tool_sets.opal",
-    "tool": "fairlead.agent.functions",
+    "tool": "fairlead.agent.function_tools",
 }
 
 

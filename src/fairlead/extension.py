@@ -19,9 +19,9 @@ from fairlead.core.messages import ImageContent, TextContent, ThinkingContent, T
 from fairlead.core.runtime import Ui
 from fairlead.core.tool import ToolResult
 from fairlead.errors import FairleadError, ToolError
-from fairlead.extend.extensions.api import Fairlead
 from fairlead.extend.extensions.context import CommandContext, Context, ExecResult, SessionView, ToolRunContext
-from fairlead.extend.extensions.events import (
+from fairlead.extend.extensions.extension_api import Fairlead
+from fairlead.extend.extensions.extension_events import (
     AfterProviderResponse,
     AgentBeforeSettle,
     Amend,

@@ -12,7 +12,7 @@ from tests.support.host import Host
 from tests.support.surroundings import FAIRLEAD, surroundings
 
 from fairlead import Agent
-from fairlead.agent.workspace import ToolEnvironment
+from fairlead.agent.agent_workspace import ToolEnvironment
 from fairlead.testing import ProviderServer
 
 KEYS = {

@@ -19,8 +19,8 @@ from fairlead.core.model import BlockStart, StreamEnd, StreamEvent
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import ProviderError
 from fairlead.models.credentials import RequestAuth
-from fairlead.models.http.client import Http
 from fairlead.models.http.framing import SSEDecoder
+from fairlead.models.http.http_client import Http
 from fairlead.models.model_streams import open_stream
 
 Piece = Callable[[int], str]

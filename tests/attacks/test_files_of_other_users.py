@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 
 from fairlead import Agent
-from fairlead.config import files
+from fairlead.config import project_files
 from fairlead.config.home import Home
 from fairlead.config.settings_files import load_settings
 from fairlead.config.trust import find_decision, find_saved_decision, save_decision
 from fairlead.errors import ConfigError
 from fairlead.extend.mcp.config import McpConfigFile, load_servers
-from fairlead.session.rules.rules import load_rules
+from fairlead.session.rules.stream_rules import load_rules
 from fairlead.session.slash_commands import Origin
-from fairlead.session.subagents.agents import load_agents
+from fairlead.session.subagents.agent_kinds import load_agents
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 
 #: A user who is neither this one nor root.
@@ -146,7 +146,7 @@ def owned_by(path: Path, owner: int) -> os.stat_result:
     return os.stat_result(fields)
 
 
-CHECK: Callable[..., Any] = files._check_owner  # pyright: ignore[reportPrivateUsage]
+CHECK: Callable[..., Any] = project_files._check_owner  # pyright: ignore[reportPrivateUsage]
 
 
 def test_a_file_may_belong_to_the_user_root_or_the_owner_of_the_project(tmp_path: Path) -> None:
@@ -162,13 +162,13 @@ def test_a_file_that_every_user_can_change_is_not_read(tmp_path: Path) -> None:
     path = put(tmp_path, "AGENTS.md", "text")
     path.chmod(0o666)
     with pytest.raises(ConfigError, match=r"every user can change it\. .*chmod o-w"):
-        files.read_bytes(path, within=tmp_path)
+        project_files.read_bytes(path, within=tmp_path)
     path.chmod(0o664)
-    assert files.read_bytes(path, within=tmp_path) == b"text"
+    assert project_files.read_bytes(path, within=tmp_path) == b"text"
     # Some file systems say so of everything. But in a sticky folder, other users can only add files.
     path.chmod(0o666)
     tmp_path.chmod(0o777)
-    assert files.read_bytes(path, within=tmp_path) == b"text"
+    assert project_files.read_bytes(path, within=tmp_path) == b"text"
     tmp_path.chmod(0o1777)
     with pytest.raises(ConfigError, match="every user can change it"):
-        files.read_bytes(path, within=tmp_path)
+        project_files.read_bytes(path, within=tmp_path)

@@ -19,7 +19,7 @@ from tests.support.front_end import FrontEnd
 
 from fairlead.cli.code_cache import CodeCache
 from fairlead.jobs import Jobs
-from fairlead.jobs.export import export_jobs
+from fairlead.jobs.results_export import export_jobs
 from fairlead.platform.open_files import keep_database_private, make_private_folders, open_private
 from fairlead.stores import open_store
 

@@ -12,7 +12,7 @@ import pytest
 from tests.support.fleet import Fleet
 
 from fairlead.jobs import Jobs
-from fairlead.jobs.export import export_jobs
+from fairlead.jobs.results_export import export_jobs
 
 pytest_plugins = ["tests.jobs.conftest"]
 

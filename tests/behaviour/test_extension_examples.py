@@ -11,9 +11,9 @@ import pytest
 from tests.behaviour.examples import EXAMPLES
 
 from fairlead.core.runtime import Ui
-from fairlead.extend.extensions.api import Fairlead
 from fairlead.extend.extensions.context import CommandContext, Context, SessionView, ToolRunContext
-from fairlead.extend.extensions.events import EVENTS, RESULTS, Note
+from fairlead.extend.extensions.extension_api import Fairlead
+from fairlead.extend.extensions.extension_events import EVENTS, RESULTS, Note
 from fairlead.extend.extensions.registrations import EventBus
 
 FILES = sorted(EXAMPLES.glob("*.py"))

@@ -10,7 +10,7 @@ import pytest
 from fairlead.chat.status import Facts, dollars, footer_lines, git_branch, queue_lines, short_folder
 from fairlead.chat.view.text import width
 from fairlead.chat.view.theme import PLAIN
-from fairlead.chat.view.titles import format_elapsed
+from fairlead.chat.view.tool_titles import format_elapsed
 
 FACTS = Facts("~/src/app", "main", None, "claude-x", "high", 12.4, 200_000, 0.0312, 2, "ask")
 

@@ -12,7 +12,7 @@ from fairlead.chat.view.code import draw, parse_numbered, parse_unified
 from fairlead.chat.view.panels import ToolPanel
 from fairlead.chat.view.text import width, without_styles
 from fairlead.chat.view.theme import DARK, PLAIN, Theme
-from fairlead.chat.view.titles import call_title, format_count, format_elapsed, partial_title, size
+from fairlead.chat.view.tool_titles import call_title, format_count, format_elapsed, partial_title, size
 from fairlead.messages import ImageContent, TextContent
 
 OLD = "".join(f"line {number}\n" for number in range(1, 41))

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from fairlead import Agent
-from fairlead.chat.sending import Sender
 from fairlead.chat.status import Status
+from fairlead.chat.submitting import Sender
 from fairlead.cli.chat import run_chat
 from fairlead.cli.flags import Arguments
 from fairlead.errors import ConfigError

@@ -207,7 +207,7 @@ main()
 def test_a_first_prompt_does_not_load_what_only_tools_and_other_sessions_need(tmp_path: Path) -> None:
     program = """
 from fairlead.cli import main as command
-from fairlead.wire.process import HostProcess
+from fairlead.wire.host_process import HostProcess
 import os
 HostProcess._warm_up_soon = lambda self: None
 leave = os._exit

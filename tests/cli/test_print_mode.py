@@ -196,7 +196,7 @@ def test_other_texts_with_a_slash_are_prompts(fairlead: Command, prompt: str) ->
 
 
 def test_the_commands_of_the_chat_are_known_to_print_mode() -> None:
-    from fairlead.chat.commands import _OTHER_NAMES, Commands  # pyright: ignore[reportPrivateUsage]
+    from fairlead.chat.chat_commands import _OTHER_NAMES, Commands  # pyright: ignore[reportPrivateUsage]
 
     own = Commands(cast("Any", SimpleNamespace(session=None)))._own  # pyright: ignore[reportPrivateUsage]
     assert set(CHAT_COMMANDS) == {f"/{name}" for name in (*own, *_OTHER_NAMES)}

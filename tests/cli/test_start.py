@@ -285,7 +285,7 @@ def test_starting_rpc_mode_leaves_slow_modules_for_later(fairlead: Command) -> N
     done = fairlead("-c", LOADED, "--mode", "rpc", "--dialect", "pi", argv=[sys.executable], input=GET_STATE)
     loaded = set(done.stderr.split())
     assert "fairlead.agent" in loaded and '"get_state"' in done.stdout
-    assert not loaded & {"h11", "jiter", "jsonschema_rs", "yaml", "difflib", "tempfile", "fairlead.tools.shell.process"}
+    assert not loaded & {"h11", "jiter", "jsonschema_rs", "yaml", "difflib", "tempfile", "fairlead.tools.shell.command_process"}
     assert not loaded & {"fairlead.policy.approvals", "fairlead.policy.patterns"}  # they compile many patterns
     assert not loaded & {"_ssl", "ast", "json", "sqlite3", "fairlead.session.subagents.subagents", "fairlead.models.local.llama"}
 

@@ -8,8 +8,8 @@ from fairlead.client import Client, SyncClient, events
 from fairlead.client.agent_connection import command_types
 from fairlead.client.opal import OpalClient
 from fairlead.client.opal import events as opal_events
-from fairlead.protocol.opal.events import EVENTS
-from fairlead.protocol.opal.methods import METHODS
+from fairlead.protocol.opal.opal_events import EVENTS
+from fairlead.protocol.opal.opal_methods import METHODS
 from fairlead.protocol.pi.frames import Response, RpcChunk
 from fairlead.wire.pi.pi_schema import COMMANDS, FRAMES
 

@@ -19,7 +19,7 @@ from fairlead.client.events import MessageEnd, MessageStart, MessageUpdate, Text
 from fairlead.client.network import ConnectionBroke, ServerAddress
 from fairlead.core.messages import AssistantMessage
 from fairlead.errors import AgentGone, CommandRefused
-from fairlead.protocol.http.objects import Snapshot
+from fairlead.protocol.http.http_objects import Snapshot
 from fairlead.testing import ProviderServer
 from fairlead.testing.agents import agent_command
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from fairlead.config.files import Budget, list_folder, read_bytes
 from fairlead.config.home import project_boundary
 from fairlead.config.json_files import parse_object
+from fairlead.config.project_files import Budget, list_folder, read_bytes
 from fairlead.errors import ConfigError
 
 

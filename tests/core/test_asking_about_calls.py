@@ -15,7 +15,7 @@ from fairlead.core.queues import Queues
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import Approver, Permission, Schedule, Tool, ToolContext, ToolResult
 from fairlead.errors import ToolError
-from fairlead.session.runtime import AsyncioRuntime
+from fairlead.session.asyncio_runtime import AsyncioRuntime
 from fairlead.testing import SCRIPTED_MODEL, Scripted
 from fairlead.testing import Turn as Answer
 

@@ -16,9 +16,9 @@ from tests.endurance.mutation import Mutator, assert_linear, encoded, json_objec
 from tests.support.json_values import is_array, is_object
 
 from fairlead.config import json_files, yaml_files
-from fairlead.config.files import Budget
 from fairlead.config.home import Home, PeerHome
 from fairlead.config.packages import read_manifest
+from fairlead.config.project_files import Budget
 from fairlead.config.settings import Settings
 from fairlead.config.settings_files import load_settings
 from fairlead.config.trust import find_saved_decision, save_decision, trust_path
@@ -29,9 +29,9 @@ from fairlead.extend.skills import read_skill, read_template
 from fairlead.models.models_json import read_models_json
 from fairlead.models.registry import Registry
 from fairlead.session import front_matter
-from fairlead.session.rules.rules import read_rule, scopes_of
+from fairlead.session.rules.stream_rules import read_rule, scopes_of
 from fairlead.session.slash_commands import Origin
-from fairlead.session.subagents.agents import read_agent
+from fairlead.session.subagents.agent_kinds import read_agent
 
 NAME = "documents"
 TITLE = "Files of users and projects: front matter, models.json, settings, MCP servers, trust; a damaged restriction stays one"

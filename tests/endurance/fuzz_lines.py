@@ -17,11 +17,11 @@ from tests.support.json_values import is_object
 
 from fairlead.core import lenient
 from fairlead.errors import FairleadError
-from fairlead.protocol.acp.catalog import AGENT_NOTIFICATIONS, AGENT_REQUESTS
-from fairlead.protocol.opal.examples import METHOD_EXAMPLES
-from fairlead.protocol.opal.methods import METHODS
+from fairlead.protocol.acp.acp_catalog import AGENT_NOTIFICATIONS, AGENT_REQUESTS
+from fairlead.protocol.opal.opal_examples import METHOD_EXAMPLES
+from fairlead.protocol.opal.opal_methods import METHODS
 from fairlead.protocol.pi.commands import Command
-from fairlead.protocol.pi.examples import COMMAND_EXAMPLES
+from fairlead.protocol.pi.pi_examples import COMMAND_EXAMPLES
 from fairlead.protocol.pi.session_commands import COMMANDS_2025
 from fairlead.wire import jsonrpc
 from fairlead.wire.acp.acp_server import AcpCodec

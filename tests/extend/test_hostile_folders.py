@@ -13,7 +13,7 @@ from tests.extend.around import Around, a_skill
 from tests.support.stage import another, says, stage
 
 from fairlead.config.home import Level
-from fairlead.session.rules.rules import MOST_RULES, load_rules
+from fairlead.session.rules.stream_rules import MOST_RULES, load_rules
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from tests.support.fleet import MODEL, Fleet, fleet_in, is_running, lines_of, wa
 from fairlead.cli.subcommands.fleet.jobs import summary_lines
 from fairlead.errors import LimitReached
 from fairlead.jobs import Job, JobEvent, JobLimits, JobResult, Jobs
-from fairlead.jobs.sessions import run_or_resume
+from fairlead.jobs.job_sessions import run_or_resume
 from fairlead.testing import scripted_agent
 
 

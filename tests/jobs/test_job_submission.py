@@ -235,7 +235,7 @@ async def test_a_database_may_have_any_name(tmp_path: Path) -> None:
 
 
 async def test_a_database_that_does_not_answer_is_named_without_its_password(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fairlead.jobs.client.PATIENCE", 0.2)
+    monkeypatch.setattr("fairlead.jobs.jobs_client.PATIENCE", 0.2)
     jobs = Jobs("postgresql://user:secret@127.0.0.1:1/none")
     with pytest.raises(DatabaseUnavailable, match=r"postgresql://user:\*\*\*@127.0.0.1:1/none cannot be reached"):
         await jobs.open()

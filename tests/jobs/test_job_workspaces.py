@@ -13,7 +13,7 @@ from tests.support.fleet import MODEL, Fleet, git, is_running, lines_of, make_re
 
 from fairlead.errors import WorkspaceError
 from fairlead.jobs import Job, JobLimits, JobResult, Jobs
-from fairlead.jobs.sessions import RESTORED
+from fairlead.jobs.job_sessions import RESTORED
 from fairlead.jobs.workspaces import workspace_of
 from fairlead.jobs.workspaces.repository import RepositoryWorkspace
 

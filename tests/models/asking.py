@@ -15,7 +15,7 @@ from fairlead.core.model import BlockDelta, Model, ModelRequest, Price, StreamEn
 from fairlead.core.runtime import CancelToken
 from fairlead.models.adapters import open_stream
 from fairlead.models.credentials import RequestAuth
-from fairlead.models.http.client import Http
+from fairlead.models.http.http_client import Http
 from fairlead.testing import ProviderServer, ReceivedRequest
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fairlead.core.runtime import CancelToken
-from fairlead.models.http.client import Http, HttpRequest
+from fairlead.models.http.http_client import Http, HttpRequest
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 

@@ -14,7 +14,7 @@ from fairlead.core.model import ToolSpec
 from fairlead.core.runtime import CancelToken
 from fairlead.models.apis.anthropic import AnthropicMessages
 from fairlead.models.credentials import RequestAuth
-from fairlead.models.http.client import Http
+from fairlead.models.http.http_client import Http
 
 API = "anthropic-messages"
 EPHEMERAL = {"type": "ephemeral"}

@@ -9,7 +9,7 @@ from tests.models.posting import OK, fetch, post
 from tests.models.raw_server import answering, raw_server, saying_nothing
 
 from fairlead.core.runtime import CancelToken
-from fairlead.models.http.client import Http, RequestAborted
+from fairlead.models.http.http_client import Http, RequestAborted
 from fairlead.testing import ProviderServer
 
 

@@ -12,9 +12,9 @@ from tests.models.raw_server import Talk, answering, raw_server, read_request, s
 
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import ProviderError
-from fairlead.models.http.client import Http
-from fairlead.models.http.connection import HttpConnection
 from fairlead.models.http.framing import receive_head
+from fairlead.models.http.http_client import Http
+from fairlead.models.http.http_connection import HttpConnection
 from fairlead.testing import ProviderServer
 
 
@@ -278,7 +278,7 @@ async def test_reading_pauses_only_for_pieces_that_a_pause_can_bring_together(
     monkeypatch: pytest.MonkeyPatch, gap: float, pauses: bool
 ) -> None:
     now = 1000.0
-    monkeypatch.setattr("fairlead.models.http.connection.monotonic", lambda: now)
+    monkeypatch.setattr("fairlead.models.http.http_connection.monotonic", lambda: now)
     ours, theirs = socket.socketpair()
     with theirs:
         _, connection = await asyncio.get_running_loop().create_connection(HttpConnection, sock=ours)

@@ -14,8 +14,8 @@ from tests.support.tls_server import tls_server
 
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import ProviderError
-from fairlead.models.http.client import Http
-from fairlead.models.http.connection import explain
+from fairlead.models.http.http_client import Http
+from fairlead.models.http.http_connection import explain
 from fairlead.testing import ProviderServer
 
 if TYPE_CHECKING:

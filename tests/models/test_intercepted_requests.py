@@ -13,7 +13,7 @@ from fairlead.core.model import Model, StreamEnd, StreamEvent
 from fairlead.core.runtime import CancelToken
 from fairlead.models.adapters import open_stream
 from fairlead.models.credentials import RequestAuth
-from fairlead.models.http.client import Http
+from fairlead.models.http.http_client import Http
 
 APIS = ["anthropic-messages", "openai-completions", "openai-responses", "google-generative-ai"]
 

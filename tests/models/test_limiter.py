@@ -16,7 +16,7 @@ from fairlead import Agent, RateLimit
 from fairlead.core.messages import AssistantMessage, Usage
 from fairlead.core.model import StreamEnd
 from fairlead.core.runtime import CancelToken
-from fairlead.models.http.client import RequestAborted
+from fairlead.models.http.http_client import RequestAborted
 from fairlead.models.limiter import MOST_KEPT, KeyLimiter, Ticket, limiter_for
 from fairlead.testing import SCRIPTED_MODEL, ProviderServer
 

@@ -16,7 +16,7 @@ from fairlead.core import events as e
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import ProviderError, RunAborted
 from fairlead.models import limiter as limiters
-from fairlead.models.http.client import RequestAborted
+from fairlead.models.http.http_client import RequestAborted
 from fairlead.models.limiter import KeyLimiter
 from fairlead.testing import ProviderServer
 from fairlead.testing.formats import last_user_text

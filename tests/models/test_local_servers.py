@@ -18,8 +18,8 @@ from fairlead import Agent
 from fairlead.config.home import Home
 from fairlead.config.settings import Settings
 from fairlead.errors import ConfigError
-from fairlead.models.local import servers
-from fairlead.models.local.servers import FoundServer, addresses, find_servers, is_trusted_listener
+from fairlead.models.local import local_servers
+from fairlead.models.local.local_servers import FoundServer, addresses, find_servers, is_trusted_listener
 from fairlead.models.model_patterns import choose_model
 from fairlead.models.registry import Registry
 
@@ -63,7 +63,7 @@ async def found_at(name: str, routes: Mapping[str, Any], **env: str) -> list[Fou
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(servers, "NAMED_PATIENCE", 10.0)  # a busy machine
+    monkeypatch.setattr(local_servers, "NAMED_PATIENCE", 10.0)  # a busy machine
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_a_listener_of_another_user_is_not_trusted(monkeypatch: pytest.MonkeyPat
         def of_another(port: int) -> list[int]:
             return [mine + 1000]
 
-        monkeypatch.setattr(servers, "_listening_users", of_another)
+        monkeypatch.setattr(local_servers, "_listening_users", of_another)
         assert not is_trusted_listener(url)
 
 

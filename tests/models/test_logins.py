@@ -21,7 +21,7 @@ from fairlead.core.runtime import CancelToken
 from fairlead.errors import LoginFailed, NoCredentials
 from fairlead.models import logins
 from fairlead.models.credentials import LoginToken
-from fairlead.models.http.client import Http
+from fairlead.models.http.http_client import Http
 from fairlead.models.logins import DeviceCode, Logins, begin, renew_if_due, wait_for_token
 from fairlead.models.model_streams import ModelStreams
 from fairlead.models.models_json import OAuthEntry

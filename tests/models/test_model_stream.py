@@ -20,7 +20,7 @@ from fairlead.errors import ConfigError
 from fairlead.models.adapters import ADAPTERS, open_stream
 from fairlead.models.apis.adapter import retry_after, stream_message
 from fairlead.models.credentials import RequestAuth
-from fairlead.models.http.client import Http, HttpRequest
+from fairlead.models.http.http_client import Http, HttpRequest
 
 API = "anthropic-messages"
 

@@ -11,7 +11,7 @@ from tests.support.tls_server import tls_server
 
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import ProviderError
-from fairlead.models.http.client import Http, HttpRequest, RequestAborted
+from fairlead.models.http.http_client import Http, HttpRequest, RequestAborted
 from fairlead.models.http.proxy import proxy_for
 from fairlead.testing import ProviderServer
 

@@ -26,7 +26,7 @@ from fairlead.models.apis import sendable_history
 from fairlead.models.apis.request_building import EncodedMessages, PrefixCache, encode_json
 from fairlead.models.apis.sendable_history import sendable_messages
 from fairlead.models.credentials import RequestAuth
-from fairlead.models.http.client import Http
+from fairlead.models.http.http_client import Http
 
 API = "anthropic-messages"
 MODEL = a_model(API)

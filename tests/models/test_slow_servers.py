@@ -11,7 +11,7 @@ from tests.models.raw_server import RawServer, Talk, raw_server
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import ProviderError
 from fairlead.models.apis.sending import send
-from fairlead.models.http.client import Http, HttpRequest
+from fairlead.models.http.http_client import Http, HttpRequest
 
 #: Seconds of silence that are allowed here, and between two drops.
 IDLE, DROP = 0.3, 0.02

@@ -13,7 +13,7 @@ from fairlead.core.runtime import CancelToken
 from fairlead.models.adapters import open_stream
 from fairlead.models.apis.request_building import NotStrict, strict_schema
 from fairlead.models.credentials import RequestAuth
-from fairlead.models.http.client import Http
+from fairlead.models.http.http_client import Http
 from fairlead.testing import ProviderServer
 
 SCHEMA: dict[str, Any] = {

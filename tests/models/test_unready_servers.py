@@ -15,7 +15,7 @@ from fairlead.errors import ProviderError
 from fairlead.models.adapters import open_stream
 from fairlead.models.apis.sending import send
 from fairlead.models.credentials import RequestAuth
-from fairlead.models.http.client import Http, HttpRequest
+from fairlead.models.http.http_client import Http, HttpRequest
 from fairlead.testing import ProviderServer
 
 APIS = ("openai-completions", "openai-responses", "anthropic-messages", "google-generative-ai")

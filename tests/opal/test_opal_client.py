@@ -17,7 +17,7 @@ from tests.support.surroundings import FAIRLEAD, surroundings
 
 from fairlead.client.opal import OpalClient, events
 from fairlead.errors import AgentGone, CommandRefused, RunFailed
-from fairlead.protocol.opal.events import AskUser, Confirm
+from fairlead.protocol.opal.opal_events import AskUser, Confirm
 from fairlead.testing import ProviderServer
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests.support.opal import Client, batch, opal, opal_again, request, said, types
 from tests.support.stage import says
 
-from fairlead.protocol.opal.methods import METHODS
+from fairlead.protocol.opal.opal_methods import METHODS
 
 TOOLS = ["read_file", "write_file", "edit_file", "grep", "shell", "sub_agent", "tasks", "use_skill", "ask_user", "debug_state"]
 OF_SESSION = {

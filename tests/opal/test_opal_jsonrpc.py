@@ -10,8 +10,8 @@ import msgspec
 import pytest
 from tests.support.opal import batch, opal, request
 
-from fairlead.protocol.opal.events import NOTIFICATION, AskUser, MessageDelta
-from fairlead.protocol.opal.objects import Nothing
+from fairlead.protocol.opal.opal_events import NOTIFICATION, AskUser, MessageDelta
+from fairlead.protocol.opal.opal_objects import Nothing
 from fairlead.wire import jsonrpc
 from fairlead.wire.jsonrpc import RpcError, read
 from fairlead.wire.routing import HostReply, Problem, Request

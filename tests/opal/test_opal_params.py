@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from fairlead.protocol.opal.methods import METHODS, AgentPrompt, ConfigSet, SessionStart
-from fairlead.protocol.opal.objects import Method
+from fairlead.protocol.opal.opal_methods import METHODS, AgentPrompt, ConfigSet, SessionStart
+from fairlead.protocol.opal.opal_objects import Method
 from fairlead.wire.jsonrpc import BadParams
 from fairlead.wire.opal.opal_codec import decode
 

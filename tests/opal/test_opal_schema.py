@@ -12,9 +12,9 @@ import msgspec
 import pytest
 from tests.support.json_values import is_array, is_object
 
-from fairlead.protocol.opal.events import EVENTS, SERVER_REQUESTS, MessageDelta, SubAgentStart, inner
-from fairlead.protocol.opal.examples import EVENT_EXAMPLES, METHOD_EXAMPLES, SERVER_REQUEST_EXAMPLES
-from fairlead.protocol.opal.methods import METHODS
+from fairlead.protocol.opal.opal_events import EVENTS, SERVER_REQUESTS, MessageDelta, SubAgentStart, inner
+from fairlead.protocol.opal.opal_examples import EVENT_EXAMPLES, METHOD_EXAMPLES, SERVER_REQUEST_EXAMPLES
+from fairlead.protocol.opal.opal_methods import METHODS
 from fairlead.protocol.schema.json_rpc import event_name, exact_definitions, opal_schema, params_name, result_name
 from fairlead.wire.opal.opal_codec import decode
 

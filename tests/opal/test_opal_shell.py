@@ -15,7 +15,7 @@ from tests.support.host import PATIENCE
 from tests.support.slow_sandbox import SlowSandbox
 
 from fairlead.core.runtime import CancelToken
-from fairlead.tools.opal import shell as processes
+from fairlead.tools.opal import opal_shell as processes
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.protocol.opal.events import AgentStart, Event, MessageDelta, ThinkingDelta, ToolOutputEvent
-from fairlead.protocol.opal.objects import LONGEST, Status, StatusFilter, without_statuses
+from fairlead.protocol.opal.opal_events import AgentStart, Event, MessageDelta, ThinkingDelta, ToolOutputEvent
+from fairlead.protocol.opal.opal_objects import LONGEST, Status, StatusFilter, without_statuses
 from fairlead.wire.opal.text_stream import MOST_MERGED, Channel
 
 

@@ -14,7 +14,7 @@ from tests.support.surroundings import FAIRLEAD, surroundings
 
 from fairlead.client.opal import Confirm, OpalClient, SyncOpalClient, events
 from fairlead.errors import AgentGone, CommandRefused, RunFailed
-from fairlead.protocol.opal.methods import METHODS
+from fairlead.protocol.opal.opal_methods import METHODS
 from fairlead.testing import ProviderServer
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from fairlead import Agent, Tool, ToolContext, ToolResult, ToolSubject
 from fairlead.core.messages import ToolCall, ToolResultMessage
-from fairlead.session.rules.keeper import RuleWatch
-from fairlead.session.rules.rules import Rule, RuleSource
+from fairlead.session.rules.rule_keeper import RuleWatch
+from fairlead.session.rules.stream_rules import Rule, RuleSource
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 
 

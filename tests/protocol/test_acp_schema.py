@@ -9,10 +9,10 @@ import pytest
 from msgspec import UNSET
 from tests.support.acp_schema import official
 
-from fairlead.protocol.acp import catalog, content, elicitation, initialization, sessions, updates
-from fairlead.protocol.acp.catalog import AGENT_NOTIFICATIONS, AGENT_REQUESTS, CLIENT_NOTIFICATIONS, CLIENT_REQUESTS
+from fairlead.protocol.acp import acp_catalog, acp_sessions, content, elicitation, initialization, updates
+from fairlead.protocol.acp.acp_catalog import AGENT_NOTIFICATIONS, AGENT_REQUESTS, CLIENT_NOTIFICATIONS, CLIENT_REQUESTS
 
-MODULES = (content, initialization, sessions, updates, updates, elicitation, catalog)
+MODULES = (content, initialization, acp_sessions, updates, updates, elicitation, acp_catalog)
 DECLARED: dict[str, type[msgspec.Struct]] = {
     name: each
     for module in MODULES
@@ -81,7 +81,7 @@ def test_the_methods_are_the_official_ones() -> None:
 @pytest.mark.parametrize(
     ("name", "values"),
     [
-        ("StopReason", sessions.StopReason),
+        ("StopReason", acp_sessions.StopReason),
         ("ToolKind", updates.ToolKind),
         ("ToolCallStatus", updates.ToolCallStatus),
         ("PermissionOptionKind", updates.PermissionOptionKind),
@@ -103,7 +103,7 @@ def test_the_values_are_the_official_ones(name: str, values: Any) -> None:
         ("ToolCallContent", updates.ToolCallContent, "type"),
         ("SessionUpdate", updates.SessionUpdate, "sessionUpdate"),
         ("RequestPermissionOutcome", updates.RequestPermissionOutcome, "outcome"),
-        ("SessionConfigOption", sessions.SessionConfigOption, "type"),
+        ("SessionConfigOption", acp_sessions.SessionConfigOption, "type"),
         ("ElicitationPropertySchema", elicitation.ElicitationPropertySchema, "type"),
         ("CreateElicitationRequest", elicitation.CreateElicitationRequest, "mode"),
     ],

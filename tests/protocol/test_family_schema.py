@@ -10,9 +10,9 @@ import jsonschema_rs
 import msgspec
 import pytest
 
-from fairlead.protocol.pi.examples import COMMAND_EXAMPLES, EXAMPLES_2025, LINE_EXAMPLES
 from fairlead.protocol.pi.frames import Response
 from fairlead.protocol.pi.host_requests import REPLIES, UI_REQUEST_FIELDS, ExtensionUiRequest
+from fairlead.protocol.pi.pi_examples import COMMAND_EXAMPLES, EXAMPLES_2025, LINE_EXAMPLES
 from fairlead.protocol.schema.builder import Schema
 from fairlead.protocol.schema.family import Lines, answer_name, command_name, event_name, response_name
 from fairlead.wire.dialects import dialect_named
@@ -48,12 +48,12 @@ def validator(dialect: str, name: str | None = None) -> jsonschema_rs.Draft20201
 
 
 def test_every_command_has_an_example() -> None:
-    assert set(COMMAND_EXAMPLES) == set(COMMANDS), "add an example to fairlead.protocol.pi.examples"
+    assert set(COMMAND_EXAMPLES) == set(COMMANDS), "add an example to fairlead.protocol.pi.pi_examples"
 
 
 def test_every_event_and_every_answer_has_an_example() -> None:
     declared = {tag(each) for each in (*FRAMES, *REPLIES) if each is not Response}
-    assert set(LINE_EXAMPLES) == declared, "add an example to fairlead.protocol.pi.examples"
+    assert set(LINE_EXAMPLES) == declared, "add an example to fairlead.protocol.pi.pi_examples"
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

@@ -31,7 +31,7 @@ from fairlead.serve.access import (
     load_users,
 )
 from fairlead.serve.guard import PUBLIC, Hosts
-from fairlead.serve.server import ServerOptions, allowed_hosts, bind
+from fairlead.serve.http_server import ServerOptions, allowed_hosts, bind
 
 PROTECTED = ("/", "/v1/sessions", "/v1/models", "/metrics", "/openapi.json", "/v1/sessions/x/events", "/nothing")
 

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from tests.serve.scene import USER, of_type, scene, until
 
-from fairlead.protocol.http import objects as o
-from fairlead.serve import server
-from fairlead.serve.server import Collector
-from fairlead.serve.sessions.session import HubSession
+from fairlead.protocol.http import http_objects as o
+from fairlead.serve import http_server
+from fairlead.serve.http_server import Collector
+from fairlead.serve.sessions.live_session import HubSession
 
 
 async def test_open_sessions_are_skipped_and_closed_ones_are_collected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "ENOUGH_CLOSED", 1)
-    monkeypatch.setattr(server, "ENOUGH_OPENED", 2)
+    monkeypatch.setattr(http_server, "ENOUGH_CLOSED", 1)
+    monkeypatch.setattr(http_server, "ENOUGH_OPENED", 2)
     try:
         async with scene(tmp_path, [{"text": "ok"}]) as stage:
             collector = Collector(stage.hub)
@@ -40,7 +40,7 @@ async def test_open_sessions_are_skipped_and_closed_ones_are_collected(tmp_path:
 
 
 async def test_a_server_with_few_sessions_collects_although_one_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "ENOUGH_CLOSED", 2)
+    monkeypatch.setattr(http_server, "ENOUGH_CLOSED", 2)
     try:
         async with scene(tmp_path, [{"text": "a long answer", "holdAfter": 1}]) as stage:
             collector = Collector(stage.hub)
@@ -59,8 +59,8 @@ async def test_a_server_with_few_sessions_collects_although_one_works(tmp_path: 
 
 
 async def test_a_session_that_waits_for_an_answer_delays_no_collection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "ENOUGH_CLOSED", 1)
-    monkeypatch.setattr(server, "ENOUGH_PART", 100)
+    monkeypatch.setattr(http_server, "ENOUGH_CLOSED", 1)
+    monkeypatch.setattr(http_server, "ENOUGH_PART", 100)
     call = {"toolCalls": [{"name": "bash", "arguments": {"command": "true"}}]}
     try:
         async with scene(tmp_path, [call, {"text": "ok"}], approval="ask") as stage:

@@ -13,7 +13,7 @@ from tests.serve.scene import PATIENCE
 from tests.serve.web import TOKEN, Web, until_message, web
 from websockets.exceptions import InvalidStatus
 
-from fairlead.serve import api, connections
+from fairlead.serve import connections, http_api
 from fairlead.serve.access import (
     CODE_SECONDS,
     FAILURE_SECONDS,
@@ -239,7 +239,7 @@ async def test_a_slow_head_is_cut_off_and_so_is_a_second_one(tmp_path: Path, mon
 
 
 async def test_a_slow_body_of_a_login_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "BODY_SECONDS", 0.2)
+    monkeypatch.setattr(http_api, "BODY_SECONDS", 0.2)
     async with web(tmp_path) as at:
         head = b"POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n{"
         assert (await send(at, head)).startswith(b"HTTP/1.1 408")

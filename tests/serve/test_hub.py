@@ -14,7 +14,7 @@ from tests.serve.scene import USER, Mirror, of_type, scene, snapshot, text_of, u
 
 from fairlead.errors import BusyError
 from fairlead.messages import ImageContent
-from fairlead.protocol.http import objects as o
+from fairlead.protocol.http import http_objects as o
 from fairlead.serve.refusals import Refusal
 from fairlead.serve.sessions.feed import GRACE, TOO_SLOW, Feed, RingBounds
 from fairlead.serve.sessions.hub_sessions import HubLimits

@@ -9,7 +9,7 @@ from typing import Any
 from tests.serve.scene import Mirror, of_type, scene, snapshot, text_of, until
 from tests.serve.web import web
 
-from fairlead.protocol.http import objects as o
+from fairlead.protocol.http import http_objects as o
 
 
 def texts(shown: Any) -> list[str]:

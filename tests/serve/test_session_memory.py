@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.serve.scene import USER, scene
 
-from fairlead.protocol.http import objects as o
+from fairlead.protocol.http import http_objects as o
 
 #: The most bytes of one more session that waits for its first prompt.
 IDLE = 24 * 1024

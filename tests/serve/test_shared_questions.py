@@ -11,9 +11,9 @@ import pytest
 from tests.serve.scene import USER, of_type, scene, snapshot, until
 
 from fairlead.errors import BadCommand
-from fairlead.protocol.http import objects as o
+from fairlead.protocol.http import http_objects as o
+from fairlead.serve.sessions.client_questions import QuestionGone
 from fairlead.serve.sessions.hub_sessions import HubLimits
-from fairlead.serve.sessions.questions import QuestionGone
 
 WRITE: dict[str, Any] = {"toolCalls": [{"name": "write", "arguments": {"path": "made.txt", "content": "made"}}]}
 

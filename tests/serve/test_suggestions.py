@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.serve.scene import USER, Scene, scene
 
-from fairlead.protocol.http import objects as o
+from fairlead.protocol.http import http_objects as o
 
 
 async def suggestions(s: Scene, before: str) -> o.Completions:

@@ -16,7 +16,7 @@ from tests.serve.scene import PATIENCE, nothing, options
 from websockets.asyncio.client import ClientConnection, connect
 
 from fairlead.serve.access import OWNER, Access, digest
-from fairlead.serve.server import Binding, Server, ServerOptions, bind
+from fairlead.serve.http_server import Binding, Server, ServerOptions, bind
 from fairlead.serve.sessions.spaces import make_spaces
 from fairlead.testing import ProviderServer
 

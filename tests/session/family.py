@@ -14,12 +14,12 @@ from fairlead.core.messages import TextContent, ToolCall, ToolResultMessage, Use
 from fairlead.core.model import ModelRequest, StreamEvent
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import Tool
+from fairlead.session.asyncio_runtime import AsyncioRuntime
 from fairlead.session.history.current import ConversationStore
-from fairlead.session.options import SessionOptions
-from fairlead.session.runtime import AsyncioRuntime
 from fairlead.session.selection import OneModel
 from fairlead.session.session import Session
-from fairlead.session.subagents.agents import BUILT_IN, AgentDefinition
+from fairlead.session.session_options import SessionOptions
+from fairlead.session.subagents.agent_kinds import BUILT_IN, AgentDefinition
 from fairlead.session.subagents.spawner import Match, SessionSpawner, task_tool
 from fairlead.session.subagents.subagents import Family, SessionSubagents
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn

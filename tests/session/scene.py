@@ -17,16 +17,16 @@ from fairlead.core.messages import AssistantMessage, Message, UserMessage, user_
 from fairlead.core.model import Model, ModelRequest, ModelStream, StreamEvent
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import Tool, ToolContext, ToolResult
+from fairlead.session.asyncio_runtime import AsyncioRuntime
 from fairlead.session.compaction.summary import SYSTEM_PROMPT as SUMMARY_PROMPT
 from fairlead.session.history.current import ConversationStore
 from fairlead.session.history.entries import role_of
 from fairlead.session.history.file_archive import FileArchive
 from fairlead.session.history.log import Log
 from fairlead.session.history.reading import read_session
-from fairlead.session.options import SessionOptions
-from fairlead.session.runtime import AsyncioRuntime
 from fairlead.session.selection import OneModel
 from fairlead.session.session import Session
+from fairlead.session.session_options import SessionOptions
 from fairlead.stores.folders import SessionFolders
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 from fairlead.tools.workspace import Workspace

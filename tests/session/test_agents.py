@@ -10,7 +10,7 @@ import pytest
 from fairlead import Agent
 from fairlead.config.home import Home, Level
 from fairlead.errors import ConfigError
-from fairlead.session.subagents.agents import AgentDefinition, load_agents, read_agent
+from fairlead.session.subagents.agent_kinds import AgentDefinition, load_agents, read_agent
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 
 REVIEWER = """\

@@ -8,7 +8,7 @@ import inspect
 import pytest
 
 from fairlead.core.runtime import CancelToken
-from fairlead.session.runtime import AsyncioRuntime
+from fairlead.session.asyncio_runtime import AsyncioRuntime
 
 
 async def test_work_that_is_cancelled_before_it_begins_is_closed() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from fairlead.core.events import Event, TurnStart
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import SessionLost
-from fairlead.session.events import Events
+from fairlead.session.session_events import Events
 
 
 class Writer:

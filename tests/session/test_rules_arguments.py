@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.core.tool import KeyPath
-from fairlead.session.rules.blocks import ArgumentReader
+from fairlead.session.rules.rule_blocks import ArgumentReader
 
 PLACES = frozenset({("path",), ("content",), ("edits", "newText")})
 

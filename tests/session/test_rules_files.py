@@ -13,7 +13,7 @@ import pytest
 from fairlead.config.home import Home
 from fairlead.config.settings import RuleSettings
 from fairlead.config.settings_files import load_settings
-from fairlead.session.rules.rules import Rule, Scope, injection, load_rules, parse_scope, read_rule, reminder
+from fairlead.session.rules.stream_rules import Rule, Scope, injection, load_rules, parse_scope, read_rule, reminder
 
 #: The rule in a `ttsr_triggered` of omp 14, whose file is `RECORDED_FILE`.
 RECORDED: dict[str, Any] = {

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from fairlead.session.rules.patterns import Passage, PatternError, PatternTimeout, compile_pattern, either, occurs
+from fairlead.session.rules.rule_patterns import Passage, PatternError, PatternTimeout, compile_pattern, either, occurs
 
 #: Takes time exponential in the length of a row of x.
 EXPLOSIVE = "^(?!q)(x|xx|xxx)+y"
@@ -114,8 +114,8 @@ def test_the_same_in_re2_takes_no_time() -> None:
 def test_the_libraries_are_loaded_for_conditions_alone() -> None:
     program = """
 import sys
-from fairlead.session.rules.keeper import RuleWatch
-from fairlead.session.rules.rules import Rule, RuleSource
+from fairlead.session.rules.rule_keeper import RuleWatch
+from fairlead.session.rules.stream_rules import Rule, RuleSource
 
 def rule(**fields):
     return Rule("a", "a.md", "No.", RuleSource("native", "fairlead", "a.md", "user"), **fields)
@@ -135,6 +135,6 @@ assert loaded() == ["re2", "regex"], loaded()
 
 
 def test_a_bad_pattern_leaves_stderr_alone() -> None:
-    program = "from fairlead.session.rules.patterns import compile_pattern; compile_pattern('(?!a)b')"
+    program = "from fairlead.session.rules.rule_patterns import compile_pattern; compile_pattern('(?!a)b')"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")

@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from fairlead.config.settings import RuleSettings
-from fairlead.session.rules.blocks import LOOKBACK
-from fairlead.session.rules.keeper import RuleWatch
-from fairlead.session.rules.rules import Rule, RuleSource, StreamKind
+from fairlead.session.rules.rule_blocks import LOOKBACK
+from fairlead.session.rules.rule_keeper import RuleWatch
+from fairlead.session.rules.stream_rules import Rule, RuleSource, StreamKind
 
 
 def rule(name: str, *condition: str, **fields: Any) -> Rule:

@@ -18,7 +18,7 @@ from fairlead.core.secrets import learn
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import BadCommand, BusyError, ConfigError, ModelNotFound
 from fairlead.session.context.tokens import bash_text, for_model
-from fairlead.session.events import report
+from fairlead.session.session_events import report
 from fairlead.stores.paths import new_session_id
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from fairlead.core.runtime import CancelToken
-from fairlead.session.subagents.agents import Slot, Slots
+from fairlead.session.subagents.agent_kinds import Slot, Slots
 
 
 async def others_had_their_turn() -> None:

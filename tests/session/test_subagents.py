@@ -17,7 +17,7 @@ from fairlead.core.model import Model, ThinkingLevel
 from fairlead.core.tool import Tool
 from fairlead.errors import ModelNotFound
 from fairlead.session.session import Session
-from fairlead.session.subagents.agents import AgentDefinition
+from fairlead.session.subagents.agent_kinds import AgentDefinition
 from fairlead.testing import SCRIPTED_MODEL, Turn
 
 # A context of its own

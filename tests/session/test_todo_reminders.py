@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from tests.session.todo_lists import a_list, as_json, ids, phase, statuses
 
-from fairlead.session.todos.keeper import AutoClear, Reminders, eager_prelude
+from fairlead.session.todos.todo_keeper import AutoClear, Reminders, eager_prelude
 from fairlead.session.todos.todos import TodoList, from_entry_data, to_entry_data
 
 # Kept in the session file

@@ -15,7 +15,7 @@ from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import SessionError, ToolError
 from fairlead.session.behaviour import Behaviour
-from fairlead.session.todos.keeper import todo_write_tool
+from fairlead.session.todos.todo_keeper import todo_write_tool
 from fairlead.session.todos.todos import TodoList
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 

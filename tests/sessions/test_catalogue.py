@@ -10,11 +10,11 @@ from tests.session.scene import a_session, a_workspace, talk
 
 from fairlead.core.snapshots import title_of
 from fairlead.errors import BadCommand, SessionError
+from fairlead.session.asyncio_runtime import AsyncioRuntime
 from fairlead.session.history.archive import Archive
 from fairlead.session.history.current import ConversationStore
 from fairlead.session.history.file_archive import FileArchive
 from fairlead.session.history.store_archive import StoreArchive
-from fairlead.session.runtime import AsyncioRuntime
 from fairlead.sessions import catalogue as catalogues
 from fairlead.sessions.catalogue import Catalogue, opener
 from fairlead.stores import MemoryStore

@@ -13,7 +13,7 @@ from typing import Any
 
 import jsonschema_rs
 
-from fairlead.protocol.acp.catalog import AGENT_REQUESTS, CLIENT_NOTIFICATIONS, CLIENT_REQUESTS
+from fairlead.protocol.acp.acp_catalog import AGENT_REQUESTS, CLIENT_NOTIFICATIONS, CLIENT_REQUESTS
 from fairlead.protocol.schema.json_rpc import acp_schema
 
 Frame = dict[str, Any]

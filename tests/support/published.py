@@ -23,9 +23,9 @@ import msgspec
 from tests.support import acp_schema
 from tests.support.json_values import is_object
 
-from fairlead.protocol.opal.events import EVENTS, NOTIFICATION, SERVER_REQUESTS
-from fairlead.protocol.opal.methods import METHODS
-from fairlead.protocol.opal.objects import Method
+from fairlead.protocol.opal.opal_events import EVENTS, NOTIFICATION, SERVER_REQUESTS
+from fairlead.protocol.opal.opal_methods import METHODS
+from fairlead.protocol.opal.opal_objects import Method
 from fairlead.protocol.pi.commands import Command
 from fairlead.protocol.pi.host_requests import REPLIES
 from fairlead.protocol.pi.session_commands import COMMANDS_2025

@@ -29,8 +29,8 @@ from typing import Any
 from tests.system.fuzz_requests import HOLD, Known, Outgoing, outgoing
 
 from fairlead.client import ServerClient
-from fairlead.protocol.http.events import PromptResult
-from fairlead.protocol.http.objects import Snapshot
+from fairlead.protocol.http.http_events import PromptResult
+from fairlead.protocol.http.http_objects import Snapshot
 from fairlead.testing import ProviderServer
 from fairlead.testing.agents import TEST_MODEL, agent_command
 

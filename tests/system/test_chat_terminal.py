@@ -47,7 +47,7 @@ def test_a_signal_ends_the_chat_and_restores_the_terminal(tmp_path: Path, number
 def test_a_crash_restores_the_terminal_and_says_what_happened(tmp_path: Path) -> None:
     with chat_in_tmux(tmp_path, [DONE]) as chat:
         (tmp_path / "sitecustomize.py").write_text(
-            "import fairlead.chat.commands as c\nasync def boom(self, argument):\n    raise ZeroDivisionError('boom')\n"
+            "import fairlead.chat.chat_commands as c\nasync def boom(self, argument):\n    raise ZeroDivisionError('boom')\n"
             "c.Commands._cost = boom\n"
         )
         chat.type(f"export PYTHONPATH={tmp_path}")

@@ -13,7 +13,7 @@ from tests.export.browser import Browser, browser
 from tests.export.sessions import HEADER, Script, hostile, hostile_header, long, pleasant, text, thinking
 
 from fairlead.export import render
-from fairlead.export.usage import render_usage, usage_report
+from fairlead.export.usage_page import render_usage, usage_report
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 

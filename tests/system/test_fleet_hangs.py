@@ -159,7 +159,7 @@ async def test_a_worker_stops_while_postgres_is_away_and_its_job_continues(
 async def test_readers_wait_for_postgres_longer_than_a_command_does(
     postgres_fleet: Fleet, server: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fairlead.jobs.client.PATIENCE", 0.2)
+    monkeypatch.setattr("fairlead.jobs.jobs_client.PATIENCE", 0.2)
     postgres_fleet.start_worker()
     async with Jobs(postgres_fleet.url) as jobs:
         await jobs.submit(postgres_fleet.job("a", HELD))

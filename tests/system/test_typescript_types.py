@@ -12,9 +12,9 @@ import pytest
 from bench import peers
 
 from fairlead.cli.subcommands.schema import types_text
-from fairlead.protocol.opal.events import EVENTS, SERVER_REQUESTS
-from fairlead.protocol.opal.examples import EVENT_EXAMPLES, METHOD_EXAMPLES, SERVER_REQUEST_EXAMPLES
-from fairlead.protocol.opal.methods import METHODS
+from fairlead.protocol.opal.opal_events import EVENTS, SERVER_REQUESTS
+from fairlead.protocol.opal.opal_examples import EVENT_EXAMPLES, METHOD_EXAMPLES, SERVER_REQUEST_EXAMPLES
+from fairlead.protocol.opal.opal_methods import METHODS
 from fairlead.protocol.schema.json_rpc import event_name, params_name, result_name
 from fairlead.wire.dialects import DIALECTS, dialect_named
 

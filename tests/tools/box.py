@@ -14,7 +14,7 @@ from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools.builtin import builtin_tools
-from fairlead.tools.shell.process import ShellResult, run_shell
+from fairlead.tools.shell.command_process import ShellResult, run_shell
 from fairlead.tools.workspace import Workspace
 
 

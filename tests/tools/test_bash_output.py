@@ -112,7 +112,7 @@ import asyncio, resource, sys
 from pathlib import Path
 from fairlead.core.runtime import CancelToken
 from fairlead.tools.workspace import Workspace
-from fairlead.tools.shell.process import run_shell
+from fairlead.tools.shell.command_process import run_shell
 async def main():
     logs = Path({str(box.cwd)!r})
     workspace = Workspace(logs, {{"PATH": {os.environ["PATH"]!r}}}, log_dir=lambda: logs, keep_log=lambda path: None)
@@ -164,7 +164,7 @@ sys.path.insert(0, {str(Path(__file__).parent)!r})
 from box import Box
 from pathlib import Path
 from fairlead.core.runtime import CancelToken
-from fairlead.tools.shell.process import run_shell
+from fairlead.tools.shell.command_process import run_shell
 resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))
 box = Box(Path({str(box.cwd / "inner")!r}), Path({str(box.cwd / "logs")!r}))
 result = asyncio.run(run_shell(box.workspace, "seq 1 100000", cancel=CancelToken(), timeout=None, clean=True))

@@ -17,9 +17,9 @@ from tests.tools.box import Box, shell
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
-from fairlead.session.runtime import AsyncioRuntime
+from fairlead.session.asyncio_runtime import AsyncioRuntime
 from fairlead.tools.builtin import builtin_tools
-from fairlead.tools.shell.process import run_shell
+from fairlead.tools.shell.command_process import run_shell
 
 
 def alive(pid: int) -> bool:

@@ -13,7 +13,7 @@ from tests.tools.box import Box
 
 from fairlead.core.runtime import CancelToken, TimedOut
 from fairlead.core.tool import ToolContext
-from fairlead.session.runtime import AsyncioRuntime
+from fairlead.session.asyncio_runtime import AsyncioRuntime
 from fairlead.tools.background import Stop
 from fairlead.tools.builtin import builtin_tools
 from fairlead.tools.files import edit as diff

@@ -25,7 +25,7 @@ from fairlead.config.settings_files import load_settings, persist_setting
 from fairlead.core.model import Model
 from fairlead.errors import ConfigError, ModelNotFound
 from fairlead.models import adapters, logins
-from fairlead.models.http.client import Http
+from fairlead.models.http.http_client import Http
 from fairlead.models.model_patterns import ModelChoice, choose_model
 from fairlead.models.registry import Registry
 from fairlead.platform.process import start_thread

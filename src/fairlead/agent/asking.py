@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 
 from msgspec.structs import astuple
 
-from fairlead.agent import background, prompting, result
+from fairlead.agent import own_loop, prompting, result
 from fairlead.agent.keywords import AgentKeywords
 from fairlead.core.events import Event
 from fairlead.core.messages import ImageContent
@@ -295,8 +295,8 @@ class Asking(AgentKeywords):
         return "" if answer is None else answer.text()
 
     @cached_property
-    def _loop(self) -> background.AgentLoop:
-        return background.AgentLoop()
+    def _loop(self) -> own_loop.AgentLoop:
+        return own_loop.AgentLoop()
 
     def _use_loop(self) -> None:
         """Work on the running event loop from now on. Raises AgentClosed, and WrongEventLoop if the loop before it still runs."""

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from fairlead.agent import hooks
+from fairlead.agent import agent_hooks
+from fairlead.agent.agent_workspace import make_workspace
 from fairlead.agent.extensions import AgentExtensions
 from fairlead.agent.options import ASK, TASK, TODO_WRITE, AgentOptions, Storage, Telemetry, is_pattern
 from fairlead.agent.tool_sets import ToolServices
-from fairlead.agent.workspace import make_workspace
-from fairlead.config.files import is_absent
 from fairlead.config.home import Home
+from fairlead.config.project_files import is_absent
 from fairlead.config.settings import ApprovalMode, CompactionSettings, Settings
 from fairlead.core.model import Model, ThinkingLevel
 from fairlead.core.secrets import learn, learn_variables
@@ -26,35 +26,35 @@ from fairlead.core.tool import Tool
 from fairlead.errors import BadOption, ConfigError, ModelNotFound
 from fairlead.models import model_streams
 from fairlead.models.context_windows import is_small
-from fairlead.models.http.client import Http
+from fairlead.models.http.http_client import Http
 from fairlead.models.model_patterns import qualify
 from fairlead.models.registry import DEFAULT_LEVEL, Registry
 from fairlead.platform.scratch import Scratch
 from fairlead.session import session_tools
 from fairlead.session.approval_mode import MODES, SessionApprovals
+from fairlead.session.asyncio_runtime import AsyncioRuntime
 from fairlead.session.context.tokens import DEFAULT_RESERVE_TOKENS
 from fairlead.session.history import store_archive, stored
 from fairlead.session.history.claude_files import ClaudeArchive
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.current import ConversationStore
 from fairlead.session.history.file_archive import FileArchive
-from fairlead.session.options import SessionOptions
-from fairlead.session.runtime import AsyncioRuntime
 from fairlead.session.selection import Models, OneModel
 from fairlead.session.session import Session
+from fairlead.session.session_options import SessionOptions
 from fairlead.session.system_prompt import SystemPrompt
 from fairlead.stores.folders import SessionFolders
 from fairlead.tools import BUILTIN_NAMES, builtin
 from fairlead.tools.workspace import Workspace
 
 if TYPE_CHECKING:
+    from fairlead.agent.agent_workspace import SessionSandbox
     from fairlead.agent.telemetry import Recorder
-    from fairlead.agent.workspace import SessionSandbox
     from fairlead.core.limits import RunLimits
     from fairlead.session.approvals import Approvals
     from fairlead.session.history.archive import Archive
     from fairlead.session.host import Host
-    from fairlead.session.rules.rules import Rule
+    from fairlead.session.rules.stream_rules import Rule
     from fairlead.session.subagents.spawner import SessionSpawner
     from fairlead.session.subagents.subagents import SessionSubagents
     from fairlead.stores.store import SessionStore
@@ -235,7 +235,7 @@ class Assembly:
             from fairlead.session.protection import approvals  # noqa: PLC0415  compiles many patterns
 
             own = self._options.behaviour.asker
-            asker = hooks.ProgramApprover(function) if function is not None else None if own is None else own()
+            asker = agent_hooks.ProgramApprover(function) if function is not None else None if own is None else own()
             return approvals(merged, mode, self._home, asker, self._options.behaviour.file_tools)
 
         return SessionApprovals(
@@ -331,7 +331,7 @@ class Assembly:
         folders = self._home.rules_folders(self._cwd)
         if not self._settings.stream_rules.enabled or not any(os.path.isdir(folder) for _, folder in folders):
             return ()
-        from fairlead.session.rules.rules import load_rules  # noqa: PLC0415  loads yaml, in 12 ms
+        from fairlead.session.rules.stream_rules import load_rules  # noqa: PLC0415  loads yaml, in 12 ms
 
         trusted = self.extensions.trust.is_trusted(self._cwd)
         rules, problems = load_rules(folders, self._home.boundary(self._cwd), trusted=trusted)
@@ -365,7 +365,7 @@ class Assembly:
 
     def _subagents(self, spawner: SessionSpawner) -> SessionSubagents:
         """Return the sub-agents of the session."""
-        from fairlead.session.subagents.agents import load_agents  # noqa: PLC0415  loads yaml, in 12 ms
+        from fairlead.session.subagents.agent_kinds import load_agents  # noqa: PLC0415  loads yaml, in 12 ms
         from fairlead.session.subagents.subagents import Family, SessionSubagents  # noqa: PLC0415  loads yaml, in 12 ms
 
         task = self._settings.task

@@ -9,14 +9,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairlead.agent import hooks
-from fairlead.agent import hooks as agent_hooks
+from fairlead.agent import agent_hooks
+from fairlead.agent import agent_hooks as agent_hooks_module
 from fairlead.agent.options import AgentOptions
 from fairlead.agent.tool_sets import server_configs
 from fairlead.config import packages
 from fairlead.config import trust as project_trust
-from fairlead.config.files import is_absent
 from fairlead.config.home import Home, Level, user_folder
+from fairlead.config.project_files import is_absent
 from fairlead.config.settings import Settings
 from fairlead.core.model import Model, ThinkingLevel
 from fairlead.errors import ExtensionNotLoaded, ModelNotFound
@@ -29,7 +29,7 @@ from fairlead.session.session import Session
 from fairlead.tools.workspace import Workspace, readable
 
 if TYPE_CHECKING:
-    from fairlead.agent.hooks import EventFeed
+    from fairlead.agent.agent_hooks import EventFeed
     from fairlead.extend.extensions.registrations import ExtensionFlag
     from fairlead.extend.mcp.config import ServerConfig
     from fairlead.extend.mcp.servers import McpServers
@@ -165,7 +165,7 @@ class AgentExtensions:
             additions=additions,
             is_wanted=options.wants_tool,
             warn=self._warn,
-            program_handlers={} if options.hooks is None else hooks.handlers(options.hooks),
+            program_handlers={} if options.hooks is None else agent_hooks_module.handlers(options.hooks),
             front_handlers=front,
             shutdown=self._shut_down,
             loaded=self._on_load,

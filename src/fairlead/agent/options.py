@@ -28,7 +28,15 @@ if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
 
     from fairlead.core.events import Event
-    from fairlead.extend.extensions.events import Amend, Block, Handled, Input, ToolCallEvent, ToolResultEvent, Transform
+    from fairlead.extend.extensions.extension_events import (
+        Amend,
+        Block,
+        Handled,
+        Input,
+        ToolCallEvent,
+        ToolResultEvent,
+        Transform,
+    )
 
 #: Tools that are created together with the part of the session they act on, and only if the model may use them.
 TODO_WRITE, TASK, ASK = "todo_write", "task", "ask"
@@ -276,7 +284,7 @@ class AgentOptions(Struct, kw_only=True):
         named = listed is None or all(isinstance(each, str) for each in listed)
         if named and all(isinstance(each, Tool) for each in self.extra_tools):
             return self
-        from fairlead.agent.functions import make_tools  # noqa: PLC0415  compiles many patterns
+        from fairlead.agent.function_tools import make_tools  # noqa: PLC0415  compiles many patterns
 
         taken = [*BUILTIN_NAMES, TODO_WRITE, TASK, ASK]
         made = None if listed is None else make_tools("tools", listed, taken)

@@ -13,16 +13,16 @@ from typing import Any, TypeVar
 
 from fairlead import Agent, ApprovalRequest, FairleadError, events
 from fairlead.chat.canvas import ChatCanvas, SheetDialog
+from fairlead.chat.chat_commands import Commands
 from fairlead.chat.chat_ui import ChatUi
-from fairlead.chat.commands import Commands
 from fairlead.chat.dialogs import Dialog, EditorDialog
 from fairlead.chat.input.editor import Editor, PromptHistory
 from fairlead.chat.input.editor_keys import EditorKeys
 from fairlead.chat.input.keyboard import Keyboard
 from fairlead.chat.input.terminal import Terminal
 from fairlead.chat.outside import edit_text, suspend
-from fairlead.chat.sending import Sender
 from fairlead.chat.status import Status
+from fairlead.chat.submitting import Sender
 from fairlead.chat.view.frame import Drawing, Frame
 from fairlead.chat.view.panels import Proposal
 from fairlead.chat.view.screen import Screen

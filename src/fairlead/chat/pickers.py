@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fairlead.chat.dialogs import Choice, Picker
 from fairlead.chat.outside import edit_file
 from fairlead.chat.status import short_folder, user_home
-from fairlead.chat.view.titles import format_count
+from fairlead.chat.view.tool_titles import format_count
 from fairlead.messages import AssistantMessage, CompactionSummaryMessage, UserMessage, as_typed, user_text
 
 if TYPE_CHECKING:

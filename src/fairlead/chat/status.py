@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from fairlead import events
 from fairlead.chat.view.text import clip, one_line, width
 from fairlead.chat.view.theme import Theme
-from fairlead.chat.view.titles import format_elapsed
+from fairlead.chat.view.tool_titles import format_elapsed
 from fairlead.messages import AssistantMessage
 
 if TYPE_CHECKING:

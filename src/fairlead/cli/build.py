@@ -19,8 +19,8 @@ from fairlead.agent import Agent
 from fairlead.agent.options import AgentOptions, Discovery, Storage
 from fairlead.cli.console import complain, remark
 from fairlead.cli.flags import Arguments, Flag, UsageError, parse, unknown_flag
-from fairlead.config.files import read_bytes
 from fairlead.config.home import expand_user, working_directory
+from fairlead.config.project_files import read_bytes
 from fairlead.config.settings import ApprovalMode
 from fairlead.core.events import AgentStart, Event
 from fairlead.core.lenient import scrub_text

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from fairlead.agent import Agent
-    from fairlead.config.files import Check
+    from fairlead.config.project_files import Check
     from fairlead.core.model import StreamEnd
     from fairlead.wire.dialects import Program
     from fairlead.wire.pi.profile import Profile

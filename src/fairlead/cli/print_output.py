@@ -25,8 +25,8 @@ from fairlead.core.lenient import scrub, visible
 from fairlead.core.message_updates import MessageUpdate, TextDelta, ThinkingDelta
 from fairlead.core.messages import AssistantMessage, TextContent, Usage, readable_error
 from fairlead.errors import FairleadError
-from fairlead.protocol import result
-from fairlead.protocol import result as print_result
+from fairlead.protocol import print_result
+from fairlead.protocol import print_result as print_result_module
 from fairlead.session.history.entries import encode_line
 from fairlead.wire import host_connection
 from fairlead.wire.pi import paced_updates, pi_stdio
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from fairlead.agent import Agent
     from fairlead.core.tool import ToolResult
-    from fairlead.protocol.result import PrintResult
+    from fairlead.protocol.print_result import PrintResult
     from fairlead.wire.pi.paced_updates import Form
     from fairlead.wire.pi.profile import Profile
 
@@ -133,7 +133,7 @@ def failure_as_result(form: str | None, write: Callable[[bytes], object]) -> Gen
 def _failure(error: str) -> bytes:
     """Return the result of a command that failed before it had a session."""
     return _encode(
-        result.PrintResult(
+        print_result_module.PrintResult(
             text="",
             stop_reason=None,
             is_error=True,

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from fairlead.client.serving import Approval, HostCall, UriContent
     from fairlead.client.sync import SyncClient, SyncRun, SyncRunStream
     from fairlead.protocol.http.fleet import Job, JobEvent, JobLimits, JobResult
-    from fairlead.protocol.http.objects import Snapshot
+    from fairlead.protocol.http.http_objects import Snapshot
     from fairlead.protocol.pi.host_requests import HostUriResult
 
 __all__ = [
@@ -83,7 +83,7 @@ _HOMES = {
     "Run": "fairlead.client.runs",
     "RunStream": "fairlead.client.runs",
     "ServerClient": "fairlead.client.server",
-    "Snapshot": "fairlead.protocol.http.objects",
+    "Snapshot": "fairlead.protocol.http.http_objects",
     "StopTimes": "fairlead.client.process",
     "SyncClient": "fairlead.client.sync",
     "SyncRun": "fairlead.client.sync",

@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 from fairlead.client.decoding import Event, Restarted, UnknownEvent, UnparsedLine
-from fairlead.protocol.pi import frames, host_requests, message_updates, session_commands
-from fairlead.protocol.pi.message_updates import (
+from fairlead.protocol.pi import frames, host_requests, session_commands, update_frames
+from fairlead.protocol.pi.update_frames import (
     InnerEvent,
     TextDelta,
     TextEnd,
@@ -121,7 +121,7 @@ class MessageStart(frames.MessageStart, Event, tag="message_start"):
     """A message started."""
 
 
-class MessageUpdate(message_updates.MessageUpdate, Event, tag="message_update"):
+class MessageUpdate(update_frames.MessageUpdate, Event, tag="message_update"):
     """Part of an assistant message arrived."""
 
 

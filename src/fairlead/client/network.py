@@ -17,7 +17,7 @@ import h11
 import msgspec
 
 from fairlead.errors import AgentGone, ClientError, CommandRefused
-from fairlead.protocol.http.objects import ErrorBody
+from fairlead.protocol.http.http_objects import ErrorBody
 
 #: Bytes that are read at a time.
 READ_SIZE = 1 << 16

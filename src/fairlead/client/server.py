@@ -21,7 +21,7 @@ from fairlead.client.network import ConnectionBroke, Response, ServerAddress, Se
 from fairlead.client.server_events import EVENTS, BranchChanged, Resync, SessionReplaced
 from fairlead.errors import NoAnswer
 from fairlead.protocol.http.fleet import ENDED, FLEET_OPERATIONS, JobEvent, JobResult
-from fairlead.protocol.http.objects import Snapshot
+from fairlead.protocol.http.http_objects import Snapshot
 from fairlead.protocol.http.operations import OPERATIONS, Operation
 
 #: Seconds that the server has to answer, unless the caller says otherwise.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from fairlead.client.decoding import Event
 from fairlead.client.events import EVENTS as FAMILY_EVENTS
-from fairlead.protocol.http import events
+from fairlead.protocol.http import http_events
 
 __all__ = [
     "ApprovalModeChanged",
@@ -23,43 +23,43 @@ __all__ = [
 ]
 
 
-class Question(events.Question, Event, tag="question"):
+class Question(http_events.Question, Event, tag="question"):
     """The agent asks the user."""
 
 
-class QuestionClosed(events.QuestionClosed, Event, tag="question_closed"):
+class QuestionClosed(http_events.QuestionClosed, Event, tag="question_closed"):
     """A question no longer waits for an answer."""
 
 
-class PromptResult(events.PromptResult, Event, tag="prompt_result"):
+class PromptResult(http_events.PromptResult, Event, tag="prompt_result"):
     """The work on an accepted message has ended."""
 
 
-class SessionReplaced(events.SessionReplaced, Event, tag="session_replaced"):
+class SessionReplaced(http_events.SessionReplaced, Event, tag="session_replaced"):
     """An extension moved the session to another conversation."""
 
 
-class BranchChanged(events.BranchChanged, Event, tag="branch_changed"):
+class BranchChanged(http_events.BranchChanged, Event, tag="branch_changed"):
     """The session has moved to another place in its tree."""
 
 
-class ModelChanged(events.ModelChanged, Event, tag="model_changed"):
+class ModelChanged(http_events.ModelChanged, Event, tag="model_changed"):
     """The session uses another model from now on."""
 
 
-class ApprovalModeChanged(events.ApprovalModeChanged, Event, tag="approval_mode_changed"):
+class ApprovalModeChanged(http_events.ApprovalModeChanged, Event, tag="approval_mode_changed"):
     """The session has another approval mode."""
 
 
-class TodosChanged(events.TodosChanged, Event, tag="todos_changed"):
+class TodosChanged(http_events.TodosChanged, Event, tag="todos_changed"):
     """The todo list has changed."""
 
 
-class Shown(events.Shown, Event, tag="shown"):
+class Shown(http_events.Shown, Event, tag="shown"):
     """An extension shows something to the user."""
 
 
-class Resync(events.Resync, Event, tag="resync"):
+class Resync(http_events.Resync, Event, tag="resync"):
     """Events were missed, because the client was away for too long."""
 
 

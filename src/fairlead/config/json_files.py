@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import msgspec
 
-from fairlead.config.files import read_bytes
+from fairlead.config.project_files import read_bytes
 from fairlead.core import lenient
 from fairlead.errors import ConfigError
 from fairlead.platform.open_files import make_private_folders

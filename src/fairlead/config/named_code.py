@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from msgspec import Struct
 
-from fairlead.config import files
+from fairlead.config import project_files
 from fairlead.errors import ConfigError
 
 #: `${NAME}`, or `${NAME:-default}`.
@@ -140,7 +140,7 @@ def _places(path: Path) -> tuple[Path, Path]:
 def _interpreters(path: Path, folders: Sequence[Path]) -> list[Path]:
     """Return what the first line of a script names: its interpreter, and the programs for which `env` looks in `folders`."""
     try:
-        data = files.read_start(path, _LONGEST_SHEBANG)
+        data = project_files.read_start(path, _LONGEST_SHEBANG)
     except OSError:
         return []
     if not data.startswith(b"#!"):

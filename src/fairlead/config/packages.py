@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 from msgspec import Struct
 
-from fairlead.config import files, json_files
+from fairlead.config import json_files, project_files
 from fairlead.config.home import Home, expand_user
 from fairlead.config.settings import PATHS
 from fairlead.core.model import THINKING_LEVELS
@@ -113,7 +113,7 @@ def find_listed_packages(home: Home, cwd: Path) -> list[ListedPackage]:
     found: list[ListedPackage] = []
     for level, path in home.settings_files(cwd):
         try:
-            data = files.read_if_present(path, within=home.boundary(cwd) if level == "project" else None)
+            data = project_files.read_if_present(path, within=home.boundary(cwd) if level == "project" else None)
             is_json = data is not None and path.suffix == ".json"  # omp's and xcsh's YAML lists no packages of pi
             packages: Any = json_files.parse_object(path, data or b"").get("packages") if is_json else None
         except ConfigError:  # it was reported when the settings were loaded
@@ -217,7 +217,7 @@ def read_manifest(folder: Path) -> dict[str, list[str]] | None:
     """
     path = folder / "package.json"
     try:
-        package = json_files.parse_object(path, files.read_bytes(path) or b"{}")
+        package = json_files.parse_object(path, project_files.read_bytes(path) or b"{}")
     except ConfigError:
         return None
     found = next((package[key] for key in MANIFEST_KEYS if isinstance(package.get(key), dict)), None)

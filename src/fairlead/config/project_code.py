@@ -16,7 +16,7 @@ from typing import Any, cast
 import msgspec
 from msgspec import Struct
 
-from fairlead.config import files, json_files
+from fairlead.config import json_files, project_files
 from fairlead.config.home import MCP_FILE, Home
 from fairlead.config.named_code import LOADING, Command, expand_variables, files_named_by, shell_command
 from fairlead.config.packages import find_listed_packages
@@ -106,7 +106,7 @@ def _within(home: Home, level: str, cwd: Path) -> Path | None:
 def _naming(home: Home, path: Path, cwd: Path) -> bytes | None:
     """Return what a settings file of a project says about code; None if it names none."""
     try:
-        data = files.read_bytes(path, within=home.boundary(cwd), largest=files.LARGEST_PROJECT_FILE)
+        data = project_files.read_bytes(path, within=home.boundary(cwd), largest=project_files.LARGEST_PROJECT_FILE)
         if data is None:
             return None
         if path.suffix == ".json":
@@ -128,7 +128,7 @@ def project_extensions(home: Home, cwd: Path, warnings: list[str]) -> list[str]:
         if level != "project" or not os.path.lexists(path):
             continue
         try:
-            data = files.read_bytes(path, within=home.boundary(cwd), largest=files.LARGEST_PROJECT_FILE)
+            data = project_files.read_bytes(path, within=home.boundary(cwd), largest=project_files.LARGEST_PROJECT_FILE)
             named = parse_settings(home, path, data or b"").get("extensions")
         except ConfigError:  # it was reported when the settings were loaded
             continue
@@ -147,7 +147,7 @@ def _extensions(home: Home, cwd: Path) -> list[Path]:
 def _servers(path: Path, cwd: Path, env: Mapping[str, str], within: Path | None) -> Iterator[Command]:
     """Yield the commands of the MCP servers in a file, also of those that are disabled."""
     try:
-        data = files.read_bytes(path, within=within)
+        data = project_files.read_bytes(path, within=within)
         servers = json_files.parse_object(path, data or b"").get("mcpServers")
     except ConfigError:  # it is reported when the servers are started, and names none
         return
@@ -178,7 +178,7 @@ def _key_commands(home: Home) -> Iterator[str]:
     """Yield the commands that print keys: the values that begin with `!` in the user's lists of models and keys."""
     for path in (*home.models_files(), *home.auth_files()):
         try:
-            data = files.read_bytes(path) or b""
+            data = project_files.read_bytes(path) or b""
             if b"!" not in data:
                 continue
             if path.suffix == ".json":
@@ -225,7 +225,7 @@ class _Room:
     def check(self, path: Path, found: os.stat_result) -> None:
         """Raise ConfigError for what the kernel generates: reading some of it never returns."""
         if found.st_dev not in self._kernel:
-            self._kernel[found.st_dev] = files.is_of_kernel(found)
+            self._kernel[found.st_dev] = project_files.is_of_kernel(found)
         if self._kernel[found.st_dev]:
             raise ConfigError(f"{path}: it is not on a disk, so fairlead cannot tell whether it has changed.")
 

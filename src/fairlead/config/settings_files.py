@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import msgspec
 
-from fairlead.config import files, json_files, packages, restrictions
+from fairlead.config import json_files, packages, project_files, restrictions
 from fairlead.config.home import Home
 from fairlead.config.settings import GUARDING, PATHS, ApprovalRule, Settings
 from fairlead.config.settings_parsing import parse_settings, usable, usable_values
@@ -36,7 +36,7 @@ def load_settings(home: Home, cwd: Path, *, approve: bool | None = None) -> tupl
     merged: dict[str, Any] = {}
     for level, path in home.settings_files(cwd):
         try:
-            if files.is_absent(path):
+            if project_files.is_absent(path):
                 continue
             within = home.boundary(cwd) if level == "project" else None
             values = _read(home, path, within, merged)
@@ -69,10 +69,10 @@ def _share_equal(settings: Settings) -> Settings:
 
 def _read(home: Home, path: Path, within: Path | None, merged: dict[str, Any]) -> dict[str, Any]:
     """Return what a settings file says. Raises ConfigError, and makes `merged` stricter, if that cannot be found out."""
-    largest = files.LARGEST_FILE if within is None else files.LARGEST_PROJECT_FILE
+    largest = project_files.LARGEST_FILE if within is None else project_files.LARGEST_PROJECT_FILE
     data: bytes | None = None
     try:
-        data = files.read_if_present(path, within=within, largest=largest)
+        data = project_files.read_if_present(path, within=within, largest=largest)
         return {} if data is None else parse_settings(home, path, data)
     except ConfigError as error:
         changed, meaning = restrictions.fail_closed(data, merged, of_project=within is not None)

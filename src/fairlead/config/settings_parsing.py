@@ -13,7 +13,7 @@ from typing import Any, cast
 import msgspec
 from msgspec import Struct, inspect
 
-from fairlead.config import files, json_files, packages
+from fairlead.config import json_files, packages, project_files
 from fairlead.config.home import Home
 from fairlead.config.settings import PATHS, Settings
 
@@ -141,7 +141,7 @@ def keep_inside(key: str, value: Any, home: Home, cwd: Path, path: Path, warning
 
 def _leads_into(name: str, folder: Path, within: Path) -> bool:
     try:
-        return not name.startswith("~") and files.is_inside(Path(os.path.realpath(folder / name)), within)
+        return not name.startswith("~") and project_files.is_inside(Path(os.path.realpath(folder / name)), within)
     except ValueError:  # a null character
         return False
 

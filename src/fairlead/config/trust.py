@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from fairlead.config import files, json_files
+from fairlead.config import json_files, project_files
 from fairlead.config.home import Home
 from fairlead.config.project_code import fingerprints, project_code, projects_in
 from fairlead.config.settings import DefaultTrust
@@ -236,7 +236,7 @@ def find_decision(home: Home, folder: Path) -> SavedDecision | None:
     entry = entries[str(decided)]
     if entry is False:
         return SavedDecision(decided, False)
-    if decided != real and not files.is_owned(real, decided):
+    if decided != real and not project_files.is_owned(real, decided):
         problem = f"It belongs to another user than {escape_path(decided)}, which is trusted."
         return SavedDecision(decided, True, problem=problem)
     if home.peer is not None and entry is True:
@@ -270,7 +270,7 @@ def all_decisions(home: Home) -> dict[str, bool]:
 
 def _entries(home: Home) -> dict[str, _Trusted | bool]:
     path = trust_path(home)
-    data = files.read_if_present(path)
+    data = project_files.read_if_present(path)
     decisions = json_files.parse_object(path, data) if data is not None else {}
     entries: dict[str, _Trusted | bool] = {}
     for folder, entry in decisions.items():

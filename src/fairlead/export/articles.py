@@ -10,7 +10,7 @@ from typing import Any
 
 from fairlead.core.messages import readable_error
 from fairlead.export.ansi import Palette
-from fairlead.export.contents import (
+from fairlead.export.content_blocks import (
     Contents,
     call_file,
     call_subject,

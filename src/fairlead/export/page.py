@@ -19,7 +19,7 @@ from fairlead.core.lenient import scrub_text
 from fairlead.errors import ConfigError, SessionError
 from fairlead.export.ansi import Palette
 from fairlead.export.articles import SAFE_ID, Articles, EntryTree, OutlineNode, Row, ToolPairs, describe
-from fairlead.export.contents import (
+from fairlead.export.content_blocks import (
     TokensAndCost,
     call_subject,
     count,

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from fairlead.config.files import Budget, is_owned
 from fairlead.config.home import CLAUDE_FOLDER, ClaudeFiles, ClaudeSource, Home
+from fairlead.config.project_files import Budget, is_owned
 from fairlead.core.lenient import scrub_text
 from fairlead.errors import ConfigError
 from fairlead.extend import skills

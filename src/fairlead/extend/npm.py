@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from fairlead.config import files, json_files
+from fairlead.config import json_files, project_files
 from fairlead.core.secrets import is_secret_variable
 from fairlead.errors import ConfigError
 from fairlead.platform.programs import find_program
@@ -70,7 +70,7 @@ def _find_variables(env: Mapping[str, str]) -> Iterator[str]:
     configured = next((value for name, value in env.items() if name.lower() == "npm_config_userconfig"), "")
     path = Path(configured) if configured else Path(env.get("HOME") or os.path.expanduser("~")) / ".npmrc"  # noqa: PTH111
     try:
-        text = (files.read_bytes(path) or b"").decode("utf-8", "replace")
+        text = (project_files.read_bytes(path) or b"").decode("utf-8", "replace")
     except ConfigError:
         return
     for line in text.splitlines():
@@ -103,7 +103,7 @@ def packages_with_scripts(root: Path, name: str | None) -> list[str]:
     """
     path = root / "node_modules" / ".package-lock.json"
     try:
-        data = files.read_if_present(path, largest=_LARGEST_LOCK)
+        data = project_files.read_if_present(path, largest=_LARGEST_LOCK)
         lock: dict[str, Any] = {} if data is None else json_files.parse_object(path, data)
     except ConfigError:
         return []

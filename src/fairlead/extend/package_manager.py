@@ -18,7 +18,7 @@ from typing import Any, Literal, cast
 
 from msgspec import Struct
 
-from fairlead.config import files, json_files
+from fairlead.config import json_files, project_files
 from fairlead.config.home import Home, expand_user
 from fairlead.config.packages import PackageSource, make_no_package_error, package_paths, parse_source
 from fairlead.core.secrets import redacted, without_credentials
@@ -96,7 +96,7 @@ class PackageManager:
         source = parse_source(text)
         if source.kind == "local":
             folder = _existing_path(text, cwd)
-            if self._within is not None and not files.is_inside(folder, self._within):
+            if self._within is not None and not project_files.is_inside(folder, self._within):
                 raise ConfigError(
                     f"{folder} is outside the project {self._within}, so the project cannot load it. "
                     "Move it there, or install it for yourself, without --local."
@@ -166,7 +166,7 @@ class PackageManager:
         return next((each.identity for each in same if each.kind == "local"), source.identity)
 
     def _entries(self) -> list[Any]:
-        data = files.read_if_present(self._settings)
+        data = project_files.read_if_present(self._settings)
         listed: Any = None if data is None else json_files.parse_object(self._settings, data).get("packages")
         return cast("list[Any]", listed) if isinstance(listed, list) else []
 
@@ -387,7 +387,7 @@ def _package_json(folder: Path) -> dict[str, Any]:
     """Return what is in a folder's `package.json`; nothing if it cannot be read."""
     path = folder / "package.json"
     try:
-        return json_files.parse_object(path, files.read_if_present(path) or b"{}")
+        return json_files.parse_object(path, project_files.read_if_present(path) or b"{}")
     except ConfigError:
         return {}
 

@@ -10,8 +10,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from fairlead.config import packages as config_packages
-from fairlead.config.files import Budget, Check, is_inside, is_owned
 from fairlead.config.home import PROJECT_FOLDER, ClaudeFiles, Home, Level, folders_of_repository, project_boundary
+from fairlead.config.project_files import Budget, Check, is_inside, is_owned
 from fairlead.errors import ConfigError
 from fairlead.session.slash_commands import Origin
 

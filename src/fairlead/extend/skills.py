@@ -24,7 +24,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from fairlead.config.files import Budget, Check, list_folder
+from fairlead.config.project_files import Budget, Check, list_folder
 from fairlead.core.lenient import scrub_text
 from fairlead.errors import ConfigError
 from fairlead.extend.search_paths import SearchPath, budget_for, is_folder, read_markdown

@@ -17,10 +17,10 @@
 
 from __future__ import annotations
 
-from fairlead.jobs.client import Jobs
 from fairlead.jobs.dbos_queue import KeyLimits
+from fairlead.jobs.jobs_client import Jobs
 from fairlead.jobs.task import Job
-from fairlead.jobs.workspaces.workspace import Placement, Workspace
+from fairlead.jobs.workspaces.job_workspace import Placement, Workspace
 from fairlead.protocol.http.fleet import JobEvent, JobLimits, JobResult
 
 __all__ = ["Job", "JobEvent", "JobLimits", "JobResult", "Jobs", "KeyLimits", "Placement", "Workspace"]

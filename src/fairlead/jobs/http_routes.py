@@ -17,7 +17,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
 from fairlead.errors import DatabaseUnavailable, JobConflict, JobError, JobNotFound
-from fairlead.jobs.client import Jobs
+from fairlead.jobs.jobs_client import Jobs
 from fairlead.jobs.task import Job
 from fairlead.protocol.http.fleet import FLEET_OPERATIONS, SessionPrompt
 from fairlead.protocol.http.operations import Operation

@@ -17,12 +17,12 @@ from fairlead.errors import FairleadError, LimitReached, RunAborted, SessionInUs
 from fairlead.events import Event, MessageEnd, SubagentEvent, TextDelta, ThinkingDelta, TurnEnd
 from fairlead.extension import ToolCallEvent
 from fairlead.jobs.event_log import EventEncoder
+from fairlead.jobs.job_sessions import TakeoverStore, make_agent, open_session, prompts_of, run_or_resume, used_since
 from fairlead.jobs.job_writer import JobEnd, JobWriter
 from fairlead.jobs.records import JobRecord, Progress, Records
-from fairlead.jobs.sessions import TakeoverStore, make_agent, open_session, prompts_of, run_or_resume, used_since
 from fairlead.jobs.task import resolve
 from fairlead.jobs.workspaces import workspace_of
-from fairlead.jobs.workspaces.workspace import Placement, Workspace
+from fairlead.jobs.workspaces.job_workspace import Placement, Workspace
 from fairlead.messages import AssistantMessage, Usage
 from fairlead.protocol.http.fleet import JobLimits
 from fairlead.stores import SessionStore

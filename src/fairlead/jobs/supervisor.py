@@ -19,12 +19,12 @@ from msgspec import Struct
 
 from fairlead.agent import Agent
 from fairlead.errors import ConfigError
-from fairlead.jobs.client import migrate_once
 from fairlead.jobs.database import Database, DatabaseUrl
 from fairlead.jobs.dbos_queue import KeyLimits, Queues
+from fairlead.jobs.job_sessions import make_options
+from fairlead.jobs.jobs_client import migrate_once
 from fairlead.jobs.leases import LEASE_SECONDS, Leases, new_worker_id
 from fairlead.jobs.recovery import MARKER, WORKER_MODULE, Recovery, end_orphans, end_processes_of
-from fairlead.jobs.sessions import make_options
 from fairlead.jobs.worker import WorkerSettings
 from fairlead.platform.open_files import make_private_folders
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from fairlead.core.model import Model, ModelStream
 from fairlead.errors import ConfigError
 from fairlead.models.credentials import RequestAuth
-from fairlead.models.http.client import Http
+from fairlead.models.http.http_client import Http
 
 if TYPE_CHECKING:
     from fairlead.models.apis.adapter import Adapter

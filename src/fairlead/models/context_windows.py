@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import ProviderError
 from fairlead.models.apis import response_reading
-from fairlead.models.http.client import HttpRequest, RequestAborted
+from fairlead.models.http.http_client import HttpRequest, RequestAborted
 
 if TYPE_CHECKING:
     from fairlead.core.model import Model
     from fairlead.models.credentials import RequestAuth
-    from fairlead.models.http.client import Http
+    from fairlead.models.http.http_client import Http
 
 #: The largest window that counts as small, in tokens.
 SMALL_WINDOW = 32_768

@@ -19,7 +19,7 @@ from urllib.parse import quote, unquote, urlsplit
 import msgspec
 from msgspec import Struct
 
-from fairlead.config import files, json_files
+from fairlead.config import json_files, project_files
 from fairlead.config.home import Home
 from fairlead.core.secrets import learn
 from fairlead.errors import ConfigError, NoCredentials
@@ -243,7 +243,7 @@ class CredentialStore:
 
     def _read_auth(self, path: Path) -> dict[str, Any]:
         try:
-            data = files.read_bytes(path)
+            data = project_files.read_bytes(path)
             if data is None:
                 return {}
             if os.name == "posix" and path.stat().st_mode & 0o077:
@@ -283,7 +283,7 @@ def store_login_entry(home: Home, provider: str, entry: Mapping[str, Any]) -> No
 
 def list_stored_providers(home: Home) -> list[str]:
     """Return the providers that auth.json has a key or a login for. Raises ConfigError if it cannot be read."""
-    data = None if home.isolated else files.read_bytes(home.auth_path)
+    data = None if home.isolated else project_files.read_bytes(home.auth_path)
     return [] if data is None else list(json_files.parse_object(home.auth_path, data))
 
 

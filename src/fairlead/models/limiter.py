@@ -22,7 +22,7 @@ from weakref import WeakValueDictionary
 from fairlead.config.settings import RateLimit
 from fairlead.core.model import StreamEnd, WaitListener
 from fairlead.core.runtime import CancelToken
-from fairlead.models.http.client import RequestAborted
+from fairlead.models.http.http_client import RequestAborted
 
 _log = logging.getLogger("fairlead.models")
 

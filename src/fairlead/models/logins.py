@@ -29,7 +29,7 @@ from fairlead.errors import ConfigError, LoginFailed, NoCredentials, ProviderErr
 from fairlead.models.added_logins import log_in
 from fairlead.models.catalog import PROVIDERS
 from fairlead.models.credentials import EARLY_MS, LoginToken, store_key, store_login
-from fairlead.models.http.client import Http, HttpRequest
+from fairlead.models.http.http_client import Http, HttpRequest
 from fairlead.models.models_json import OAuthEntry
 from fairlead.models.registry import Registry
 from fairlead.platform.process import run_in_thread

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from fairlead.config.settings import Settings
 from fairlead.core.model import THINKING_LEVELS, Model, ThinkingLevel
 from fairlead.errors import ModelNotFound
-from fairlead.models.local import servers
+from fairlead.models.local import local_servers
 
 if TYPE_CHECKING:
     from fairlead.models.registry import Registry
@@ -314,7 +314,7 @@ async def choose_model(registry: Registry, settings: Settings, env: Mapping[str,
     model = registry.default(settings)
     if model is not None:
         return ModelChoice(model, f"{model.provider}/{model.id} answers: {registry.reason_for_default(model, settings)}.")
-    found = await servers.find_servers(env)
+    found = await local_servers.find_servers(env)
     for server in found:
         registry.unlisted.use_found(server)
     for server in found:

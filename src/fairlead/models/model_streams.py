@@ -17,7 +17,7 @@ from fairlead.models import limiter as rate_limiter
 from fairlead.models.adapters import open_stream
 from fairlead.models.context_windows import ask_window
 from fairlead.models.credentials import EARLY_MS, RequestAuth
-from fairlead.models.http.client import Http
+from fairlead.models.http.http_client import Http
 from fairlead.models.registry import Registry
 from fairlead.platform.process import run_in_thread
 

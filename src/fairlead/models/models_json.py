@@ -11,7 +11,7 @@ from typing import Any, Literal, Self, TypeVar, cast
 import msgspec
 from msgspec import Struct
 
-from fairlead.config import files, json_files
+from fairlead.config import json_files, project_files
 from fairlead.config.settings_parsing import unknown_key
 from fairlead.core.messages import PromptCache
 from fairlead.core.model import Model, Price
@@ -161,7 +161,7 @@ def read_models_json(path: Path, warnings: list[str], *, checks_keys: bool = Fal
         The entries by provider, in the order of the file.
     """
     try:
-        data = files.read_bytes(path)
+        data = project_files.read_bytes(path)
         if data is None:
             return {}
         if path.suffix == ".json":

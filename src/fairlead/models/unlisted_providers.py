@@ -11,14 +11,14 @@ from msgspec.structs import replace
 
 from fairlead.errors import ConfigError
 from fairlead.models.catalog import PROVIDERS
-from fairlead.models.local import servers
+from fairlead.models.local import local_servers
 from fairlead.models.models_json import ModelEntry, ProviderEntry
 
 if TYPE_CHECKING:
     from fairlead.core.model import Model
-    from fairlead.models.http.client import Http
+    from fairlead.models.http.http_client import Http
     from fairlead.models.local.llama import LocalModels
-    from fairlead.models.local.servers import FoundServer
+    from fairlead.models.local.local_servers import FoundServer
     from fairlead.models.registry import Registry
 
 #: The name of the provider whose models run on this machine, in child processes.
@@ -69,7 +69,9 @@ class UnlistedProviders:
         if name is None:
             return None
         entry, key = registry.entry(name), registry.key(name)
-        served = await servers.list_served_models(http, entry.base_url or "", [("authorization", f"Bearer {key}")] if key else [])
+        served = await local_servers.list_served_models(
+            http, entry.base_url or "", [("authorization", f"Bearer {key}")] if key else []
+        )
         chosen = next((each for each in served if model_id in (None, each.id)), None)
         if chosen is None:
             return None
@@ -110,19 +112,19 @@ class UnlistedProviders:
             return
         self._sought[provider] = None
         try:
-            address = dict(servers.addresses(self._registry.env)).get(provider)
+            address = dict(local_servers.addresses(self._registry.env)).get(provider)
         except ConfigError as error:
             self._registry.warnings.append(str(error))
             return
         if address is not None:
-            found = servers.find_servers_now(self._registry.env, provider, model_id)
+            found = local_servers.find_servers_now(self._registry.env, provider, model_id)
             self._sought[provider] = None if found else address
             for server in found:
                 self.use_found(server)
 
     def look_for_servers(self) -> bool:
         """Add all model servers that run on this machine. Returns whether there are any. Raises ConfigError."""
-        found = servers.find_servers_now(self._registry.env)
+        found = local_servers.find_servers_now(self._registry.env)
         for server in found:
             self.use_found(server)
         return bool(found)

@@ -20,7 +20,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from fairlead.config import files
+from fairlead.config import project_files
 from fairlead.errors import ConfigError, ToolError
 from fairlead.policy.exposure import Exposure, Watched
 from fairlead.policy.installation import Installation
@@ -406,7 +406,7 @@ class Bubblewrap:
         if self._jobs is None or not self._cwd.is_relative_to(self._jobs):
             return []
         try:
-            data = files.read_bytes(self._cwd / GIT, largest=_LONGEST_LINK) or b""
+            data = project_files.read_bytes(self._cwd / GIT, largest=_LONGEST_LINK) or b""
             real = Path(os.path.realpath(data.decode().removeprefix("gitdir: ").strip()))
         except (ConfigError, ValueError):
             return []

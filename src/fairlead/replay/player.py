@@ -17,7 +17,7 @@ from fairlead.core.runtime import CancelToken
 from fairlead.replay.lines import HostMessage, LineFormat, Step, Steps, describe_message, differences, format_of, summary, with_id
 from fairlead.replay.recording import Recording
 from fairlead.wire.host_connection import Connection, HostOutput
-from fairlead.wire.process import READ_PATIENCE
+from fairlead.wire.host_process import READ_PATIENCE
 from fairlead.wire.stdio import StdioTransport
 
 #: The exit code of a replay from which the host departed.

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
-from fairlead.protocol.http.objects import ErrorBody, ErrorDetail
+from fairlead.protocol.http.http_objects import ErrorBody, ErrorDetail
 from fairlead.serve.access import Access, FailureLimit
 from fairlead.serve.refusals import Refusal
 

@@ -6,7 +6,7 @@ import math
 import time
 
 from fairlead import errors
-from fairlead.serve.sessions.questions import QuestionGone
+from fairlead.serve.sessions.client_questions import QuestionGone
 
 
 class Refusal(errors.FairleadError):

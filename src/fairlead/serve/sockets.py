@@ -24,9 +24,9 @@ from fairlead.agent.options import AgentOptions
 from fairlead.config.settings import OutputSettings
 from fairlead.core import events
 from fairlead.errors import FairleadError
-from fairlead.protocol.http import objects as o
-from fairlead.serve.api import Metrics
+from fairlead.protocol.http import http_objects as o
 from fairlead.serve.guard import refuse
+from fairlead.serve.http_api import Metrics
 from fairlead.serve.refusals import Refusal, bad_request, outside_root, refusal_for, stopping
 from fairlead.serve.sessions.hub import Hub
 from fairlead.serve.sessions.spaces import Fleet, Space
@@ -47,7 +47,7 @@ from fairlead.wire.pi.pi_stdio import AgentServer, RpcOptions
 from fairlead.wire.pi.profile import profile_named
 
 if TYPE_CHECKING:
-    from fairlead.wire.process import HostServer
+    from fairlead.wire.host_process import HostServer
 
 
 _log = logging.getLogger("fairlead.serve")

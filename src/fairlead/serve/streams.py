@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import msgspec
 
-from fairlead.protocol.http.events import Resync
+from fairlead.protocol.http.http_events import Resync
 from fairlead.serve.guard import Receive, Scope, Send
 from fairlead.serve.sessions.feed import Ended, Listener
 

@@ -13,8 +13,8 @@ from fairlead.core.runtime import CancelToken, Interrupted
 from fairlead.errors import ConfigError, RunAborted
 from fairlead.models.context_windows import is_small
 from fairlead.session import hook_calls
-from fairlead.session.events import Events, Notify
-from fairlead.session.runtime import AsyncioRuntime
+from fairlead.session.asyncio_runtime import AsyncioRuntime
+from fairlead.session.session_events import Events, Notify
 from fairlead.session.slash_commands import Completion, SlashCommand
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from fairlead.session.hook_calls import HookCalls
     from fairlead.session.hooks import CallHooks, Hooks, LateHooks
     from fairlead.session.host import Host
-    from fairlead.session.options import SessionOptions
     from fairlead.session.selection import Selection
+    from fairlead.session.session_options import SessionOptions
     from fairlead.session.toolbox import Toolbox
 
 

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from fairlead.core.runtime import CancelToken
     from fairlead.core.tool import Permission
     from fairlead.session.approvals import Approvals
-    from fairlead.session.events import Subscribe
     from fairlead.session.history.conversation import Conversation
     from fairlead.session.history.history import History
     from fairlead.session.history.log import Log
     from fairlead.session.host import Host
+    from fairlead.session.session_events import Subscribe
 
 
 #: The approval modes, the most permissive first.

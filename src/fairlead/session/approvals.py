@@ -25,11 +25,11 @@ from fairlead.core.tool import ApprovedFile, Permission, Tool
 from fairlead.errors import BadOption, ConfigError, ToolError
 from fairlead.policy.approvals import PatternContext, Policy, Subject, Verdict
 from fairlead.policy.offers import RuleWriter
-from fairlead.session.events import report
+from fairlead.session.session_events import report
 
 if TYPE_CHECKING:
-    from fairlead.session.events import Subscribe
     from fairlead.session.host import Host
+    from fairlead.session.session_events import Subscribe
 
 #: Shells whose grammar the rules for commands know.
 KNOWN_SHELLS = frozenset(("bash", "dash", "sh"))

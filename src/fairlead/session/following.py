@@ -18,10 +18,10 @@ from msgspec import Raw, Struct
 from fairlead.core.events import AgentSettled, AgentStart, EntryAppended, Event, MessageEnd, MessageStart, SessionReplaced
 from fairlead.core.message_updates import BlockEnded, BlockStarted, MessageUpdate, UpdateMaker
 from fairlead.core.messages import AssistantMessage, Message
-from fairlead.session.events import Events
 from fairlead.session.history.current import CurrentConversation
 from fairlead.session.history.entries import NoteEntry
 from fairlead.session.run.state import RunState
+from fairlead.session.session_events import Events
 
 
 class Position(NamedTuple):

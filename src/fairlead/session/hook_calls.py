@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from fairlead.core.model import StreamEvent
-    from fairlead.session.runtime import AsyncioRuntime
+    from fairlead.session.asyncio_runtime import AsyncioRuntime
 
 T = TypeVar("T")
 

@@ -11,11 +11,11 @@ from msgspec import Struct
 
 from fairlead.core.messages import BashExecutionMessage
 from fairlead.core.runtime import CancelToken, Interrupted, NoUi
-from fairlead.session.events import Notify
 from fairlead.session.history import run_log
 from fairlead.session.history.entries import QUEUE
+from fairlead.session.session_events import Notify
 from fairlead.tools import truncate
-from fairlead.tools.shell import process
+from fairlead.tools.shell import command_process
 from fairlead.tools.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -165,7 +165,9 @@ class UserCommands:
         done = await self._run_elsewhere(command, cancel, exclude_from_context, on_output or (lambda text: None))
         if done is not None:
             return done
-        result = await process.run_shell(self._workspace, command, cancel=cancel, timeout=None, clean=True, on_output=on_output)
+        result = await command_process.run_shell(
+            self._workspace, command, cancel=cancel, timeout=None, clean=True, on_output=on_output
+        )
         message = BashExecutionMessage(
             command=command,
             output=result.output,

@@ -11,12 +11,12 @@ from fairlead.core.partial_message import PartialMessage
 from fairlead.core.runtime import CancelToken, Interrupted
 from fairlead.errors import ModelNotFound
 from fairlead.models.context_windows import ContextWindows
-from fairlead.session.events import Notify
+from fairlead.session.session_events import Notify
 
 if TYPE_CHECKING:
     from fairlead.session.additions import Extensions
+    from fairlead.session.asyncio_runtime import AsyncioRuntime
     from fairlead.session.history.log import Log, ModelChoice
-    from fairlead.session.runtime import AsyncioRuntime
 
 
 class Models(Protocol):

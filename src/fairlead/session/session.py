@@ -18,16 +18,16 @@ from fairlead.errors import BadOption
 from fairlead.session.additions import Extensions, SessionAdditions
 from fairlead.session.compaction.compactor import Compactor
 from fairlead.session.context.budget import ContextBudget, SessionUsage
-from fairlead.session.events import Events, Gate
 from fairlead.session.history import moves
 from fairlead.session.history.current import ConversationStore, CurrentConversation
 from fairlead.session.history.history import History
 from fairlead.session.host import Host
-from fairlead.session.options import SessionOptions
 from fairlead.session.run import intake, run, turns
 from fairlead.session.run.message_queue import HeldPrompt, MessageQueue
 from fairlead.session.run.state import Activity, Attempts, RunState, Stopper
 from fairlead.session.selection import Selection
+from fairlead.session.session_events import Events, Gate
+from fairlead.session.session_options import SessionOptions
 from fairlead.session.todos.lazy import LazyTodos
 from fairlead.session.toolbox import Toolbox
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from fairlead.session.approval_mode import SessionApprovals, SubagentApprover
     from fairlead.session.history.moves import Arrival
     from fairlead.session.hooks import InputSource
-    from fairlead.session.rules.keeper import RuleKeeper
+    from fairlead.session.rules.rule_keeper import RuleKeeper
     from fairlead.session.run.intake import Intake
     from fairlead.session.run.turns import Turns
     from fairlead.session.subagents.subagents import SessionSubagents
@@ -142,7 +142,7 @@ class Session:
         self._turns: Turns | None = None
         self._rules: RuleKeeper | None = None
         if options.rules:
-            from fairlead.session.rules.keeper import RuleKeeper  # noqa: PLC0415  loads yaml, in 12 ms
+            from fairlead.session.rules.rule_keeper import RuleKeeper  # noqa: PLC0415  loads yaml, in 12 ms
 
             self._rules = RuleKeeper(options.rules, options.rule_settings, current, workspace, toolbox, runtime.now_ms, notify)
         self._follow_conversation()

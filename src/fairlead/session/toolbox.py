@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from fairlead.core.tool import Tool
 from fairlead.errors import BadCommand
 from fairlead.session import session_tools
-from fairlead.session.events import report
+from fairlead.session.session_events import report
 from fairlead.tools import with_usual_subject
 
 #: The tool that the model finds deferred tools with, and its owner.

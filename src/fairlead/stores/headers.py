@@ -14,7 +14,7 @@ from typing import Any, cast
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from fairlead.config.files import is_of_kernel
+from fairlead.config.project_files import is_of_kernel
 from fairlead.core import lenient
 from fairlead.core.messages import UserMessage, decode_message, user_text
 from fairlead.core.snapshots import SessionInfo

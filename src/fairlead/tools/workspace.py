@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
-from fairlead.config.files import Check, find_opened_path
+from fairlead.config.project_files import Check, find_opened_path
 from fairlead.core.tool import ApprovedFile
 from fairlead.errors import ConfigError, ToolError
 from fairlead.platform.programs import find_program_again, search_path, working_folders

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from fairlead.agent.options import AgentOptions
     from fairlead.config.settings import ApprovalMode
     from fairlead.wire.host_connection import FrameTap
+    from fairlead.wire.host_process import OnEof
     from fairlead.wire.pi.profile import Profile
-    from fairlead.wire.process import OnEof
 
 DEFAULT_DIALECT = "omp"
 

@@ -27,7 +27,7 @@ from fairlead.errors import ConfigError, ToolError
 from fairlead.extend.mcp import config
 from fairlead.platform.open_files import make_private_folders
 from fairlead.session.history.claude_lines import encode_blocks
-from fairlead.session.subagents.agents import BUILT_IN, AgentDefinition, choose_tools
+from fairlead.session.subagents.agent_kinds import BUILT_IN, AgentDefinition, choose_tools
 from fairlead.session.subagents.subagents import Order
 from fairlead.tools import repair_arguments, string
 from fairlead.tools.claude.files import Machine, ReadFiles, closed_schema, edit_tool, read_tool, refuse, write_tool

@@ -14,8 +14,8 @@ import time
 from collections.abc import Callable
 from itertools import takewhile
 
-from fairlead.chat.view.blocks import Blocks, Node, indented_code, language, numbers, parser, tree
 from fairlead.chat.view.code import Code
+from fairlead.chat.view.markdown_blocks import Blocks, Node, indented_code, language, numbers, parser, tree
 from fairlead.chat.view.scrollback import Drawing, Drawn, Lines, draw_all
 from fairlead.chat.view.text import fold, plain
 from fairlead.chat.view.theme import Theme

@@ -18,7 +18,7 @@ from fairlead.chat.view import code
 from fairlead.chat.view.scrollback import Drawn, rest_of, without
 from fairlead.chat.view.text import clip, fold, plain, visible, width, wrap
 from fairlead.chat.view.theme import PLAIN, Theme
-from fairlead.chat.view.titles import call_title, format_count, format_elapsed, partial_title, short, size
+from fairlead.chat.view.tool_titles import call_title, format_count, format_elapsed, partial_title, short, size
 from fairlead.messages import ImageContent, TextContent, UserBlock
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"

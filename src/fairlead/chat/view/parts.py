@@ -20,7 +20,7 @@ from fairlead.chat.view.panels import SPINNER, ToolPanel, cut, image_text
 from fairlead.chat.view.scrollback import Drawn, rest_of, rows_if_halved, without
 from fairlead.chat.view.text import clip, plain, width, wrap
 from fairlead.chat.view.theme import Theme
-from fairlead.chat.view.titles import format_elapsed
+from fairlead.chat.view.tool_titles import format_elapsed
 from fairlead.messages import ImageContent
 
 #: How many lines of a prompt are shown, and how many lines of folded thinking while it arrives.

@@ -14,7 +14,7 @@ from fairlead.chat.view.panels import Proposal, ToolPanel
 from fairlead.chat.view.parts import Answer, Fixed, OpenParts, Thinking, make_explanations, prompt, remark, text_of
 from fairlead.chat.view.text import clip, plain
 from fairlead.chat.view.theme import Theme
-from fairlead.chat.view.titles import call_title, format_elapsed
+from fairlead.chat.view.tool_titles import call_title, format_elapsed
 from fairlead.messages import (
     AssistantMessage,
     BashExecutionMessage,

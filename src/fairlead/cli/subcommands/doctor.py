@@ -37,7 +37,7 @@ from fairlead.core.message_updates import MessageUpdate
 from fairlead.core.messages import AssistantMessage, readable_error
 from fairlead.errors import ConfigError, FairleadError
 from fairlead.extend.node.program import OLDEST_NODE, find_node
-from fairlead.models.local.servers import find_servers
+from fairlead.models.local.local_servers import find_servers
 from fairlead.platform.programs import current_folder, find_program, own_environment
 from fairlead.wire.dialects import Program
 

@@ -17,7 +17,7 @@ from fairlead.core.lenient import visible
 from fairlead.errors import ConfigError, LoginFailed, ProviderError
 from fairlead.models.catalog import PROVIDERS
 from fairlead.models.credentials import forget_stored, list_stored_providers, store_key
-from fairlead.models.http.client import Http
+from fairlead.models.http.http_client import Http
 from fairlead.models.logins import Logins, receive_key
 from fairlead.models.model_patterns import nearest_name
 from fairlead.models.registry import Registry

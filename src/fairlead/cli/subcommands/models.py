@@ -16,7 +16,7 @@ from fairlead.cli.event_loop import run
 from fairlead.cli.flags import Arguments
 from fairlead.cli.subcommands.table import command_named
 from fairlead.core.lenient import one_line
-from fairlead.models.local.servers import find_servers
+from fairlead.models.local.local_servers import find_servers
 from fairlead.models.model_patterns import NOTHING_FOUND
 
 if TYPE_CHECKING:

@@ -17,13 +17,13 @@ from msgspec import UNSET, Struct
 from fairlead.cli.console import complain, print_text
 from fairlead.cli.flags import UsageError
 from fairlead.cli.subcommands.table import command_named
-from fairlead.config import files
+from fairlead.config import project_files
 from fairlead.config.home import working_directory
 from fairlead.core.lenient import scrub_text
 from fairlead.errors import ConfigError
-from fairlead.session.rules.keeper import RuleWatch
-from fairlead.session.rules.patterns import PatternTimeout, compile_pattern
-from fairlead.session.rules.rules import DEFAULT_SCOPES, FIELDS, Rule, Scope, parse_scope, read_rule, scopes_of
+from fairlead.session.rules.rule_keeper import RuleWatch
+from fairlead.session.rules.rule_patterns import PatternTimeout, compile_pattern
+from fairlead.session.rules.stream_rules import DEFAULT_SCOPES, FIELDS, Rule, Scope, parse_scope, read_rule, scopes_of
 from fairlead.wire.dialects import Program
 
 _MATCH, _NO_MATCH, _UNUSABLE = 0, 1, 2
@@ -128,7 +128,7 @@ def _sample(options: _Options) -> str:
             raise UsageError(f"Standard input has more than {_MOST_INPUT >> 20} MiB. Give part of it.")
         return piped.decode("utf-8", "replace")
     try:
-        data = files.read_bytes(Path(options.file))
+        data = project_files.read_bytes(Path(options.file))
     except ConfigError as error:
         raise UsageError(f"--file: {error}") from None
     if data is None:

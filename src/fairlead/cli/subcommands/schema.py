@@ -19,7 +19,7 @@ from fairlead.cli.subcommands.table import command_named
 from fairlead.config.settings import ApprovalRule, Settings
 from fairlead.errors import ConfigError
 from fairlead.models.models_json import ModelsFile
-from fairlead.protocol.result import PrintResult
+from fairlead.protocol.print_result import PrintResult
 from fairlead.protocol.schema.builder import Schema, SchemaBuilder
 from fairlead.wire.dialects import DIALECTS, Dialect, Program, chosen_dialect
 

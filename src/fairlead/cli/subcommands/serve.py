@@ -24,14 +24,14 @@ from fairlead.core.secrets import learn
 from fairlead.errors import ConfigError
 from fairlead.jobs import Jobs, http_routes
 from fairlead.platform.process import use_one_heap
-from fairlead.serve import access, server
+from fairlead.serve import access, http_server
 from fairlead.serve.sessions import hub_sessions, spaces
 
 if TYPE_CHECKING:
     from fairlead.agent import Agent
     from fairlead.agent.options import AgentOptions
     from fairlead.serve.access import Access
-    from fairlead.serve.server import Binding, ServerOptions
+    from fairlead.serve.http_server import Binding, ServerOptions
     from fairlead.wire.dialects import Program
     from fairlead.wire.pi.profile import Profile
 
@@ -116,7 +116,7 @@ def _enter(root: str | None, cwd: str | None) -> Path | None:
     return found
 
 
-def _server_options(command: Subcommand, options: Options) -> server.ServerOptions:
+def _server_options(command: Subcommand, options: Options) -> http_server.ServerOptions:
     def number(name: str, default: int, most: int = 10**9) -> int:
         text = options.text(name)
         if text is None:
@@ -129,8 +129,8 @@ def _server_options(command: Subcommand, options: Options) -> server.ServerOptio
         text = options.text(name)
         return None if text is None else expand_user(text).absolute()
 
-    defaults, limits = server.ServerOptions(), hub_sessions.HubLimits()
-    return server.ServerOptions(
+    defaults, limits = http_server.ServerOptions(), hub_sessions.HubLimits()
+    return http_server.ServerOptions(
         host=options.text("host") or defaults.host,
         port=number("port", defaults.port, 65535),
         tls_cert=path("tls_cert"),
@@ -156,7 +156,7 @@ async def _serve(
     db: str | None,
 ) -> int:
     from fairlead.serve.access import OWNER, Access  # noqa: PLC0415  an extra
-    from fairlead.serve.server import Server, bind  # noqa: PLC0415  an extra
+    from fairlead.serve.http_server import Server, bind  # noqa: PLC0415  an extra
     from fairlead.serve.sessions.spaces import make_spaces  # noqa: PLC0415  an extra
 
     access = Access(tokens)

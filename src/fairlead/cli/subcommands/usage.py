@@ -16,9 +16,9 @@ from fairlead.cli.subcommands.sessions import dollars
 from fairlead.cli.subcommands.subcommand import Subcommand, clip, end_of, table, terminal_width
 from fairlead.cli.subcommands.table import find
 from fairlead.core.lenient import visible
-from fairlead.export.contents import count, tokens
+from fairlead.export.content_blocks import count, tokens
 from fairlead.export.page import check_target, write_page
-from fairlead.export.usage import Totals, UsageReport, render_usage, usage_report
+from fairlead.export.usage_page import Totals, UsageReport, render_usage, usage_report
 from fairlead.sessions.catalogue import SessionPlaces
 from fairlead.wire.dialects import Program
 

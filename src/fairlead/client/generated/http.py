@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fairlead.core.messages import ImageContent
     from fairlead.core.model import ThinkingLevel
     from fairlead.protocol.http.fleet import Job, JobLimits, JobResult
-    from fairlead.protocol.http.objects import (
+    from fairlead.protocol.http.http_objects import (
         AcceptedPrompt,
         Approval,
         BeforeCursor,

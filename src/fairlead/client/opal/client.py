@@ -32,9 +32,9 @@ from fairlead.client.process import Launch, StopTimes
 from fairlead.client.serving import call_handler
 from fairlead.core import lenient
 from fairlead.errors import AgentGone, ClientError, CommandRefused, RunFailed
-from fairlead.protocol.opal.events import NOTIFICATION, SERVER_REQUESTS, AskUser, Confirm, Confirmation, Input
-from fairlead.protocol.opal.methods import METHODS
-from fairlead.protocol.opal.objects import TokenUsage
+from fairlead.protocol.opal.opal_events import NOTIFICATION, SERVER_REQUESTS, AskUser, Confirm, Confirmation, Input
+from fairlead.protocol.opal.opal_methods import METHODS
+from fairlead.protocol.opal.opal_objects import TokenUsage
 
 TIMEOUT = 30.0
 #: Requests that have no time limit by default. The server may answer them after later ones.

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from fairlead.client.decoding import Event, UnknownEvent, UnparsedLine
-from fairlead.protocol.opal import events
+from fairlead.protocol.opal import opal_events
 
 __all__ = [
     "AgentAbortEvent",
@@ -35,83 +35,83 @@ __all__ = [
 ]
 
 
-class AgentStart(events.AgentStart, Event, tag="agent_start"):
+class AgentStart(opal_events.AgentStart, Event, tag="agent_start"):
     """A run has started."""
 
 
-class AgentEnd(events.AgentEnd, Event, tag="agent_end"):
+class AgentEnd(opal_events.AgentEnd, Event, tag="agent_end"):
     """A run has ended, and the session is idle."""
 
 
-class AgentAbortEvent(events.AgentAbortEvent, Event, tag="agent_abort"):
+class AgentAbortEvent(opal_events.AgentAbortEvent, Event, tag="agent_abort"):
     """A run was stopped, and the session is idle."""
 
 
-class AgentRecovered(events.AgentRecovered, Event, tag="agent_recovered"):
+class AgentRecovered(opal_events.AgentRecovered, Event, tag="agent_recovered"):
     """The session has recovered, after a fault in the server or from its file."""
 
 
-class Error(events.Error, Event, tag="error"):
+class Error(opal_events.Error, Event, tag="error"):
     """A run has failed, and the session is idle."""
 
 
-class MessageQueued(events.MessageQueued, Event, tag="message_queued"):
+class MessageQueued(opal_events.MessageQueued, Event, tag="message_queued"):
     """A prompt was queued, because the agent is busy."""
 
 
-class MessageApplied(events.MessageApplied, Event, tag="message_applied"):
+class MessageApplied(opal_events.MessageApplied, Event, tag="message_applied"):
     """A prompt is part of the conversation now."""
 
 
-class MessageStart(events.MessageStart, Event, tag="message_start"):
+class MessageStart(opal_events.MessageStart, Event, tag="message_start"):
     """The model starts to answer."""
 
 
-class MessageDelta(events.MessageDelta, Event, tag="message_delta"):
+class MessageDelta(opal_events.MessageDelta, Event, tag="message_delta"):
     """More of the answer."""
 
 
-class ThinkingStart(events.ThinkingStart, Event, tag="thinking_start"):
+class ThinkingStart(opal_events.ThinkingStart, Event, tag="thinking_start"):
     """The model starts to think."""
 
 
-class ThinkingDelta(events.ThinkingDelta, Event, tag="thinking_delta"):
+class ThinkingDelta(opal_events.ThinkingDelta, Event, tag="thinking_delta"):
     """More of the thinking."""
 
 
-class TurnEnd(events.TurnEnd, Event, tag="turn_end"):
+class TurnEnd(opal_events.TurnEnd, Event, tag="turn_end"):
     """An answer is complete, and the run continues: with the tools that the answer calls, or with queued prompts."""
 
 
-class UsageUpdate(events.UsageUpdate, Event, tag="usage_update"):
+class UsageUpdate(opal_events.UsageUpdate, Event, tag="usage_update"):
     """The tokens so far, after each answer."""
 
 
-class StatusUpdate(events.StatusUpdate, Event, tag="status_update"):
+class StatusUpdate(opal_events.StatusUpdate, Event, tag="status_update"):
     """What the agent is doing, in a few words."""
 
 
-class ToolExecutionStart(events.ToolExecutionStart, Event, tag="tool_execution_start"):
+class ToolExecutionStart(opal_events.ToolExecutionStart, Event, tag="tool_execution_start"):
     """A tool call starts."""
 
 
-class ToolOutputEvent(events.ToolOutputEvent, Event, tag="tool_output"):
+class ToolOutputEvent(opal_events.ToolOutputEvent, Event, tag="tool_output"):
     """More output of a running tool."""
 
 
-class ToolExecutionEnd(events.ToolExecutionEnd, Event, tag="tool_execution_end"):
+class ToolExecutionEnd(opal_events.ToolExecutionEnd, Event, tag="tool_execution_end"):
     """A tool call has its result."""
 
 
-class ContextDiscovered(events.ContextDiscovered, Event, tag="context_discovered"):
+class ContextDiscovered(opal_events.ContextDiscovered, Event, tag="context_discovered"):
     """The context files whose instructions the model gets."""
 
 
-class SkillLoaded(events.SkillLoaded, Event, tag="skill_loaded"):
+class SkillLoaded(opal_events.SkillLoaded, Event, tag="skill_loaded"):
     """The model has read a skill."""
 
 
-class SubAgentEvent(events.SubAgentEvent, Event, tag="sub_agent_event"):
+class SubAgentEvent(opal_events.SubAgentEvent, Event, tag="sub_agent_event"):
     """An event of a sub-agent's run."""
 
 

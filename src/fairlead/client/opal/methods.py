@@ -12,7 +12,7 @@ from msgspec import UNSET, UnsetType
 from fairlead.client.generated import Caller, SyncCaller
 
 if TYPE_CHECKING:
-    from fairlead.protocol.opal.methods import (
+    from fairlead.protocol.opal.opal_methods import (
         Accepted,
         Config,
         CredentialStatus,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         ThinkingChosen,
         Versions,
     )
-    from fairlead.protocol.opal.objects import FeatureChanges, Nothing, WantedDistribution, WantedModel
+    from fairlead.protocol.opal.opal_objects import FeatureChanges, Nothing, WantedDistribution, WantedModel
 
 
 class OpalMethods(Caller):

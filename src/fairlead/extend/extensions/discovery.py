@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from fairlead.config.files import list_folder, read_bytes
 from fairlead.config.home import Home, Level
 from fairlead.config.packages import find_listed_packages, manifest_paths, package_of, read_manifest
 from fairlead.config.project_code import project_extensions
+from fairlead.config.project_files import list_folder, read_bytes
 from fairlead.config.trust import code_of, is_own_folder, save_decision, trust_question
 from fairlead.errors import ConfigError
 from fairlead.extend import SCRIPT_SUFFIXES

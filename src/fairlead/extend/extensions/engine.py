@@ -17,7 +17,7 @@ from fairlead.core.events import ExtensionError
 from fairlead.extend.extensions.calling import Deadline, TooSlow, call, error_text, interrupt_soon, log_traceback
 from fairlead.extend.extensions.context import CommandContext, Context
 from fairlead.extend.extensions.discovery import FoundExtension, save_trust
-from fairlead.extend.extensions.events import ProjectTrust
+from fairlead.extend.extensions.extension_events import ProjectTrust
 from fairlead.extend.extensions.loading import Loader, Scripts
 from fairlead.extend.extensions.registrations import EventBus, Extension, ExtensionCommand, Handler, Listeners, Registrations
 from fairlead.extend.extensions.values import UnusableAnswer, check_result, suggestions

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fairlead.config.home import Home
     from fairlead.config.trust import TrustDecider
     from fairlead.extend.additions import UserAdditions
-    from fairlead.extend.extensions.hooks import ExtensionHooks
+    from fairlead.extend.extensions.extension_hooks import ExtensionHooks
     from fairlead.extend.extensions.registrations import ExtensionFlag
     from fairlead.extend.mcp.servers import McpServers
     from fairlead.models.registry import Registry
@@ -209,7 +209,7 @@ class LateExtensions:
 
     def _get_hooks(self) -> ExtensionHooks:
         if self._hooks is None:
-            from fairlead.extend.extensions.hooks import ExtensionHooks  # noqa: PLC0415  few programs have extensions
+            from fairlead.extend.extensions.extension_hooks import ExtensionHooks  # noqa: PLC0415  few programs have extensions
 
             self._hooks = ExtensionHooks(self.host)
         return self._hooks

@@ -9,7 +9,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from fairlead.errors import ExtensionNotLoaded, FairleadError
-from fairlead.extend.extensions.api import Fairlead
 from fairlead.extend.extensions.calling import Deadline, call, error_text, log_traceback
 from fairlead.extend.extensions.discovery import (
     FoundExtension,
@@ -20,6 +19,7 @@ from fairlead.extend.extensions.discovery import (
     setup_function,
     without_bytecode,
 )
+from fairlead.extend.extensions.extension_api import Fairlead
 from fairlead.extend.extensions.registrations import EventBus, Extension, make_handler
 
 if TYPE_CHECKING:

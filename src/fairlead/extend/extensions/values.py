@@ -26,7 +26,7 @@ from fairlead.core.partial_message import PartialMessage
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import ConfigError, ProviderError
 from fairlead.extend.extensions.calling import error_text
-from fairlead.extend.extensions.events import RESULTS, Replace, Resources
+from fairlead.extend.extensions.extension_events import RESULTS, Replace, Resources
 from fairlead.session.history.entries import CustomEntry
 from fairlead.session.slash_commands import Completion
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import msgspec
 from msgspec import Struct
 
-from fairlead.config import files, json_files
+from fairlead.config import json_files, project_files
 from fairlead.config.named_code import expand_variables
 from fairlead.core.secrets import learn
 from fairlead.errors import ConfigError
@@ -188,7 +188,7 @@ def load_servers(config_files: Iterable[McpConfigFile], env: Mapping[str, str], 
 def _read(file: McpConfigFile) -> tuple[dict[str, Any], set[str]]:
     """Return the servers in a file, unchecked, and the names of those it disables."""
     path = file.origin.path
-    data = files.read_if_present(path, within=file.within, largest=files.LARGEST_PROJECT_FILE)
+    data = project_files.read_if_present(path, within=file.within, largest=project_files.LARGEST_PROJECT_FILE)
     if data is None:
         if file.named is not None:
             raise ConfigError(f"{file.named}: {path}: there is no such file.")
@@ -309,7 +309,7 @@ class SignIns:
         return [str(entry.get("url")) for entry in found.values()]
 
     def _all(self) -> dict[str, dict[str, Any]]:
-        data = None if self._path is None else files.read_bytes(self._path)
+        data = None if self._path is None else project_files.read_bytes(self._path)
         content = {} if data is None or self._path is None else json_files.parse_object(self._path, data)
         return {key: cast("dict[str, Any]", entry) for key, entry in content.items() if isinstance(entry, dict)}
 

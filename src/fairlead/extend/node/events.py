@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from fairlead.config.files import read_bytes
+from fairlead.config.project_files import read_bytes
 from fairlead.core import events as core
 from fairlead.core.message_updates import MessageUpdate
 from fairlead.core.messages import (
@@ -19,7 +19,7 @@ from fairlead.core.model import BlockDelta, BlockEnd, BlockStart
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import StructuredResult, ToolResult, as_structured
 from fairlead.errors import ConfigError
-from fairlead.extend.extensions import events as e
+from fairlead.extend.extensions import extension_events as e
 from fairlead.extend.node.results import decode
 from fairlead.stores.headers import milliseconds
 

@@ -34,7 +34,7 @@ from fairlead.extend.node.call_options import CallOptions
 from fairlead.extend.node.tools import strictness
 from fairlead.models.added_logins import prepare_key
 from fairlead.models.providers import LoginAuth
-from fairlead.session.runtime import AsyncioRuntime
+from fairlead.session.asyncio_runtime import AsyncioRuntime
 
 if TYPE_CHECKING:
     from fairlead.core.messages import AssistantMessage

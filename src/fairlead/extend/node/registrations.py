@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from fairlead.errors import ConfigError
 from fairlead.extend.extensions.calling import Deadline
 from fairlead.extend.extensions.context import Context, pause_deadline
-from fairlead.extend.extensions.events import EVENTS
+from fairlead.extend.extensions.extension_events import EVENTS
 from fairlead.extend.extensions.values import convert, object_or_empty
 from fairlead.extend.mcp.config import OAuthSettings, ServerConfig, exposures
 from fairlead.extend.node.boundary import BOUNDARIES, Boundaries

@@ -30,8 +30,8 @@ from fairlead.platform.process import run_in_thread
 from fairlead.platform.programs import working_folders
 
 if TYPE_CHECKING:
-    from fairlead.extend.extensions.api import Fairlead
     from fairlead.extend.extensions.engine import Engine
+    from fairlead.extend.extensions.extension_api import Fairlead
     from fairlead.extend.node.bridge import Answer
     from fairlead.session.session import Session
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 import msgspec
 
 from fairlead.core.messages import ImageContent, Message, ModelMessage, Usage, UserBlock
-from fairlead.extend.extensions import events as e
+from fairlead.extend.extensions import extension_events as e
 from fairlead.extend.extensions.values import UnusableAnswer, convert
 from fairlead.extend.node.bridge import RemoteError
 

@@ -18,7 +18,7 @@ from fairlead.core.model import Strictness
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import Exposure, Tool, ToolContext, ToolResult, as_structured
 from fairlead.errors import ConfigError, ToolError
-from fairlead.extend.extensions import events as e
+from fairlead.extend.extensions import extension_events as e
 from fairlead.extend.extensions.calling import Deadline
 from fairlead.extend.extensions.context import Context, ToolRunContext
 from fairlead.extend.extensions.values import convert, object_or_empty

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from fairlead.errors import WorkspaceError
 from fairlead.jobs.task import Job
+from fairlead.jobs.workspaces.job_workspace import ContainerWorkspace, Placement, Workspace
 from fairlead.jobs.workspaces.repository import RepositoryWorkspace
-from fairlead.jobs.workspaces.workspace import ContainerWorkspace, Placement, Workspace
 
 
 class FolderWorkspace:

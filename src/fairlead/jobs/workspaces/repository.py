@@ -19,9 +19,9 @@ from pathlib import Path
 
 from fairlead.core.secrets import learn_url, without_credentials
 from fairlead.errors import WorkspaceError
-from fairlead.jobs.workspaces.files import Saved, Snapshot, WorktreeFiles, index_lines, read_tree
 from fairlead.jobs.workspaces.git import call_git, lock_file, prepare_git, reason_of
-from fairlead.jobs.workspaces.workspace import Placement
+from fairlead.jobs.workspaces.job_workspace import Placement
+from fairlead.jobs.workspaces.workspace_files import Saved, Snapshot, WorktreeFiles, index_lines, read_tree
 from fairlead.platform.programs import serving
 from fairlead.tools.background import Stop
 

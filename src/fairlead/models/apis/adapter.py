@@ -28,8 +28,8 @@ from fairlead.errors import ProviderError
 from fairlead.models.apis.request_building import PrefixCache
 from fairlead.models.apis.sending import read_error_body, send, show
 from fairlead.models.credentials import RequestAuth
-from fairlead.models.http.client import Http, HttpRequest, HttpResponse, RequestAborted
 from fairlead.models.http.framing import SSEDecoder
+from fairlead.models.http.http_client import Http, HttpRequest, HttpResponse, RequestAborted
 
 if TYPE_CHECKING:
     from fairlead.core.model import Interceptor, WaitListener

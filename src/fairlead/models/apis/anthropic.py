@@ -23,7 +23,7 @@ from fairlead.models.apis.adapter import Adapter
 from fairlead.models.apis.request_building import EncodedMessages, PrefixCache, build_parameters, encode_json, provider_level
 from fairlead.models.apis.response_reading import decode_event, new_call_id, record, string
 from fairlead.models.apis.sendable_history import sendable_messages
-from fairlead.models.http.client import HttpRequest
+from fairlead.models.http.http_client import HttpRequest
 
 #: Thinking tokens by level, for models that take a number.
 BUDGETS: Mapping[str, int] = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384, "xhigh": 32768, "max": 65536}

@@ -38,7 +38,7 @@ from fairlead.models.apis.response_reading import (
     string,
 )
 from fairlead.models.apis.sendable_history import sendable_messages
-from fairlead.models.http.client import HttpRequest
+from fairlead.models.http.http_client import HttpRequest
 
 #: Replaces the signature of a call that another model made. Gemini 3 refuses calls without a signature.
 _FOREIGN_CALL = "skip_thought_signature_validator"

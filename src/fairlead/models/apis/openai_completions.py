@@ -26,7 +26,7 @@ from fairlead.models.apis.response_reading import (
     string,
 )
 from fairlead.models.apis.text_calls import TextCallReader
-from fairlead.models.http.client import HttpRequest
+from fairlead.models.http.http_client import HttpRequest
 
 _WITH_THINKING = frozenset({*THINKING_FIELDS, "reasoning_details"})
 _LENGTH = frozenset({"length", "max_tokens", "model_length"})

@@ -35,7 +35,7 @@ from fairlead.models.apis.response_reading import (
     string,
 )
 from fairlead.models.apis.sendable_history import sendable_messages
-from fairlead.models.http.client import HttpRequest
+from fairlead.models.http.http_client import HttpRequest
 
 #: The smallest limit that the API accepts.
 _SHORTEST_ANSWER = 16

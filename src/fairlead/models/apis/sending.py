@@ -19,7 +19,7 @@ import msgspec
 from fairlead.core.lenient import visible
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import ProviderError
-from fairlead.models.http.client import Http, HttpRequest, HttpResponse, RequestAborted
+from fairlead.models.http.http_client import Http, HttpRequest, HttpResponse, RequestAborted
 
 if TYPE_CHECKING:
     from fairlead.core.model import Interceptor, Model

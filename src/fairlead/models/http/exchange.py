@@ -14,7 +14,6 @@ import fairlead
 from fairlead.core.runtime import CancelToken
 from fairlead.core.secrets import learn_headers, learn_url
 from fairlead.errors import ProviderError
-from fairlead.models.http.connection import ConnectionLost, HttpConnection, IdleTimeout
 from fairlead.models.http.framing import (
     IN_NAMES,
     IN_VALUES,
@@ -30,6 +29,7 @@ from fairlead.models.http.framing import (
     plain_head,
     receive_head,
 )
+from fairlead.models.http.http_connection import ConnectionLost, HttpConnection, IdleTimeout
 from fairlead.models.http.proxy import Proxy
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from fairlead.core.secrets import redacted
 from fairlead.errors import ProviderError
-from fairlead.models.http.connection import ConnectionLost
+from fairlead.models.http.http_connection import ConnectionLost
 
 if TYPE_CHECKING:
     import h11

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from weakref import WeakSet, WeakValueDictionary
 
-from fairlead.models.http.connection import HttpConnection, TlsContext
 from fairlead.models.http.exchange import HttpRoute
+from fairlead.models.http.http_connection import HttpConnection, TlsContext
 
 
 class ConnectionPool:

@@ -28,7 +28,7 @@ from fairlead.core.secrets import learn
 from fairlead.errors import ConfigError
 from fairlead.models.adapters import open_stream
 from fairlead.models.credentials import RequestAuth
-from fairlead.models.http.client import Http
+from fairlead.models.http.http_client import Http
 from fairlead.models.local.weights import (
     FoundWeights,
     GgufFacts,

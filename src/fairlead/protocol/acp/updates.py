@@ -6,8 +6,8 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType
 
+from fairlead.protocol.acp.acp_sessions import SessionConfigOption
 from fairlead.protocol.acp.content import ContentBlock, Notification, Object, Request
-from fairlead.protocol.acp.sessions import SessionConfigOption
 
 ToolKind: TypeAlias = Literal["read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other"]
 ToolCallStatus: TypeAlias = Literal["pending", "in_progress", "completed", "failed"]

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
-from fairlead.protocol.http.objects import RequestId
+from fairlead.protocol.http.http_objects import RequestId
 from fairlead.protocol.http.operations import Operation, Parameter
 
 #: Priorities are between minus this and this. A higher one is started first.

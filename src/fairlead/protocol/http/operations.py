@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct
 
 from fairlead.core.events import CompactionResult
-from fairlead.protocol.http import objects as o
+from fairlead.protocol.http import http_objects as o
 
 Method: TypeAlias = Literal["GET", "POST", "PATCH", "DELETE"]
 

@@ -1,6 +1,6 @@
 """The frames that a host receives: responses and events. A class declares a frame, its fields and its documentation.
 
-`fairlead.protocol.pi.message_updates` declares the pieces of a message that arrives.
+`fairlead.protocol.pi.update_frames` declares the pieces of a message that arrives.
 """
 
 from __future__ import annotations

@@ -186,7 +186,7 @@ def list_mentioned(schemas: Iterable[Schema], definitions: Mapping[str, Schema])
 
 
 def marks(info: types.Type) -> frozenset[str]:
-    """The names of the marks of a type: see `fairlead.protocol.opal.objects`."""
+    """The names of the marks of a type: see `fairlead.protocol.opal.opal_objects`."""
     if not isinstance(info, types.Metadata):
         return frozenset()
     return frozenset(cast("dict[str, Any]", info.extra or {}))  # pyright: ignore[reportUnknownMemberType]

@@ -12,13 +12,13 @@ from typing import Any
 from msgspec import Struct
 from msgspec import inspect as types
 
-from fairlead.protocol.acp import content, elicitation, initialization, sessions
-from fairlead.protocol.acp.catalog import AGENT_NOTIFICATIONS, AGENT_REQUESTS, CLIENT_NOTIFICATIONS, CLIENT_REQUESTS
+from fairlead.protocol.acp import acp_sessions, content, elicitation, initialization
+from fairlead.protocol.acp.acp_catalog import AGENT_NOTIFICATIONS, AGENT_REQUESTS, CLIENT_NOTIFICATIONS, CLIENT_REQUESTS
 from fairlead.protocol.acp.content import Request
-from fairlead.protocol.opal.events import EVENTS, NOTIFICATION, SERVER_REQUESTS, Event, SubAgentEvent, SubAgentStart
-from fairlead.protocol.opal.examples import EVENT_EXAMPLES, METHOD_EXAMPLES, SERVER_REQUEST_EXAMPLES
-from fairlead.protocol.opal.methods import METHODS
-from fairlead.protocol.opal.objects import PROTOCOL_VERSION, Method
+from fairlead.protocol.opal.opal_events import EVENTS, NOTIFICATION, SERVER_REQUESTS, Event, SubAgentEvent, SubAgentStart
+from fairlead.protocol.opal.opal_examples import EVENT_EXAMPLES, METHOD_EXAMPLES, SERVER_REQUEST_EXAMPLES
+from fairlead.protocol.opal.opal_methods import METHODS
+from fairlead.protocol.opal.opal_objects import PROTOCOL_VERSION, Method
 from fairlead.protocol.schema.builder import Refinements, Schema, SchemaBuilder, marks, prose, reference
 
 _ABOUT_OPAL = (
@@ -134,16 +134,18 @@ _ABOUT_ACP = (
     "may be null."
 )
 
-_SERVERS = [(sessions.McpServerHttp, sessions.McpServerSse, sessions.McpServerStdio)]
+_SERVERS = [(acp_sessions.McpServerHttp, acp_sessions.McpServerSse, acp_sessions.McpServerStdio)]
 
 #: Unions that msgspec cannot decode, because their members have no tag or only some of them have one.
 REFINEMENTS: Refinements = {
     (content.EmbeddedResource, "resource"): (content.TextResourceContents, content.BlobResourceContents),
     (initialization.InitializeResponse, "auth_methods"): [(initialization.AuthMethodTerminal, initialization.AuthMethodAgent)],
-    (sessions.NewSessionRequest, "mcp_servers"): _SERVERS,
-    (sessions.LoadSessionRequest, "mcp_servers"): _SERVERS,
-    (sessions.ResumeSessionRequest, "mcp_servers"): _SERVERS,
-    (sessions.SessionConfigSelect, "options"): [(sessions.SessionConfigSelectOption, sessions.SessionConfigSelectGroup)],
+    (acp_sessions.NewSessionRequest, "mcp_servers"): _SERVERS,
+    (acp_sessions.LoadSessionRequest, "mcp_servers"): _SERVERS,
+    (acp_sessions.ResumeSessionRequest, "mcp_servers"): _SERVERS,
+    (acp_sessions.SessionConfigSelect, "options"): [
+        (acp_sessions.SessionConfigSelectOption, acp_sessions.SessionConfigSelectGroup)
+    ],
     (elicitation.MultiSelectPropertySchema, "items"): (
         elicitation.StringMultiSelectItems,
         elicitation.TitledMultiSelectItems,
@@ -185,7 +187,7 @@ def acp_definitions() -> dict[str, Schema]:
 def _builder(*, closed: bool) -> SchemaBuilder:
     unions = {
         "ContentBlock": content.ContentBlock,
-        "SessionConfigOption": sessions.SessionConfigOption,
+        "SessionConfigOption": acp_sessions.SessionConfigOption,
         "ElicitationPropertySchema": elicitation.ElicitationPropertySchema,
     }
     return SchemaBuilder(REFINEMENTS, unions, closed=closed)

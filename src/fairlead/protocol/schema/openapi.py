@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from fairlead.protocol.http.events import EVENTS
-from fairlead.protocol.http.objects import ErrorBody
+from fairlead.protocol.http.http_events import EVENTS
+from fairlead.protocol.http.http_objects import ErrorBody
 from fairlead.protocol.http.operations import OPERATIONS, Operation
 from fairlead.protocol.schema.builder import Schema, SchemaBuilder
 

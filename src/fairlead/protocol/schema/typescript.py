@@ -9,12 +9,12 @@ from textwrap import wrap
 from types import UnionType
 from typing import Any, get_args, get_origin
 
-from fairlead.protocol.acp.catalog import AGENT_NOTIFICATIONS, AGENT_REQUESTS, CLIENT_NOTIFICATIONS, CLIENT_REQUESTS
+from fairlead.protocol.acp.acp_catalog import AGENT_NOTIFICATIONS, AGENT_REQUESTS, CLIENT_NOTIFICATIONS, CLIENT_REQUESTS
 from fairlead.protocol.http.fleet import FLEET_OPERATIONS
 from fairlead.protocol.http.operations import OPERATIONS
-from fairlead.protocol.opal.events import NOTIFICATION, SERVER_REQUESTS
-from fairlead.protocol.opal.methods import METHODS
-from fairlead.protocol.opal.objects import Method
+from fairlead.protocol.opal.opal_events import NOTIFICATION, SERVER_REQUESTS
+from fairlead.protocol.opal.opal_methods import METHODS
+from fairlead.protocol.opal.opal_objects import Method
 from fairlead.protocol.schema.builder import Schema
 from fairlead.protocol.schema.claude import claude_schema
 from fairlead.protocol.schema.claude import table_rows as claude_rows

@@ -17,12 +17,12 @@ from pathlib import Path
 
 from fairlead.core.model import Model
 from fairlead.errors import BadCommand
-from fairlead.protocol.http import objects as o
+from fairlead.protocol.http import http_objects as o
 from fairlead.serve.refusals import Refusal, bad_request, no_session, outside_root, stopping
 from fairlead.serve.sessions.feed import Feed
 from fairlead.serve.sessions.hub_sessions import RING_PART, HubLimits, HubSessions, Parked, make_agent, restore, restore_approval
+from fairlead.serve.sessions.live_session import HubSession, check_name
 from fairlead.serve.sessions.served import ServedSession
-from fairlead.serve.sessions.session import HubSession, check_name
 from fairlead.serve.sessions.spaces import Space
 from fairlead.serve.sessions.watched import Key, WatchedSession, run_by_workers
 from fairlead.serve.sessions.watching import WatchedSessions

@@ -19,11 +19,11 @@ from msgspec.structs import replace
 
 from fairlead.agent import Agent
 from fairlead.core.model import Model, ThinkingLevel
-from fairlead.protocol.http import objects as o
-from fairlead.protocol.http.events import BranchChanged, PromptResult
+from fairlead.protocol.http import http_objects as o
+from fairlead.protocol.http.http_events import BranchChanged, PromptResult
 from fairlead.serve.refusals import Refusal
 from fairlead.serve.sessions.feed import RingBounds
-from fairlead.serve.sessions.session import HubSession
+from fairlead.serve.sessions.live_session import HubSession
 from fairlead.serve.sessions.spaces import Space
 from fairlead.serve.sessions.submissions import Requests, noted_approval
 from fairlead.serve.sessions.watched import Key

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from fairlead.core.messages import AssistantBlock, AssistantMessage, TextContent, ThinkingContent
-from fairlead.protocol.http import objects as o
+from fairlead.protocol.http import http_objects as o
 from fairlead.serve.sessions.feed import Feed
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.entries import BranchSummaryEntry, CompactionEntry, Entry, MessageEntry

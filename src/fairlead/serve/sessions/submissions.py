@@ -24,9 +24,9 @@ from msgspec.structs import replace
 
 from fairlead.core.images import image_type
 from fairlead.core.messages import AssistantMessage, ImageContent, UserMessage, readable_error
-from fairlead.protocol.http import events as shown
-from fairlead.protocol.http import objects as o
-from fairlead.protocol.http.events import PromptResult
+from fairlead.protocol.http import http_events as shown
+from fairlead.protocol.http import http_objects as o
+from fairlead.protocol.http.http_events import PromptResult
 from fairlead.serve.refusals import Refusal, bad_request
 from fairlead.session.approval_mode import MODES, noted_mode
 from fairlead.session.history.entries import QUEUE, REQUEST, CustomEntry, role_of

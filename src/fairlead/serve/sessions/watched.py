@@ -20,8 +20,8 @@ from msgspec.structs import replace
 from fairlead.core.messages import AssistantMessage, Message, Usage, encode_message
 from fairlead.core.model import THINKING_LEVELS, ThinkingLevel
 from fairlead.errors import NothingToResume, SessionError
-from fairlead.protocol.http import events as shown
-from fairlead.protocol.http import objects as o
+from fairlead.protocol.http import http_events as shown
+from fairlead.protocol.http import http_objects as o
 from fairlead.protocol.http.fleet import ENDED
 from fairlead.protocol.pi import frames
 from fairlead.serve.refusals import Refusal, bad_request

@@ -21,11 +21,11 @@ from fairlead.session.compaction import cut, summary
 from fairlead.session.context import overflow
 from fairlead.session.context.budget import ContextBudget
 from fairlead.session.context.tokens import estimate, estimate_all, should_compact
-from fairlead.session.events import Notify
 from fairlead.session.history.current import CurrentConversation
 from fairlead.session.history.entries import CompactionEntry, ContextEditEntry, entries_in_context
 from fairlead.session.run.state import Attempts, RunState
 from fairlead.session.selection import Selection
+from fairlead.session.session_events import Notify
 
 if TYPE_CHECKING:
     from fairlead.core.model import Model, StreamEnd, ThinkingLevel

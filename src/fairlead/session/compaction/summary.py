@@ -32,8 +32,8 @@ from fairlead.session.context.overflow import is_overflow, without_middle
 from fairlead.session.context.tokens import for_model
 
 if TYPE_CHECKING:
-    from fairlead.session.events import Notify
     from fairlead.session.run.state import Attempts
+    from fairlead.session.session_events import Notify
 
 #: How many characters of a tool's output, and of each argument of a call, go into the text. The beginning is enough.
 OUTPUT_CHARACTERS = 2_000

@@ -23,10 +23,10 @@ from fairlead.session.context.tokens import (
 from fairlead.session.history.entries import BranchSummaryEntry, CompactionEntry, MessageEntry, UsageEntry
 
 if TYPE_CHECKING:
+    from fairlead.session.asyncio_runtime import AsyncioRuntime
     from fairlead.session.context.overflow import Fitter
     from fairlead.session.history.current import CurrentConversation
     from fairlead.session.history.log import Log
-    from fairlead.session.runtime import AsyncioRuntime
     from fairlead.session.selection import Models, Selection
     from fairlead.session.toolbox import Toolbox
 

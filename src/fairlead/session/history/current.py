@@ -12,13 +12,13 @@ from msgspec import Struct, field
 from fairlead.core.events import ExtensionError
 from fairlead.errors import ConfigError, SessionError, SessionLost
 from fairlead.platform import process
-from fairlead.session.events import Events
 from fairlead.session.history import run_log
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.entries import QUEUE
 from fairlead.session.history.file_archive import FileArchive, make_folder
 from fairlead.session.history.log import Log
 from fairlead.session.selection import Selection
+from fairlead.session.session_events import Events
 from fairlead.stores.headers import new_header
 from fairlead.stores.paths import new_session_id
 from fairlead.tools.workspace import Workspace

@@ -24,7 +24,7 @@ QUEUE = "fairlead.queue"
 CALLS, RUN = "fairlead.calls", "fairlead.run"
 #: The types of the notes about the approval mode and accepted requests: see `fairlead.serve.sessions.submissions`.
 APPROVAL, REQUEST = "fairlead.approval", "fairlead.request"
-#: The type of the notes about the sandbox: see `fairlead.agent.workspace`.
+#: The type of the notes about the sandbox: see `fairlead.agent.agent_workspace`.
 SANDBOX = "fairlead.sandbox"
 #: The types of the custom entries in older files that are notes about their parent: see `NoteEntry`.
 OLD_NOTES = (CALLS, RUN, APPROVAL, REQUEST, SANDBOX)

@@ -13,10 +13,10 @@ from fairlead.core.lenient import to_json_data
 from fairlead.core.messages import AssistantMessage
 from fairlead.errors import BadCommand
 from fairlead.session import following
-from fairlead.session.events import Notify
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.current import ConversationStore, CurrentConversation
 from fairlead.session.history.entries import BRANCH, OLD_NOTES, QUEUE, TASKS, TODOS
+from fairlead.session.session_events import Notify
 from fairlead.stores.store import make_not_found_error
 
 if TYPE_CHECKING:

@@ -21,7 +21,6 @@ from fairlead.session.additions import Extensions
 from fairlead.session.behaviour import Behaviour
 from fairlead.session.compaction.compactor import Compactor
 from fairlead.session.context.tokens import estimate_all
-from fairlead.session.events import Notify
 from fairlead.session.history.current import ConversationStore, CurrentConversation
 from fairlead.session.history.entries import BRANCH, CustomMessageEntry, Entry, entries_in_context, role_of
 from fairlead.session.history.run_log import find_undelivered
@@ -29,6 +28,7 @@ from fairlead.session.hooks import Cancelled, TreePlan
 from fairlead.session.run.message_queue import MessageQueue
 from fairlead.session.run.state import Activity, Stopper
 from fairlead.session.selection import Selection
+from fairlead.session.session_events import Notify
 from fairlead.tools.workspace import Workspace
 
 if TYPE_CHECKING:

@@ -18,10 +18,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from fairlead.errors import SessionError, SessionExists, SessionLost, SessionNotFound, StoreUnavailable
-from fairlead.session.events import report
 from fairlead.session.history.entries import CALLS, CustomEntry, Entry, NotAnEntry, decode_line, encode_line, role_of
 from fairlead.session.history.log import Log
 from fairlead.session.history.store import begins, is_worth_keeping
+from fairlead.session.session_events import report
 from fairlead.stores.headers import VERSION, read_header
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from fairlead.core.events import ExtensionError, MessageEnd, MessageStart
 from fairlead.core.messages import CustomMessage, Message, UserBlock
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import SessionError
-from fairlead.session.events import Notify
 from fairlead.session.history.current import CurrentConversation
 from fairlead.session.run.message_queue import MessageQueue
 from fairlead.session.run.state import RunState
+from fairlead.session.session_events import Notify
 
 #: When the model sees a message: in its next turn, when it would stop, or with the next prompt.
 Deliver: TypeAlias = Literal["steer", "follow_up", "next_turn"]

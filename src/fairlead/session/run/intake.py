@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from fairlead.core.limits import RunLimits
     from fairlead.session.history.run_log import QueueName
     from fairlead.session.hooks import Hooks, InputSource
-    from fairlead.session.options import SessionOptions
     from fairlead.session.run.extension_messages import ExtensionMessages
     from fairlead.session.run.message_queue import HeldPrompt
     from fairlead.session.run.run import RunParts
+    from fairlead.session.session_options import SessionOptions
 
 
 NO_MODEL = (

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from fairlead.core.messages import CustomMessage, ImageContent, UserBlock, UserMessage, user_message
 from fairlead.core.queues import Queued, Queues
-from fairlead.session.events import Notify
 from fairlead.session.history import run_log
 from fairlead.session.history.current import CurrentConversation
 from fairlead.session.history.entries import QUEUE
+from fairlead.session.session_events import Notify
 
 if TYPE_CHECKING:
     from fairlead.session.history.conversation import Conversation

@@ -24,23 +24,23 @@ from fairlead.core.runtime import CancelToken, Interrupted
 from fairlead.core.secrets import redacted
 from fairlead.session import hook_calls
 from fairlead.session.additions import Extensions
+from fairlead.session.asyncio_runtime import CANCELLED_ELSEWHERE, AsyncioRuntime, is_cancelled
 from fairlead.session.compaction.compactor import Compactor
 from fairlead.session.context.budget import ContextBudget
 from fairlead.session.context.tokens import is_good_answer
-from fairlead.session.events import Events, report
 from fairlead.session.history.current import CurrentConversation
 from fairlead.session.history.run_log import CallLog, Interruption, find_interruption, note_run
 from fairlead.session.run.message_queue import MessageQueue
 from fairlead.session.run.state import Attempts, RunState
 from fairlead.session.run.turns import Turns
-from fairlead.session.runtime import CANCELLED_ELSEWHERE, AsyncioRuntime, is_cancelled
 from fairlead.session.selection import Selection
+from fairlead.session.session_events import Events, report
 from fairlead.session.todos.lazy import LazyTodos
 
 if TYPE_CHECKING:
     from fairlead.core.tool import Approver
     from fairlead.session.host import Host
-    from fairlead.session.rules.keeper import RuleKeeper
+    from fairlead.session.rules.rule_keeper import RuleKeeper
 
 
 _log = logging.getLogger("fairlead.session")

@@ -16,9 +16,9 @@ from fairlead.core.model import StreamEnd
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import SessionLost
 from fairlead.session import hook_calls
-from fairlead.session.events import Notify
+from fairlead.session.asyncio_runtime import AsyncioRuntime
 from fairlead.session.run import retry
-from fairlead.session.runtime import AsyncioRuntime
+from fairlead.session.session_events import Notify
 
 if TYPE_CHECKING:
     from fairlead.core.limits import RunLimits

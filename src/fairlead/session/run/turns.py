@@ -19,17 +19,17 @@ from fairlead.session.additions import SessionAdditions
 from fairlead.session.context.budget import ContextBudget
 from fairlead.session.context.unreadable_images import UnreadableImages
 from fairlead.session.history.current import CurrentConversation
-from fairlead.session.options import SessionOptions
 from fairlead.session.run import warming
 from fairlead.session.selection import Selection, failing, make_stopped_stream
+from fairlead.session.session_options import SessionOptions
 from fairlead.session.toolbox import Toolbox
 
 if TYPE_CHECKING:
     from fairlead.core.queues import Queues
-    from fairlead.session.events import Notify
-    from fairlead.session.rules.keeper import RuleKeeper
+    from fairlead.session.rules.rule_keeper import RuleKeeper
     from fairlead.session.run.state import Attempts, RunState
     from fairlead.session.run.warming import CacheWarmer
+    from fairlead.session.session_events import Notify
 
 #: The part of a result that is kept from its beginning. The rest is its end, where errors and hints are.
 _FROM_BEGINNING = 0.6

@@ -23,10 +23,10 @@ from fairlead.session.hooks import WarmingAction, WarmingDecision
 if TYPE_CHECKING:
     from fairlead.config.settings import WarmingMode
     from fairlead.session.additions import Extensions
-    from fairlead.session.events import Notify
     from fairlead.session.history.conversation import Conversation
     from fairlead.session.history.current import CurrentConversation
     from fairlead.session.selection import Selection
+    from fairlead.session.session_events import Notify
 
 #: Seconds after a request until its cache is left alone: while its run is active, and after that.
 _LONGEST, _LONGEST_IDLE = 3600.0, 1800.0

@@ -15,17 +15,17 @@ from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.session.history.current import ConversationStore
 from fairlead.session.history.file_archive import FileArchive
-from fairlead.session.options import SessionOptions
 from fairlead.session.selection import Models
 from fairlead.session.session import Session
-from fairlead.session.subagents.agents import choose_tools
+from fairlead.session.session_options import SessionOptions
+from fairlead.session.subagents.agent_kinds import choose_tools
 from fairlead.session.subagents.subagents import Order
 from fairlead.session.system_prompt import SystemPrompt
 from fairlead.tools import background, string
 from fairlead.tools.workspace import Workspace
 
 if TYPE_CHECKING:
-    from fairlead.session.subagents.agents import AgentDefinition
+    from fairlead.session.subagents.agent_kinds import AgentDefinition
     from fairlead.session.subagents.subagent import Subagent
     from fairlead.session.subagents.subagents import Parent, SessionSubagents
 

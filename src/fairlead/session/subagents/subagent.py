@@ -35,13 +35,13 @@ from fairlead.core.snapshots import (
     SubagentStatus,
 )
 from fairlead.errors import FairleadError
-from fairlead.session.events import report
-from fairlead.session.subagents.agents import Slot
+from fairlead.session.session_events import report
+from fairlead.session.subagents.agent_kinds import Slot
 from fairlead.tools.background import Paced
 
 if TYPE_CHECKING:
     from fairlead.session.session import Session
-    from fairlead.session.subagents.agents import AgentDefinition
+    from fairlead.session.subagents.agent_kinds import AgentDefinition
     from fairlead.session.subagents.subagents import SessionSubagents
 
 #: Seconds between two reports of a sub-agent's progress.

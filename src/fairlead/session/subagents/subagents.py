@@ -23,7 +23,7 @@ from fairlead.core.runtime import CancelToken
 from fairlead.core.snapshots import SubagentActivity, SubagentSnapshot
 from fairlead.core.tool import Tool
 from fairlead.session.subagents import subagent
-from fairlead.session.subagents.agents import AgentDefinition, Slot, Slots
+from fairlead.session.subagents.agent_kinds import AgentDefinition, Slot, Slots
 from fairlead.stores.deleting import remove_leftovers_in
 from fairlead.stores.paths import transcripts_folder
 from fairlead.tools.workspace import Workspace
@@ -31,14 +31,14 @@ from fairlead.tools.workspace import Workspace
 if TYPE_CHECKING:
     from fairlead.session.additions import Extensions
     from fairlead.session.approval_mode import SessionApprovals, SubagentApprover
-    from fairlead.session.events import Events
+    from fairlead.session.asyncio_runtime import AsyncioRuntime
     from fairlead.session.history.conversation import Conversation
     from fairlead.session.history.current import CurrentConversation
     from fairlead.session.host import Host
     from fairlead.session.run.state import Activity
-    from fairlead.session.runtime import AsyncioRuntime
     from fairlead.session.selection import Selection
     from fairlead.session.session import Session
+    from fairlead.session.session_events import Events
     from fairlead.session.subagents.subagent import Subagent
     from fairlead.session.toolbox import Toolbox
 

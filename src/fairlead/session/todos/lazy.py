@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 from fairlead.core.messages import CustomMessage, UserMessage, user_text
 from fairlead.session.history.current import CurrentConversation
 from fairlead.session.history.entries import TODOS, CustomEntry
-from fairlead.session.todos import keeper
+from fairlead.session.todos import todo_keeper
 
 if TYPE_CHECKING:
     from fairlead.core.tool import Tool
-    from fairlead.session.events import Notify
     from fairlead.session.history.log import Log
-    from fairlead.session.options import SessionOptions
-    from fairlead.session.todos.keeper import TodoKeeper
+    from fairlead.session.session_events import Notify
+    from fairlead.session.session_options import SessionOptions
+    from fairlead.session.todos.todo_keeper import TodoKeeper
     from fairlead.session.todos.todos import TodoPhase
     from fairlead.session.toolbox import Toolbox
 
@@ -77,10 +77,10 @@ class LazyTodos:
         if self._keeper is not None:
             self._keeper.stop()
 
-    def _get_keeper(self) -> keeper.TodoKeeper:
+    def _get_keeper(self) -> todo_keeper.TodoKeeper:
         if self._keeper is None:
             options, settings = self._options, self._options.todo
-            self._keeper = keeper.TodoKeeper(
+            self._keeper = todo_keeper.TodoKeeper(
                 settings,
                 options.todo_clear_delay,
                 self._current,

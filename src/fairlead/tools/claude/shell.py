@@ -15,7 +15,7 @@ from fairlead.core.tool import Tool, ToolContext, ToolResult, ToolSubject
 from fairlead.errors import ToolError
 from fairlead.tools import repair_arguments, string
 from fairlead.tools.claude.files import Machine, closed_schema
-from fairlead.tools.shell import process
+from fairlead.tools.shell import command_process
 from fairlead.tools.workspace import Workspace
 
 #: In milliseconds.
@@ -42,8 +42,8 @@ class Shell:
         if Path(workspace.find_shell()).name in _SHELLS:
             report = workspace.log_dir() / f"cwd-{os.urandom(6).hex()}"
             command = f"trap 'pwd -P >| {shlex.quote(str(report))} 2>/dev/null' EXIT\n{command}"
-        output = process.CommandOutput(self._log_dir, workspace.keep_log)
-        result = await process.run_into(output, workspace, command, cancel=context.cancel, timeout=timeout)
+        output = command_process.CommandOutput(self._log_dir, workspace.keep_log)
+        result = await command_process.run_into(output, workspace, command, cancel=context.cancel, timeout=timeout)
         if report is not None:
             self._remember(report)
         shown = result.output.strip("\n").rstrip()
@@ -60,7 +60,7 @@ class Shell:
             if result.full_output_path is not None:
                 details["persistedOutputPath"] = result.full_output_path
                 details["persistedOutputSize"] = _find_size(result.full_output_path)
-        text = process.with_remarks(text, result.remarks)
+        text = command_process.with_remarks(text, result.remarks)
         if result.timed_out:
             raise ToolError(f"Exit code {_TERMINATED}\nCommand timed out after {timeout:g}s\n{text}".rstrip(), details)
         if result.cancelled or result.exit_code is None:

@@ -11,7 +11,7 @@ from fairlead.core.messages import TextContent
 from fairlead.core.tool import StructuredResult, Tool, ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools import COMMAND, command_title, object_schema, string
-from fairlead.tools.shell import process
+from fairlead.tools.shell import command_process
 from fairlead.tools.truncate import Truncation
 from fairlead.tools.workspace import Workspace
 
@@ -52,11 +52,11 @@ def bash_tool(workspace: Workspace) -> Tool:
 
 async def _run_bash(workspace: Workspace, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
     timeout: float | None = min(arguments.get("timeout") or 0, _LONGEST_TIMEOUT) or None
-    output = process.CommandOutput(workspace.log_dir, workspace.keep_log)
+    output = command_process.CommandOutput(workspace.log_dir, workspace.keep_log)
     updates = _Updates(output, context)
     began = time.monotonic()
     try:
-        result = await process.run_into(
+        result = await command_process.run_into(
             output, workspace, arguments["command"], cancel=context.cancel, timeout=timeout, on_output=updates.on_change
         )
     finally:
@@ -68,8 +68,8 @@ async def _run_bash(workspace: Workspace, arguments: dict[str, Any], context: To
     if result.truncation.truncated:
         text += f"\n\n{output.notice(result.truncation)}"
         details = _details(result.truncation, result.full_output_path)
-    text = process.with_remarks(text, result.remarks)
-    problem = process.problem_of(result, timeout)
+    text = command_process.with_remarks(text, result.remarks)
+    problem = command_process.problem_of(result, timeout)
     if problem is None:
         return StructuredResult([TextContent(text or "(no output)")], details, structured=structured)
     if result.exit_code is not None:
@@ -78,7 +78,7 @@ async def _run_bash(workspace: Workspace, arguments: dict[str, Any], context: To
     raise ToolError(f"{text}\n\n{problem}" if text else problem, details, structured=said)
 
 
-def _build_structured(output: process.CommandOutput, result: process.ShellResult, seconds: float) -> dict[str, Any]:
+def _build_structured(output: command_process.CommandOutput, result: command_process.ShellResult, seconds: float) -> dict[str, Any]:
     """The result as data, in the form of pi 1.5."""
     text, is_cut = output.whole(_MOST_STRUCTURED)
     structured: dict[str, Any] = {"output": text, "truncated": is_cut}
@@ -99,7 +99,7 @@ def _details(shown: Truncation, log_path: str | None) -> dict[str, Any]:
 class _Updates:
     """Shows the host the end of the output: an empty update at once, the first text as it comes, then at a steady pace."""
 
-    def __init__(self, output: process.CommandOutput, context: ToolContext) -> None:
+    def __init__(self, output: command_process.CommandOutput, context: ToolContext) -> None:
         self._output = output
         self._update = context.update
         self._loop = asyncio.get_running_loop()

@@ -18,9 +18,9 @@ from fairlead.core.runtime import CancelToken
 from fairlead.errors import BadCommand, BadOption, FairleadError, LoginFailed
 from fairlead.models.credentials import forget_stored
 from fairlead.models.logins import DeviceCode, Logins
+from fairlead.protocol.acp import acp_sessions as s
 from fairlead.protocol.acp import elicitation as e
 from fairlead.protocol.acp import initialization as i
-from fairlead.protocol.acp import sessions as s
 from fairlead.protocol.acp.content import AUTH_REQUIRED, RESOURCE_NOT_FOUND
 from fairlead.protocol.acp.initialization import AuthenticateResponse
 from fairlead.session.history.current import ConversationStore

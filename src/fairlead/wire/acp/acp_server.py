@@ -28,8 +28,8 @@ from fairlead.wire.acp.initialize import Client, answer_initialize
 from fairlead.wire.dialects import ServeOptions
 from fairlead.wire.dispatcher import Dispatcher
 from fairlead.wire.host_connection import Connection
+from fairlead.wire.host_process import HostProcess
 from fairlead.wire.jsonrpc import BadParams, JsonRpcCodec, OutboundRequests
-from fairlead.wire.process import HostProcess
 from fairlead.wire.routing import HostReply, Request, RequestRoute, RouteTable
 from fairlead.wire.stdio import StdioTransport
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class AcpServer:
-    """Implements `fairlead.wire.process.HostServer` and `fairlead.wire.routing.Service`."""
+    """Implements `fairlead.wire.host_process.HostServer` and `fairlead.wire.routing.Service`."""
 
     def __init__(self, connection: Connection, options: ServeOptions, common: Common | None = None) -> None:
         self.codec = AcpCodec()

@@ -14,10 +14,10 @@ from fairlead.core.messages import UserMessage, readable_error
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import CompactingError, ConfigError, FairleadError, NoCredentials, RunAborted
 from fairlead.protocol.acp import updates as acp
+from fairlead.protocol.acp.acp_sessions import PromptResponse, SessionConfigOption, SessionModeState, StopReason
 from fairlead.protocol.acp.content import AUTH_REQUIRED, ContentBlock
-from fairlead.protocol.acp.sessions import PromptResponse, SessionConfigOption, SessionModeState, StopReason
-from fairlead.session.events import Gate
 from fairlead.session.session import Session
+from fairlead.session.session_events import Gate
 from fairlead.wire.acp.acp_narrator import Narrator
 from fairlead.wire.acp.session_updates import (
     MODE,

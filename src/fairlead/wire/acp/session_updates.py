@@ -9,8 +9,7 @@ from typing import TypeAlias, cast
 
 from fairlead.config.settings import ApprovalMode
 from fairlead.core.model import THINKING_LEVELS, Model
-from fairlead.protocol.acp.content import TextContent
-from fairlead.protocol.acp.sessions import (
+from fairlead.protocol.acp.acp_sessions import (
     SessionConfigOption,
     SessionConfigSelect,
     SessionConfigSelectGroup,
@@ -18,6 +17,7 @@ from fairlead.protocol.acp.sessions import (
     SessionMode,
     SessionModeState,
 )
+from fairlead.protocol.acp.content import TextContent
 from fairlead.protocol.acp.updates import (
     AgentMessageChunk,
     AgentThoughtChunk,

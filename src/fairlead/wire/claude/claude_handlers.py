@@ -13,7 +13,7 @@ from msgspec import UNSET, Struct, UnsetType, to_builtins
 from msgspec.structs import replace
 
 from fairlead.agent.tool_sets.claude import AGENTS, check_output_schema, read_agents
-from fairlead.config.files import read_start
+from fairlead.config.project_files import read_start
 from fairlead.core.model import Model
 from fairlead.errors import ModelNotFound
 from fairlead.models.registry import Registry

@@ -25,7 +25,7 @@ from fairlead.protocol.claude import frames
 from fairlead.protocol.schema import claude, typescript
 from fairlead.session.history.claude_files import new_uuid
 from fairlead.session.session import Session
-from fairlead.session.subagents.agents import AgentDefinition
+from fairlead.session.subagents.agent_kinds import AgentDefinition
 from fairlead.tools.claude.interactive import Interaction
 from fairlead.wire.claude import claude_handlers
 from fairlead.wire.claude.claude_codec import BadPrompt, ClaudeCodec, encode, fit
@@ -39,8 +39,8 @@ from fairlead.wire.claude.turns import TurnLimits, Turns
 from fairlead.wire.dialects import ServeOptions
 from fairlead.wire.dispatcher import Dispatcher
 from fairlead.wire.host_connection import Connection
+from fairlead.wire.host_process import HostProcess
 from fairlead.wire.pending import Questions
-from fairlead.wire.process import HostProcess
 from fairlead.wire.routing import HostReply, Request
 from fairlead.wire.stdio import StdioTransport
 
@@ -97,7 +97,7 @@ class ClaudeOptions(Struct, kw_only=True):
 
 
 class ClaudeServer:
-    """Implements `fairlead.wire.process.HostServer` and `fairlead.wire.routing.Service`."""
+    """Implements `fairlead.wire.host_process.HostServer` and `fairlead.wire.routing.Service`."""
 
     def __init__(self, connection: Connection, options: ClaudeOptions) -> None:
         self.codec = ClaudeCodec(self._refuse)

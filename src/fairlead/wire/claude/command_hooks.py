@@ -18,7 +18,7 @@ from fairlead.core.runtime import CancelToken
 from fairlead.errors import ConfigError, ToolError
 from fairlead.protocol.claude import frames
 from fairlead.session.history.claude_files import new_uuid
-from fairlead.tools.shell import process
+from fairlead.tools.shell import command_process
 from fairlead.tools.workspace import Workspace
 
 #: Seconds that a hook has, unless its settings or the host say otherwise.
@@ -140,20 +140,24 @@ class CommandHooks:
             return Failure(f"its command could not be run: {errors}", is_grave=True)
         return _read_result(hook, event, out, errors, result)
 
-    async def _execute(self, hook: Hook, given: Mapping[str, Any], cancel: CancelToken) -> tuple[str, str, process.ShellResult]:
+    async def _execute(
+        self, hook: Hook, given: Mapping[str, Any], cancel: CancelToken
+    ) -> tuple[str, str, command_process.ShellResult]:
         """Run a command as the tools run theirs, but outside a sandbox: it is the user's. Returns its output and its errors."""
         workspace = self._workspace()
         folder = workspace.log_dir()
         errors = folder / f"hook-{os.urandom(6).hex()}"
         env = {**workspace.env, "CLAUDE_PROJECT_DIR": str(workspace.cwd)}
         place = replace(workspace, env=env, sandbox=None, shell=None, command_prefix="")
-        output = process.CommandOutput(workspace.log_dir, workspace.keep_log)
+        output = command_process.CommandOutput(workspace.log_dir, workspace.keep_log)
         command = f"exec 2> {shlex.quote(str(errors))}\n{hook.command}"
         try:
             with tempfile.TemporaryFile(dir=folder) as file:
                 file.write(msgspec.json.encode(lenient.scrub(dict(given))) + b"\n")
                 file.seek(0)
-                result = await process.run_into(output, place, command, cancel=cancel, timeout=hook.timeout, stdin=file.fileno())
+                result = await command_process.run_into(
+                    output, place, command, cancel=cancel, timeout=hook.timeout, stdin=file.fileno()
+                )
             return result.output, _read_start(errors), result
         finally:
             errors.unlink(missing_ok=True)
@@ -167,7 +171,7 @@ def _read_start(path: Path) -> str:
         return ""
 
 
-def _read_result(hook: Hook, event: str, out: str, errors: str, result: process.ShellResult) -> dict[str, Any] | Failure:
+def _read_result(hook: Hook, event: str, out: str, errors: str, result: command_process.ShellResult) -> dict[str, Any] | Failure:
     """Return what a command that has ended wants."""
     if result.cancelled:
         return Failure("it was stopped", is_quiet=True)

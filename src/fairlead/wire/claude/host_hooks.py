@@ -21,7 +21,7 @@ from fairlead.core.approval import Deny
 from fairlead.core.messages import TextContent, UserBlock
 from fairlead.core.runtime import CancelToken
 from fairlead.core.snapshots import SubagentActivity
-from fairlead.extend.extensions.events import (
+from fairlead.extend.extensions.extension_events import (
     Amend,
     Block,
     Cancel,
@@ -32,7 +32,7 @@ from fairlead.extend.extensions.events import (
 )
 from fairlead.protocol.claude import host as h
 from fairlead.session.history.claude_files import new_uuid
-from fairlead.session.rules.patterns import Passage, PatternError, PatternTimeout, RulePattern, compile_pattern
+from fairlead.session.rules.rule_patterns import Passage, PatternError, PatternTimeout, RulePattern, compile_pattern
 from fairlead.session.session import Session
 from fairlead.wire.claude.claude_codec import encode
 from fairlead.wire.claude.command_hooks import TIMEOUT, CommandHooks, Failure, Hook

@@ -22,9 +22,9 @@ from fairlead.core.model import Model
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import CompactionCancelled, FairleadError, RunAborted
 from fairlead.protocol.claude import frames
-from fairlead.session.events import Gate, report
 from fairlead.session.history.claude_files import new_uuid
 from fairlead.session.session import Session
+from fairlead.session.session_events import Gate, report
 from fairlead.tools.claude.interactive import PLANNING
 from fairlead.wire.claude.claude_narrator import INTERRUPTED, INTERRUPTED_IN_TOOLS, Narrator, Prompt, encode_terminal
 from fairlead.wire.claude.host_hooks import HostHooks

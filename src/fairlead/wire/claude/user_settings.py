@@ -12,8 +12,8 @@ from typing import Any, cast
 from msgspec import Struct
 
 from fairlead.config import trust
-from fairlead.config.files import Budget, is_owned, list_folder
 from fairlead.config.home import CLAUDE_FOLDER, ClaudeFiles, project_boundary
+from fairlead.config.project_files import Budget, is_owned, list_folder
 from fairlead.config.settings import ApprovalAction, ApprovalRule
 from fairlead.core import lenient
 from fairlead.core.model import ThinkingLevel

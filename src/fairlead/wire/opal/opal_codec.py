@@ -29,8 +29,8 @@ from fairlead.core.model import Model, ThinkingLevel
 from fairlead.core.tool import ToolResult
 from fairlead.models.catalog import PROVIDERS, provider_label
 from fairlead.protocol import explain
-from fairlead.protocol.opal.methods import ConfigSet, SessionStart, SettingsSave
-from fairlead.protocol.opal.objects import (
+from fairlead.protocol.opal.opal_methods import ConfigSet, SessionStart, SettingsSave
+from fairlead.protocol.opal.opal_objects import (
     Auth,
     AuthProvider,
     FeatureChanges,

@@ -12,8 +12,8 @@ from fairlead import __version__
 from fairlead.agent.tool_sets import opal
 from fairlead.errors import EntryNotFound, LoginFailed, MoveCancelled, NothingToCompact
 from fairlead.models.credentials import store_key
-from fairlead.protocol.opal import methods as m
-from fairlead.protocol.opal.objects import PROTOCOL_VERSION, ListedSession, Nothing
+from fairlead.protocol.opal import opal_methods as m
+from fairlead.protocol.opal.opal_objects import PROTOCOL_VERSION, ListedSession, Nothing
 from fairlead.stores.paths import iso
 from fairlead.wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, BadParams, RpcError
 from fairlead.wire.opal.opal_codec import encode_model, history, in_use, level_named, model_named

@@ -24,8 +24,8 @@ from fairlead.core.messages import (
     user_text,
 )
 from fairlead.errors import FairleadError, RunAborted
-from fairlead.protocol.opal import events
-from fairlead.protocol.opal.objects import Status, StatusFilter, TokenUsage, ToolOutcome, without_statuses
+from fairlead.protocol.opal import opal_events
+from fairlead.protocol.opal.opal_objects import Status, StatusFilter, TokenUsage, ToolOutcome, without_statuses
 from fairlead.tools.opal.anchors import SKILL, SUB_AGENT, text_of
 from fairlead.wire.host_connection import Outlet
 from fairlead.wire.opal.opal_codec import meta, outcome
@@ -45,7 +45,7 @@ class Narrator:
         self,
         session_id: str,
         outlet: Outlet,
-        put: Callable[[events.Event], None],
+        put: Callable[[opal_events.Event], None],
         window: Callable[[AssistantMessage | None], int],
         own_tools: Collection[str],
         context_files: Callable[[], list[str]] = list,
@@ -108,19 +108,19 @@ class Narrator:
     def announce_prompt(self, message: UserMessage, text: str) -> None:
         """Announce a prompt that was accepted as `message` and starts a run."""
         self._announced = message
-        self._send(events.MessageApplied(self._id, text))
+        self._send(opal_events.MessageApplied(self._id, text))
 
     def announce_command_start(self, text: str) -> None:
         """Announce a prompt that is a command. It has a start and an end like a run; during a run, it shares those of the run."""
-        self._send(events.MessageApplied(self._id, text))
+        self._send(opal_events.MessageApplied(self._id, text))
         if not self._running and self._announced is None:
             self._command_is_open = True
-            self._send(events.AgentStart(self._id))
+            self._send(opal_events.AgentStart(self._id))
 
     def announce_command_end(self) -> None:
         """Announce the end of a command, unless it started a run, whose end is also its own."""
         if self._command_is_open and not self._running:
-            self._end(events.AgentEnd(self._id, self.usage()))
+            self._end(opal_events.AgentEnd(self._id, self.usage()))
 
     def announce_refusal(self, text: str, error: FairleadError) -> None:
         """Announce a prompt that the client believes accepted, and why it does not start."""
@@ -128,38 +128,38 @@ class Narrator:
         if not self._command_is_open:
             self.show(str(error))
         elif isinstance(error, RunAborted):
-            self._end(events.AgentAbortEvent(self._id))
+            self._end(opal_events.AgentAbortEvent(self._id))
         else:
-            self._end(events.Error(self._id, str(error)))
+            self._end(opal_events.Error(self._id, str(error)))
 
     def announce_command_abort(self) -> None:
         """Announce the abort of a command, if one is open."""
         if self._command_is_open and not self._running:
-            self._end(events.AgentAbortEvent(self._id))
+            self._end(opal_events.AgentAbortEvent(self._id))
 
     def announce_queued(self, message: UserMessage, text: str) -> None:
         """Announce a prompt that was queued as `message`."""
         self._said[id(message)] = message, text
-        self._send(events.MessageQueued(self._id, text))
+        self._send(opal_events.MessageQueued(self._id, text))
 
     def announce_idle_stop(self) -> None:
         """Announce an abort although nothing was running."""
-        self._end(events.AgentAbortEvent(self._id))
+        self._end(opal_events.AgentAbortEvent(self._id))
 
     def announce_context_files(self) -> None:
         """Announce the context files, if there are any."""
         files = self.context_files()
         if files:
-            self._send(events.ContextDiscovered(self._id, files))
+            self._send(opal_events.ContextDiscovered(self._id, files))
 
     def announce_recovery(self) -> None:
         """Announce that the session continues after a crash."""
-        self._send(events.AgentRecovered(self._id))
+        self._send(opal_events.AgentRecovered(self._id))
         self.announce_context_files()
 
     def show(self, status: str) -> None:
         if status.strip():
-            self._send(events.StatusUpdate(self._id, status.strip()))
+            self._send(opal_events.StatusUpdate(self._id, status.strip()))
 
     def usage(self) -> TokenUsage:
         """The token usage so far."""
@@ -182,7 +182,7 @@ class Narrator:
     def _begin(self) -> None:
         if self._start_is_due:
             self._start_is_due = False
-            self._send(events.AgentStart(self._id))
+            self._send(opal_events.AgentStart(self._id))
 
     def _on_settled(self, event: core.AgentSettled) -> None:
         if self._announced is not None:  # the fault may have come before the start of the run
@@ -196,27 +196,29 @@ class Narrator:
             self._crash = CRASHED
         for call_id, tool in self._tools.items():
             failure = ToolOutcome(ok=False, error=UNFINISHED)
-            self._send(events.ToolExecutionEnd(self._id, tool, call_id, failure))
+            self._send(opal_events.ToolExecutionEnd(self._id, tool, call_id, failure))
         self._tools.clear()
         self._shown.clear()
         self._children.clear()
         crash = self._crash or (CRASHED if self._last is None else None)
         if crash is not None:
-            self._end(events.Error(self._id, crash))
+            self._end(opal_events.Error(self._id, crash))
             self.announce_recovery()
             return
         assert self._last is not None
         match self._last.stop_reason:
             case "error":
                 self._end(
-                    events.Error(self._id, readable_error(self._last.error_message or "The model failed without saying why."))
+                    opal_events.Error(
+                        self._id, readable_error(self._last.error_message or "The model failed without saying why.")
+                    )
                 )
             case "aborted":
-                self._end(events.AgentAbortEvent(self._id))
+                self._end(opal_events.AgentAbortEvent(self._id))
             case _:
-                self._end(events.AgentEnd(self._id, self.usage()))
+                self._end(opal_events.AgentEnd(self._id, self.usage()))
 
-    def _end(self, event: events.Event) -> None:
+    def _end(self, event: opal_events.Event) -> None:
         self._command_is_open = False
         self._send(event)
 
@@ -240,7 +242,7 @@ class Narrator:
         if isinstance(event.message, AssistantMessage):
             self._begin()
             if self._held_turn is not None:  # the run continues after it
-                self._send(events.TurnEnd(self._id, self._held_turn))
+                self._send(opal_events.TurnEnd(self._id, self._held_turn))
                 self._held_turn = None
             self.status = "streaming"
             self._text_began = self._thinking_began = False
@@ -250,7 +252,7 @@ class Narrator:
         block = update.event.block
         if isinstance(block, ThinkingContent) and not self._thinking_began:
             self._thinking_began = True
-            self._send(events.ThinkingStart(self._id))
+            self._send(opal_events.ThinkingStart(self._id))
         elif isinstance(block, TextContent):
             self._begin_text()
 
@@ -258,7 +260,7 @@ class Narrator:
         self._emit_text(self._filter.feed(update.text))
 
     def _on_thinking_delta(self, update: ThinkingDelta) -> None:
-        self._channel.stream(events.ThinkingDelta(self._id, update.thinking))
+        self._channel.stream(opal_events.ThinkingDelta(self._id, update.thinking))
 
     def _on_block_end(self, update: BlockEnded) -> None:
         if isinstance(update.event.block, TextContent):
@@ -267,7 +269,7 @@ class Narrator:
     def _begin_text(self) -> None:
         if not self._text_began:
             self._text_began = True
-            self._send(events.MessageStart(self._id))
+            self._send(opal_events.MessageStart(self._id))
 
     def _emit_text(self, parts: Sequence[str | Status]) -> None:
         for part in parts:
@@ -275,7 +277,7 @@ class Narrator:
                 self.show(part.text)
             else:
                 self._begin_text()
-                self._channel.stream(events.MessageDelta(self._id, part))
+                self._channel.stream(opal_events.MessageDelta(self._id, part))
 
     def _on_message_end(self, event: core.MessageEnd) -> None:
         message = event.message
@@ -284,7 +286,7 @@ class Narrator:
         elif isinstance(message, UserMessage):
             if message is not self._announced:
                 _, text = self._said.pop(id(message), (message, user_text(message)))
-                self._send(events.MessageApplied(self._id, text))
+                self._send(opal_events.MessageApplied(self._id, text))
             self._begin()
 
     def _end_answer(self, message: AssistantMessage) -> None:
@@ -295,13 +297,13 @@ class Narrator:
         if message.stop_reason in ("error", "aborted"):
             return
         if message.usage.total_tokens:
-            self._send(events.UsageUpdate(self._id, self.usage()))
+            self._send(opal_events.UsageUpdate(self._id, self.usage()))
         text = without_statuses(message.text())
         calls = message.tool_calls()
         if not calls:
             self._held_turn = text
             return
-        self._send(events.TurnEnd(self._id, text))
+        self._send(opal_events.TurnEnd(self._id, text))
         self.status = "executing_tools"
         for call in calls:  # all start before any ends, whatever happens to each
             self._begin_tool(call)
@@ -320,7 +322,7 @@ class Narrator:
     def _begin_tool(self, call: ToolCall | core.ToolStart) -> None:
         call_id, name = (call.id, call.name) if isinstance(call, ToolCall) else (call.call_id, call.tool_name)
         self._tools[call_id] = name
-        self._send(events.ToolExecutionStart(self._id, name, call_id, call.arguments, meta(name, call.arguments)))
+        self._send(opal_events.ToolExecutionStart(self._id, name, call_id, call.arguments, meta(name, call.arguments)))
 
     def _on_tool_start(self, event: core.ToolStart) -> None:
         if event.call_id not in self._tools:
@@ -332,7 +334,7 @@ class Narrator:
         chunk = text_of(event.partial)
         if event.tool_name in self._own_tools:
             if (skill := event.partial.detail(SKILL)) is not None:
-                self._send(events.SkillLoaded(self._id, skill["name"], skill["description"]))
+                self._send(opal_events.SkillLoaded(self._id, skill["name"], skill["description"]))
             if (child := event.partial.detail(SUB_AGENT)) is not None:
                 self._on_subagent_start(event.call_id, child)
         else:
@@ -340,7 +342,7 @@ class Narrator:
             # If the beginning was cut off, the new part cannot be found.
             chunk = chunk[len(before) :] if chunk.startswith(before) else chunk
         if chunk:
-            self._channel.stream(events.ToolOutputEvent(self._id, event.tool_name, event.call_id, chunk))
+            self._channel.stream(opal_events.ToolOutputEvent(self._id, event.tool_name, event.call_id, chunk))
 
     def _on_tool_end(self, event: core.ToolEnd) -> None:
         self._tools.pop(event.call_id, None)
@@ -348,7 +350,7 @@ class Narrator:
         if not self._tools:
             self.status = "running"
         result = self._outcome(event)
-        self._send(events.ToolExecutionEnd(self._id, event.tool_name, event.call_id, result))
+        self._send(opal_events.ToolExecutionEnd(self._id, event.tool_name, event.call_id, result))
 
     def _outcome(self, event: core.ToolEnd) -> ToolOutcome:
         if event.tool_name in self._own_tools:
@@ -361,15 +363,15 @@ class Narrator:
     def _on_subagent_start(self, call_id: str, child: dict[str, Any]) -> None:
         sub_session = cast("str", child["id"])
 
-        def put(event: events.Event | events.SubAgentStart) -> None:
-            if not isinstance(event, events.Error):  # it becomes the error of the tool
-                self._send(events.SubAgentEvent(self._id, call_id, sub_session, events.inner(event)))
+        def put(event: opal_events.Event | opal_events.SubAgentStart) -> None:
+            if not isinstance(event, opal_events.Error):  # it becomes the error of the tool
+                self._send(opal_events.SubAgentEvent(self._id, call_id, sub_session, opal_events.inner(event)))
 
         def window(answer: AssistantMessage | None) -> int:
             """The window of its model, which may differ from the parent's. Only its answers name the model."""
             return self._window(answer or self._children[sub_session]._last)
 
-        put(events.SubAgentStart(child["model"], child["label"], child["tools"]))
+        put(opal_events.SubAgentStart(child["model"], child["label"], child["tools"]))
         self._children[sub_session] = Narrator(sub_session, self._outlet, put, window, self._own_tools)
 
     def _on_subagent_event(self, event: core.SubagentEvent) -> None:
@@ -377,7 +379,7 @@ class Narrator:
         if child is not None:
             child.send_event(event.event)
 
-    def _send(self, event: events.Event) -> None:
+    def _send(self, event: opal_events.Event) -> None:
         self._channel.send(event)
 
 

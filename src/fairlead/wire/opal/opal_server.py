@@ -14,19 +14,19 @@ from fairlead.core.model import Model
 from fairlead.errors import LoginFailed
 from fairlead.models import logins
 from fairlead.models.registry import Registry
-from fairlead.protocol.opal.methods import AgentAbort, OfSession
-from fairlead.protocol.opal.objects import Auth
+from fairlead.protocol.opal.opal_methods import AgentAbort, OfSession
+from fairlead.protocol.opal.opal_objects import Auth
 from fairlead.protocol.schema import json_rpc, typescript
 from fairlead.sessions.catalogue import Common, common_parts
 from fairlead.wire.dialects import ServeOptions
 from fairlead.wire.dispatcher import Dispatcher
 from fairlead.wire.host_connection import Connection, FrameTap
+from fairlead.wire.host_process import HostProcess, OnEof
 from fairlead.wire.jsonrpc import OutboundRequests
 from fairlead.wire.opal.opal_codec import OpalCodec, credentials
 from fairlead.wire.opal.opal_handlers import ROUTES
 from fairlead.wire.opal.opal_session import OpalSession
 from fairlead.wire.opal.session_table import OpalSettings, SessionDefaults, SessionTable, opal_catalogue
-from fairlead.wire.process import HostProcess, OnEof
 from fairlead.wire.routing import HostReply, Request, RouteTable
 from fairlead.wire.stdio import StdioTransport
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class OpalServer:
-    """Implements `fairlead.wire.process.HostServer` and `fairlead.wire.routing.Service`."""
+    """Implements `fairlead.wire.host_process.HostServer` and `fairlead.wire.routing.Service`."""
 
     def __init__(self, connection: Connection, defaults: SessionDefaults) -> None:
         self.codec = OpalCodec()

@@ -11,9 +11,9 @@ from msgspec import Struct
 from fairlead.agent import Agent
 from fairlead.core.events import Event
 from fairlead.errors import CompactionCancelled, FairleadError
-from fairlead.protocol.opal.objects import FeatureChanges, Features, ToolNames
-from fairlead.session.events import Gate
+from fairlead.protocol.opal.opal_objects import FeatureChanges, Features, ToolNames
 from fairlead.session.session import Session
+from fairlead.session.session_events import Gate
 from fairlead.wire.jsonrpc import INTERNAL_ERROR, BadParams, RpcError
 from fairlead.wire.opal.opal_narrator import Narrator, RunStatus
 

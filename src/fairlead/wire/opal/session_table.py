@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from fairlead.agent import Agent, Shared
 from fairlead.agent.options import AgentOptions, Storage
 from fairlead.agent.tool_sets import opal
-from fairlead.config import files, json_files
+from fairlead.config import json_files, project_files
 from fairlead.config.home import Home
 from fairlead.config.settings import Settings
 from fairlead.core.approval import Allow, ApprovalAnswer, ApprovalRequest, Deny, NewRule
@@ -27,10 +27,10 @@ from fairlead.core.model import Model
 from fairlead.core.runtime import CancelToken, NotifyKind, Placement
 from fairlead.errors import ConfigError, FairleadError, ModelNotFound
 from fairlead.models.model_patterns import qualify
-from fairlead.protocol.opal import events as asked
-from fairlead.protocol.opal.events import NOTIFICATION
-from fairlead.protocol.opal.methods import SessionStart
-from fairlead.protocol.opal.objects import ADVICE, FeatureChanges, Features, Method
+from fairlead.protocol.opal import opal_events as asked
+from fairlead.protocol.opal.opal_events import NOTIFICATION
+from fairlead.protocol.opal.opal_methods import SessionStart
+from fairlead.protocol.opal.opal_objects import ADVICE, FeatureChanges, Features, Method
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.current import ConversationStore
 from fairlead.session.session import Session
@@ -307,7 +307,7 @@ class OpalSettings(Struct, frozen=True):
 
     def read(self) -> dict[str, Any]:
         """The settings that clients have saved. Raises ConfigError if the file cannot be read."""
-        data = None if self.home.isolated else files.read_bytes(self.path)
+        data = None if self.home.isolated else project_files.read_bytes(self.path)
         return {} if data is None else json_files.parse_object(self.path, data)
 
     def save(self, settings: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from fairlead.protocol.opal.events import Event, MessageDelta, ThinkingDelta, ToolOutputEvent
+from fairlead.protocol.opal.opal_events import Event, MessageDelta, ThinkingDelta, ToolOutputEvent
 from fairlead.wire.host_connection import Outlet
 
 #: How many characters of one stream are held while the client is behind.

@@ -8,18 +8,18 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from fairlead.core.messages import AssistantBlock, Message, UserBlock
-from fairlead.protocol.pi import commands, frames, host_requests, message_updates, omp_commands, session_commands
+from fairlead.protocol.pi import commands, frames, host_requests, omp_commands, session_commands, update_frames
 from fairlead.protocol.pi.commands import BASIC_COMMANDS, Command
-from fairlead.protocol.pi.examples import COMMAND_EXAMPLES, COMMAND_EXAMPLES_2025, EXAMPLES_2025, LINE_EXAMPLES
 from fairlead.protocol.pi.frames import Frame, Response
 from fairlead.protocol.pi.host_requests import HOST_COMMANDS, REPLIES, UI_REQUEST_FIELDS, ExtensionUiRequest
-from fairlead.protocol.pi.message_updates import InnerEvent
 from fairlead.protocol.pi.omp_commands import OMP_COMMANDS, SUBAGENT_COMMANDS
+from fairlead.protocol.pi.pi_examples import COMMAND_EXAMPLES, COMMAND_EXAMPLES_2025, EXAMPLES_2025, LINE_EXAMPLES
 from fairlead.protocol.pi.session_commands import COMMANDS_2025, EVENTS_2025, SESSION_COMMANDS, Compaction, Error
+from fairlead.protocol.pi.update_frames import InnerEvent
 from fairlead.protocol.schema.builder import NULL, Refinements, reference
 from fairlead.protocol.schema.family import Lines, Variants
 from fairlead.session.history.entries import MessageEntry, OtherEntry, ShownEntry
-from fairlead.session.rules.rules import Rule
+from fairlead.session.rules.stream_rules import Rule
 from fairlead.session.todos.todos import TodoPhase, TodoTask
 from fairlead.stores.headers import Header
 from fairlead.wire.pi.profile import Profile
@@ -42,7 +42,7 @@ FRAMES: tuple[type[Frame], ...] = (
     frames.TurnStart,
     frames.TurnEnd,
     frames.MessageStart,
-    message_updates.MessageUpdate,
+    update_frames.MessageUpdate,
     frames.MessageEnd,
     frames.ToolExecutionStart,
     frames.ToolExecutionUpdate,

@@ -25,7 +25,7 @@ from fairlead.wire.dialects import dialect_named
 from fairlead.wire.dispatcher import Dispatcher
 from fairlead.wire.host_connection import Connection
 from fairlead.wire.pending import AcceptedPrompts, PromptOutcome, Questions
-from fairlead.wire.pi import host_tools, omp_handlers, session_handlers, subagent_frames
+from fairlead.wire.pi import host_tools, omp_handlers, omp_subagents, session_handlers
 from fairlead.wire.pi.basic_handlers import BASIC_ROUTES
 from fairlead.wire.pi.paced_updates import ChunkedOutlet, Form, Pacing, Updates
 from fairlead.wire.pi.pi_codec import PROMPTS, PiCodec
@@ -154,8 +154,8 @@ class PiServer:
     # For handlers
 
     @cached_property
-    def subagents(self) -> subagent_frames.SubagentFrames:
-        return subagent_frames.SubagentFrames(self.outlet, self.profile, self.frames, self.updates)
+    def subagents(self) -> omp_subagents.SubagentFrames:
+        return omp_subagents.SubagentFrames(self.outlet, self.profile, self.frames, self.updates)
 
     @cached_property
     def host_tools(self) -> host_tools.HostTools:
@@ -195,7 +195,7 @@ def _session_routes() -> Iterable[RequestRoute]:
 
 
 def _other_routes() -> Iterable[RequestRoute]:
-    return (*subagent_frames.ROUTES, *omp_handlers.ROUTES, *host_tools.ROUTES)
+    return (*omp_subagents.ROUTES, *omp_handlers.ROUTES, *host_tools.ROUTES)
 
 
 class Outcomes:

@@ -11,11 +11,11 @@ from fairlead.agent import Agent
 from fairlead.protocol.schema import family, typescript
 from fairlead.wire.dialects import ServeOptions, dialect_named
 from fairlead.wire.host_connection import Connection, FrameTap
+from fairlead.wire.host_process import HostProcess, OnEof
 from fairlead.wire.pi import pi_schema
 from fairlead.wire.pi.paced_updates import Form, Pacing
 from fairlead.wire.pi.pi_server import PiServer
 from fairlead.wire.pi.profile import Profile, profile_named
-from fairlead.wire.process import HostProcess, OnEof
 from fairlead.wire.stdio import StdioTransport
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def types_of(title: str, lines: Lines) -> str:
 
 
 class AgentServer:
-    """Implements `fairlead.wire.process.HostServer`. A host of the pi family has one agent."""
+    """Implements `fairlead.wire.host_process.HostServer`. A host of the pi family has one agent."""
 
     def __init__(self, connection: Connection, agent: Agent, options: RpcOptions) -> None:
         server = server_type(options.profile)(

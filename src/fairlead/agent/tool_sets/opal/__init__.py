@@ -19,8 +19,8 @@ from fairlead.errors import ConfigError, ToolError
 from fairlead.tools import object_schema, repair_arguments, string
 from fairlead.tools.opal.anchors import SKILL, FileAccess
 from fairlead.tools.opal.edit_file import edit_file_tool, write_file_tool
+from fairlead.tools.opal.opal_shell import shell_tool
 from fairlead.tools.opal.read_file import grep_tool, read_file_tool
-from fairlead.tools.opal.shell import shell_tool
 from fairlead.tools.workspace import Workspace
 
 __all__ = ["TOOL_NAMES", "opal_tools", "open_tasks", "tasks_of"]

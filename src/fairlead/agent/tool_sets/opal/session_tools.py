@@ -18,8 +18,8 @@ from fairlead.core.message_updates import MessageUpdate
 from fairlead.core.messages import Message
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import ToolError
-from fairlead.protocol.opal.objects import without_statuses
-from fairlead.session.subagents.agents import BUILT_IN, AgentDefinition
+from fairlead.protocol.opal.opal_objects import without_statuses
+from fairlead.session.subagents.agent_kinds import BUILT_IN, AgentDefinition
 from fairlead.session.subagents.subagent import cut
 from fairlead.session.subagents.subagents import Order
 from fairlead.tools import integer, object_schema, repair_arguments, string

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from fairlead.errors import ToolError
-from fairlead.protocol.opal.objects import ListedTask
+from fairlead.protocol.opal.opal_objects import ListedTask
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.entries import TASKS, CustomEntry
 

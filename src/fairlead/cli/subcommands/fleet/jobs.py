@@ -26,10 +26,10 @@ from fairlead.config.home import expand_user, working_directory
 from fairlead.core.lenient import one_line
 from fairlead.core.messages import AssistantMessage, Message, ToolCall, ToolResultMessage, UserMessage, readable_error, user_text
 from fairlead.errors import ConfigError, DatabaseUnavailable
-from fairlead.export.contents import count
+from fairlead.export.content_blocks import count
 from fairlead.jobs import Job, Jobs
 from fairlead.jobs.database import DatabaseUrl
-from fairlead.jobs.export import export_jobs
+from fairlead.jobs.results_export import export_jobs
 from fairlead.jobs.task import read_tasks
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from fairlead.core.queues import Behavior
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import StructuredResult, ToolResult, as_structured
 from fairlead.errors import ConfigError, ProviderError, ToolError
-from fairlead.extend.extensions import events as e
+from fairlead.extend.extensions import extension_events as e
 from fairlead.extend.extensions.calling import error_text
 from fairlead.extend.extensions.engine import Engine
 from fairlead.extend.extensions.values import UnusableAnswer, check_result, copy_event, copy_message, restore_unchanged

@@ -15,7 +15,7 @@ from fairlead.chat.dialogs import Ask, Choice, Picker
 from fairlead.chat.outside import copy_text
 from fairlead.chat.pickers import change_settings, pick_fork, pick_place, pick_session, show_servers, show_skills, show_tools
 from fairlead.chat.status import dollars
-from fairlead.chat.view.titles import format_count
+from fairlead.chat.view.tool_titles import format_count
 from fairlead.errors import FairleadError, ModelNotFound
 from fairlead.messages import AssistantMessage
 from fairlead.sessions.completion import Item

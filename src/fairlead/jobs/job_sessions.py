@@ -17,7 +17,7 @@ from fairlead.agent import Agent
 from fairlead.agent.options import AgentOptions, Hooks, Storage
 from fairlead.errors import SessionNotFound, WorkspaceError
 from fairlead.jobs.task import Job
-from fairlead.jobs.workspaces.workspace import Placement, path_with
+from fairlead.jobs.workspaces.job_workspace import Placement, path_with
 from fairlead.messages import AssistantMessage
 from fairlead.models.providers import FLEET_KEY_PREFIX
 from fairlead.session.behaviour import Behaviour

@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from fairlead.core import lenient
 from fairlead.core.tool import KeyPath, Tool
-from fairlead.session.rules.patterns import Passage, RulePattern, compile_pattern, either
-from fairlead.session.rules.rules import Rule, Scope, StreamKind, scopes_of
+from fairlead.session.rules.rule_patterns import Passage, RulePattern, compile_pattern, either
+from fairlead.session.rules.stream_rules import Rule, Scope, StreamKind, scopes_of
 from fairlead.tools import usual_file_texts
 from fairlead.tools.search.globs import Glob
 

@@ -18,7 +18,7 @@ from fairlead.tools import COMMAND, command_title, integer, object_schema, repai
 from fairlead.tools.background import Paced
 from fairlead.tools.opal.anchors import FileAccess
 from fairlead.tools.shell import output as outputs
-from fairlead.tools.shell import process as commands
+from fairlead.tools.shell import command_process as commands
 from fairlead.tools.truncate import MAX_BYTES, Truncation, format_size
 from fairlead.tools.workspace import Confined, Workspace
 

@@ -21,16 +21,23 @@ from fairlead.core.runtime import CancelToken
 from fairlead.core.secrets import learn_headers, redacted
 from fairlead.errors import ProviderError
 from fairlead.models.http import pool
-from fairlead.models.http.connection import READ_INTERVAL, ConnectionLost, HttpConnection, IdleTimeout, explain, open_connection
 from fairlead.models.http.exchange import Exchange, HttpRequest, HttpResponse, HttpRoute, HttpTap, RequestAborted
 from fairlead.models.http.framing import NotHttp, receive_head
+from fairlead.models.http.http_connection import (
+    READ_INTERVAL,
+    ConnectionLost,
+    HttpConnection,
+    IdleTimeout,
+    explain,
+    open_connection,
+)
 from fairlead.models.http.proxy import proxy_for
 from fairlead.platform.process import run_in_thread
 
 if TYPE_CHECKING:
     from ssl import SSLContext
 
-    from fairlead.models.http.connection import TlsContext
+    from fairlead.models.http.http_connection import TlsContext
     from fairlead.models.http.pool import ConnectionPool
 
 __all__ = ["Http", "HttpRequest", "HttpResponse", "RequestAborted"]

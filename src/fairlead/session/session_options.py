@@ -10,10 +10,10 @@ from msgspec import Struct
 from fairlead.config.settings import CompactionSettings, RetrySettings, RuleSettings, TodoSettings, WarmingMode
 from fairlead.core.model import Model, ThinkingLevel
 from fairlead.core.tool import Tool
+from fairlead.session.asyncio_runtime import AsyncioRuntime
 from fairlead.session.behaviour import Behaviour
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.current import ConversationStore
-from fairlead.session.runtime import AsyncioRuntime
 from fairlead.session.selection import Models, Scoped
 from fairlead.tools.workspace import Workspace
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fairlead.session.additions import Additions, Servers
     from fairlead.session.approval_mode import SessionApprovals, SubagentApprover
     from fairlead.session.hooks import CallHooks, LateHooks
-    from fairlead.session.rules.rules import Rule
+    from fairlead.session.rules.stream_rules import Rule
     from fairlead.session.subagents.subagents import SessionSubagents
 
 

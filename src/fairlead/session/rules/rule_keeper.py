@@ -17,12 +17,12 @@ from fairlead.core.events import ExtensionError, StreamRuleTriggered
 from fairlead.core.messages import CustomMessage, TextContent, ThinkingContent
 from fairlead.core.model import BlockDelta, BlockEnd, BlockStart
 from fairlead.core.tool import Tool
-from fairlead.session.events import Notify
 from fairlead.session.history.current import CurrentConversation
 from fairlead.session.history.entries import STREAM_RULE, CustomMessageEntry, role_of
-from fairlead.session.rules.blocks import CompiledRule, RuleGroup, WatchedCall, WatchedText
-from fairlead.session.rules.patterns import TIME_LIMIT, Passage, PatternTimeout, RulePattern, occurs
-from fairlead.session.rules.rules import Rule, StreamKind, injection, reminder
+from fairlead.session.rules.rule_blocks import CompiledRule, RuleGroup, WatchedCall, WatchedText
+from fairlead.session.rules.rule_patterns import TIME_LIMIT, Passage, PatternTimeout, RulePattern, occurs
+from fairlead.session.rules.stream_rules import Rule, StreamKind, injection, reminder
+from fairlead.session.session_events import Notify
 from fairlead.session.toolbox import Toolbox
 from fairlead.tools.workspace import Workspace
 

@@ -30,9 +30,9 @@ from fairlead.errors import ConfigError
 from fairlead.platform.process import trim_heap
 from fairlead.protocol.http.operations import Operation
 from fairlead.serve.access import Access
-from fairlead.serve.api import Api, Metrics, Refused
 from fairlead.serve.connections import Crowd, HttpConnection, ServerConfig, WebSocketConnection, allow_connections
 from fairlead.serve.guard import Guard, Hosts, Receive, Scope, Send, host_name, refuse
+from fairlead.serve.http_api import Api, Metrics, Refused
 from fairlead.serve.refusals import Refusal
 from fairlead.serve.sessions.hub import Hub
 from fairlead.serve.sessions.hub_sessions import HubLimits

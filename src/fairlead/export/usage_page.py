@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from fairlead.core.lenient import scrub_text
 from fairlead.errors import SessionError
-from fairlead.export.contents import count, dollars, tokens
+from fairlead.export.content_blocks import count, dollars, tokens
 from fairlead.export.page import GENERATOR, policy_hash
 from fairlead.session.history.spending import Spending, spendings
 from fairlead.stores.headers import header_in, refuse_endless

@@ -15,12 +15,12 @@ from fairlead.core import events
 from fairlead.core.messages import AssistantMessage, Message, readable_error
 from fairlead.core.snapshots import SubagentActivity
 from fairlead.errors import BadCommand, EntryNotFound
-from fairlead.protocol.http import events as shown
-from fairlead.protocol.http import objects as o
+from fairlead.protocol.http import http_events as shown
+from fairlead.protocol.http import http_objects as o
 from fairlead.protocol.pi.frames import ToolResult
 from fairlead.serve.refusals import bad_request
+from fairlead.serve.sessions.client_questions import OpenQuestions, SharedUi
 from fairlead.serve.sessions.feed import Feed
-from fairlead.serve.sessions.questions import OpenQuestions, SharedUi
 from fairlead.serve.sessions.served import ForkedConversation, tree_of
 from fairlead.serve.sessions.submissions import REMEMBERED_RESULTS, Submissions, noted_results
 from fairlead.session.approval_mode import note_mode
@@ -28,10 +28,10 @@ from fairlead.session.history.entries import MessageEntry, role_of
 from fairlead.session.todos.todos import TodoPhase
 from fairlead.sessions.completion import MOST_ITEMS, FileIndex, Wanted, find_wanted, mention, rank
 from fairlead.wire.pending import AcceptedPrompts
+from fairlead.wire.pi.omp_subagents import SubagentFrames
 from fairlead.wire.pi.paced_updates import Pacing, Updates
 from fairlead.wire.pi.pi_encoding import EventFrames
 from fairlead.wire.pi.profile import PI
-from fairlead.wire.pi.subagent_frames import SubagentFrames
 
 if TYPE_CHECKING:
     from fairlead.session.session import Session

@@ -23,7 +23,7 @@ from fairlead.core.runtime import CancelToken
 from fairlead.errors import ConfigError, ProviderError
 from fairlead.models.apis.response_reading import decode_json, record, records
 from fairlead.models.context_windows import read_window
-from fairlead.models.http.client import Http, HttpRequest, RequestAborted
+from fairlead.models.http.http_client import Http, HttpRequest, RequestAborted
 from fairlead.models.models_json import ModelEntry, ProviderEntry
 
 #: Seconds for the whole search.

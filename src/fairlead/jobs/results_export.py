@@ -15,7 +15,7 @@ from fairlead.errors import ConfigError
 from fairlead.platform.open_files import make_private_folders, open_private
 
 if TYPE_CHECKING:
-    from fairlead.jobs.client import Jobs
+    from fairlead.jobs.jobs_client import Jobs
 
 #: The columns of results.csv, which are also the fields of results.jsonl.
 COLUMNS = ("id", "status", "attempts", "cost", "session", "turns", "tokens", "seconds", "labels", "answer", "error", "patch")

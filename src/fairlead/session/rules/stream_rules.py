@@ -13,14 +13,14 @@ from typing import Literal, TypeAlias, TypeVar, cast, get_args
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from fairlead.config import files, json_files
+from fairlead.config import json_files, project_files
 from fairlead.config.home import Level
 from fairlead.config.settings import RepeatMode, RuleInterruptMode
 from fairlead.core.lenient import scrub_text
 from fairlead.errors import ConfigError, ToolError
 from fairlead.session import front_matter
 from fairlead.session.front_matter import Value
-from fairlead.session.rules.patterns import PatternError, compile_pattern
+from fairlead.session.rules.rule_patterns import PatternError, compile_pattern
 from fairlead.tools.search.globs import Glob
 
 #: What a model writes: text for the user, thinking, or the arguments of a tool call.
@@ -104,7 +104,7 @@ def load_rules(
     problems: list[str] = []
     for level, folder in folders:
         bound = within if level == "project" else None
-        budget = files.Budget(files=MOST_RULES, size=LARGEST_RULES)
+        budget = project_files.Budget(files=MOST_RULES, size=LARGEST_RULES)
         for path in _rule_files(folder, bound, budget, problems):
             if level == "project" and not trusted and path.stem in rules and rules[path.stem].source.level == "user":
                 problems.append(f"{path}: not used: you have a rule with this name, and the project is not trusted.")
@@ -117,13 +117,13 @@ def load_rules(
 
 
 def read_rule(
-    path: Path, level: Level = "project", within: Path | None = None, budget: files.Budget | None = None
+    path: Path, level: Level = "project", within: Path | None = None, budget: project_files.Budget | None = None
 ) -> tuple[Rule, list[str]]:
     """Return the rule in a file, and the names of its unknown fields.
 
     Raises ConfigError, which names the file and the field, if the file cannot be used.
     """
-    data = (budget or files.Budget()).read(path, within=within)
+    data = (budget or project_files.Budget()).read(path, within=within)
     if data is None:
         raise ConfigError(f"{path}: there is no such file.")
     try:
@@ -182,10 +182,10 @@ def _attribute(text: str) -> str:
     return text
 
 
-def _rule_files(folder: Path, within: Path | None, budget: files.Budget, problems: list[str]) -> list[Path]:
+def _rule_files(folder: Path, within: Path | None, budget: project_files.Budget, problems: list[str]) -> list[Path]:
     """Return the rule files of a folder, one for each name."""
     found: dict[str, Path] = {}
-    for path in (folder / name for name in files.list_folder(folder, problems, within=within, budget=budget)):
+    for path in (folder / name for name in project_files.list_folder(folder, problems, within=within, budget=budget)):
         if path.suffix not in SUFFIXES or path.name.startswith("."):
             continue
         if found.setdefault(path.stem, path) is not path:

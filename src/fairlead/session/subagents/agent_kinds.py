@@ -26,8 +26,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from fairlead.config import trust
-from fairlead.config.files import Budget, list_folder
 from fairlead.config.home import Level
+from fairlead.config.project_files import Budget, list_folder
 from fairlead.core.model import THINKING_LEVELS, ThinkingLevel
 from fairlead.core.runtime import CancelToken
 from fairlead.core.snapshots import AgentSource

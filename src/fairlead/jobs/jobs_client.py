@@ -16,8 +16,8 @@ from fairlead.errors import DatabaseUnavailable, JobConflict, JobError, JobNotFo
 from fairlead.jobs.database import JOB_COLUMNS, Database, DatabaseUrl, make_closed_error
 from fairlead.jobs.dbos_queue import KeyLimits, Queues, enqueue, migrate, must_wait, release_waiting, transaction_of
 from fairlead.jobs.event_log import EventReader
+from fairlead.jobs.job_sessions import read_header, read_transcript
 from fairlead.jobs.records import JobRecord, Records, add_event, record_of
-from fairlead.jobs.sessions import read_header, read_transcript
 from fairlead.jobs.task import LONGEST_ID, Job, check_key, check_root, is_id, is_inside
 from fairlead.protocol.http.fleet import JobEvent, JobResult
 from fairlead.stores import SessionStore, open_store

@@ -19,9 +19,9 @@ from fairlead.core.events import TodoAutoClear, TodoReminder, TodosChanged
 from fairlead.core.lenient import decode
 from fairlead.core.messages import CustomMessage
 from fairlead.core.tool import Tool, ToolContext, ToolResult
-from fairlead.session.events import Notify
 from fairlead.session.history.current import CurrentConversation
 from fairlead.session.history.entries import TODOS, CustomEntry, role_of
+from fairlead.session.session_events import Notify
 from fairlead.session.todos.todos import OPS, STATUSES, TodoList, TodoPhase, TodoTask, from_entry_data, to_entry_data
 from fairlead.session.toolbox import Toolbox
 from fairlead.tools import object_schema, string

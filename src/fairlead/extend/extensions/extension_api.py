@@ -13,7 +13,7 @@ from fairlead.core.messages import ImageContent, UserBlock
 from fairlead.core.model import THINKING_LEVELS
 from fairlead.errors import ConfigError
 from fairlead.extend.extensions.context import run_program
-from fairlead.extend.extensions.events import EVENTS
+from fairlead.extend.extensions.extension_events import EVENTS
 from fairlead.extend.extensions.registrations import (
     EventBus,
     Extension,

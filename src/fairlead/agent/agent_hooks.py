@@ -14,7 +14,7 @@ from fairlead.core.approval import Allow, ApprovalAnswer, ApprovalRequest, Deny
 from fairlead.core.events import Event
 from fairlead.core.runtime import CancelToken
 from fairlead.platform.process import run_in_thread
-from fairlead.session.events import report
+from fairlead.session.session_events import report
 
 if TYPE_CHECKING:
     from fairlead.agent.options import Hooks, OnApproval
@@ -107,7 +107,7 @@ class ProgramApprover:
 
 
 class EventFeed:
-    """Passes the events of a session to `Hooks.on_event`, in order. Implements `fairlead.session.events.Gate`."""
+    """Passes the events of a session to `Hooks.on_event`, in order. Implements `fairlead.session.session_events.Gate`."""
 
     def __init__(self, function: Callable[[Event], object], timeout: float) -> None:
         self._function: Callable[[Event], Any] = function

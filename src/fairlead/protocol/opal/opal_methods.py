@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import UNSET, Struct, UnsetType
 
-from fairlead.protocol.opal.objects import (
+from fairlead.protocol.opal.opal_objects import (
     OPEN,
     Auth,
     Distribution,

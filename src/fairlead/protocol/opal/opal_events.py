@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from fairlead.protocol.opal.objects import OPEN, Method, TokenUsage, ToolOutcome
+from fairlead.protocol.opal.opal_objects import OPEN, Method, TokenUsage, ToolOutcome
 
 #: The method of the notification that carries an event.
 NOTIFICATION = "agent/event"

@@ -21,7 +21,7 @@ from starlette.websockets import WebSocket
 from fairlead import __version__
 from fairlead.core import lenient
 from fairlead.errors import FairleadError
-from fairlead.protocol.http import objects as o
+from fairlead.protocol.http import http_objects as o
 from fairlead.protocol.http.operations import OPERATIONS, Operation
 from fairlead.protocol.schema.openapi import openapi_document
 from fairlead.serve.access import CODE_SECONDS, COOKIE_SECONDS, Access

@@ -10,13 +10,13 @@ from typing import ClassVar
 
 from msgspec import Struct
 
+from fairlead.protocol.acp import acp_sessions as s
 from fairlead.protocol.acp import elicitation as e
 from fairlead.protocol.acp import initialization as i
-from fairlead.protocol.acp import sessions as s
 from fairlead.protocol.acp import updates as t
 from fairlead.protocol.acp import updates as u
+from fairlead.protocol.acp.acp_sessions import EnvVariable
 from fairlead.protocol.acp.content import Notification, Object, Request
-from fairlead.protocol.acp.sessions import EnvVariable
 
 
 class ReadTextFileResponse(Object):

@@ -13,8 +13,8 @@ from fairlead.core.approval import Allow, ApprovalAnswer, ApprovalRequest, Deny,
 from fairlead.core.events import Event, UiPromptEnd, UiPromptKind, UiPromptStart
 from fairlead.core.runtime import CancelToken, NotifyKind, Placement
 from fairlead.errors import BadCommand, FairleadError
-from fairlead.protocol.http.events import Approval, CloseReason, Question, QuestionClosed, ServeEvent, Shown
-from fairlead.protocol.http.objects import Answer
+from fairlead.protocol.http.http_events import Approval, CloseReason, Question, QuestionClosed, ServeEvent, Shown
+from fairlead.protocol.http.http_objects import Answer
 
 #: Seconds beyond which a timeout counts as none.
 LONGEST_TIMEOUT = 2**31 / 1000

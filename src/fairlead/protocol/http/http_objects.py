@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 from fairlead.core.messages import ImageContent
 from fairlead.core.model import Model, ThinkingLevel
 from fairlead.core.snapshots import SubagentActivity
-from fairlead.protocol.http.events import PromptResult, Question
+from fairlead.protocol.http.http_events import PromptResult, Question
 
 #: What happens when a tool wants to change something.
 Approval: TypeAlias = Literal["auto", "write", "ask", "deny"]
