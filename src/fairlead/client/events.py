@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from fairlead.client.decoding import Event, Restarted, UnknownEvent, UnparsedLine
-from fairlead.protocol.pi import frames, host_requests, session_commands
+from fairlead.protocol.pi import frames, host_requests, session_commands, update_frames
 from fairlead.protocol.pi.update_frames import (
     InnerEvent,
     TextDelta,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from fairlead.client.decoding import Event
 from fairlead.client.events import EVENTS as FAMILY_EVENTS
+from fairlead.protocol.http import http_events
 
 __all__ = [
     "ApprovalModeChanged",

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from fairlead.client.decoding import Event, UnknownEvent, UnparsedLine
+from fairlead.protocol.opal import opal_events
 
 __all__ = [
     "AgentAbortEvent",

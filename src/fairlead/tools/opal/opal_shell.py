@@ -17,8 +17,8 @@ from fairlead.errors import ToolError
 from fairlead.tools import COMMAND, command_title, integer, object_schema, repair_arguments, string
 from fairlead.tools.background import Paced
 from fairlead.tools.opal.anchors import FileAccess
-from fairlead.tools.shell import output as outputs
 from fairlead.tools.shell import command_process as commands
+from fairlead.tools.shell import output as outputs
 from fairlead.tools.truncate import MAX_BYTES, Truncation, format_size
 from fairlead.tools.workspace import Confined, Workspace
 

@@ -78,7 +78,9 @@ async def _run_bash(workspace: Workspace, arguments: dict[str, Any], context: To
     raise ToolError(f"{text}\n\n{problem}" if text else problem, details, structured=said)
 
 
-def _build_structured(output: command_process.CommandOutput, result: command_process.ShellResult, seconds: float) -> dict[str, Any]:
+def _build_structured(
+    output: command_process.CommandOutput, result: command_process.ShellResult, seconds: float
+) -> dict[str, Any]:
     """The result as data, in the form of pi 1.5."""
     text, is_cut = output.whole(_MOST_STRUCTURED)
     structured: dict[str, Any] = {"output": text, "truncated": is_cut}
