@@ -23,6 +23,14 @@ ADD = calls(("mcp__my-calc__add-up", {"a": 2}))
 IN_HOST = ("--mcp-config", json.dumps({"mcpServers": {"my-calc": {"type": "sdk", "name": "my-calc"}}}))
 FREE = ("--allowedTools", "mcp__my-calc")
 
+
+@pytest.fixture(autouse=True)
+def patience(tmp_path: Path) -> None:
+    """Let prompts wait longer for servers: loading the package takes long on a busy machine."""
+    (tmp_path / "home" / ".fairlead").mkdir(parents=True)
+    (tmp_path / "home" / ".fairlead" / "settings.json").write_text('{"mcp": {"waitSeconds": 60}}')
+
+
 #: Takes a message and returns the body of the host's answer; None: it never answers.
 Server = Callable[[Frame], Frame | None]
 
@@ -325,7 +333,6 @@ def test_the_host_learns_which_server_a_tool_belongs_to(tmp_path: Path) -> None:
     [((), {"mine": "failed"}), (("--strict-mcp-config",), {}), (("--setting-sources=project",), {})],
 )
 def test_servers_of_the_user_of_claude_code(flags: tuple[str, ...], found: dict[str, str], tmp_path: Path) -> None:
-    (tmp_path / "home").mkdir()
     settings = {"numStartups": 5, "mcpServers": {"mine": {"command": "/no/such/program"}}}
     (tmp_path / "home" / ".claude.json").write_text(json.dumps(settings))
     with claude(tmp_path, [], *flags) as host:
@@ -333,7 +340,6 @@ def test_servers_of_the_user_of_claude_code(flags: tuple[str, ...], found: dict[
 
 
 def test_a_broken_file_of_the_user_leaves_its_servers_out(tmp_path: Path) -> None:
-    (tmp_path / "home").mkdir()
     (tmp_path / "home" / ".claude.json").write_text("{")
     with claude(tmp_path, []) as host:
         assert statuses(host) == {}

@@ -204,9 +204,13 @@ class Turns:
     # Turns
 
     def _start(self, prompts: list[Prompt]) -> None:
+        self._begin_turn(prompts)
+        self._task = asyncio.create_task(self._work())
+
+    def _begin_turn(self, prompts: list[Prompt]) -> None:
         self._narrator.begin(prompts)
         self._current = prompts
-        self._task = asyncio.create_task(self._work())
+        self._preparing = CancelToken()  # an interrupt may come before the turn has its first step
 
     async def _work(self) -> None:
         while True:
@@ -220,13 +224,12 @@ class Turns:
             if not self._waiting:
                 break
             prompts, self._waiting = list(self._waiting), deque[Prompt]()
-            self._narrator.begin(prompts)
-            self._current = prompts
+            self._begin_turn(prompts)
         self._task = None
         self._on_state("idle")
 
     async def _run(self, prompts: list[Prompt]) -> frames.Result:
-        narrator, self._preparing = self._narrator, CancelToken()
+        narrator = self._narrator
         self._on_state("running")
         for prompt in prompts:
             self._emit_lifecycle(prompt, "started")
