@@ -231,6 +231,26 @@ def test_a_denied_file_is_not_read_by_a_command_without_a_question(tmp_path: Pat
     assert all(map(is_error, results(host))) and len(host.of("control_request")) == 1
 
 
+def test_a_denied_file_is_not_found_by_a_search(tmp_path: Path) -> None:
+    (tmp_path / "cwd" / "secret").mkdir(parents=True)
+    (tmp_path / "cwd" / "secret" / "key").write_text("needle 1")
+    (tmp_path / "cwd" / "open").write_text("needle 2")
+    settings = json.dumps({"permissions": {"deny": ["Read(./secret/**)"]}})
+    search = calls(("Grep", {"pattern": "needle", "output_mode": "content"}))
+    host = play(tmp_path, [search, bash("grep -rn needle .")], "--settings", settings)
+    found, refused = results(host)
+    assert "needle 2" in text_of(found) and "needle 1" not in text_of(found) and is_error(refused)
+
+
+def test_protected_files_are_not_read_by_commands_without_a_question(tmp_path: Path) -> None:
+    (tmp_path / "home" / ".fairlead").mkdir(parents=True)
+    (tmp_path / "home" / ".fairlead" / "settings.json").write_text(json.dumps({"protectedPaths": ["*.pem"]}))
+    (tmp_path / "cwd").mkdir()
+    (tmp_path / "cwd" / "key.pem").write_text("KEY")
+    host = play(tmp_path, [bash("cat key.pem")])
+    assert len(host.of("control_request")) == 1 and "KEY" not in text_of(results(host)[0])
+
+
 # What answers change
 
 

@@ -23,11 +23,13 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "f" / "sub").mkdir(parents=True)
     (tmp_path / "f" / "a").write_text("a")
     (tmp_path / "f" / "out").symlink_to(tmp_path)
+    (tmp_path / "f" / "twin").write_text("x")
+    (tmp_path / "other").hardlink_to(tmp_path / "f" / "twin")
     (tmp_path / "f" / "leaf").symlink_to(tmp_path / "leaf")
     return tmp_path / "f"
 
 
-@pytest.mark.parametrize("command", ["cat a", "ls", "ls -la sub", "echo x", "grep -rn x .", "cat a | head -3", "find . -name a"])
+@pytest.mark.parametrize("command", ["cat a", "ls", "ls -la sub", "echo x", "grep -n x a", "cat a | head -3", "find . -name a"])
 def test_commands_that_only_read_inside_run(command: str, folder: Path) -> None:
     assert decide(folder, command, "ask") == "allow"
 
@@ -47,6 +49,10 @@ def test_commands_that_only_read_inside_run(command: str, folder: Path) -> None:
         "find . -exec rm a +",
         "grep --file=/etc/passwd a",
         "grep -R x .",
+        "grep -rn x .",
+        "grep x sub",
+        "rg x",
+        "diff -r sub a",
         "find -L .",
         "rg --pre=evil x",
         "sort -o b a",
@@ -95,6 +101,7 @@ def test_changes_inside_run_in_the_mode_write_alone(command: str, folder: Path) 
         "ln a b",
         "chmod +x a",
         "touch -r /x a",
+        "cp a twin",
     ],
 )
 def test_changes_that_may_reach_further_are_asked_about(command: str, folder: Path) -> None:
@@ -112,6 +119,14 @@ def test_rules_about_files_count_for_commands(folder: Path) -> None:
     assert decide(folder, "cat a", "ask", ApprovalRule(action="deny", tool="Read", pattern="a")) == "ask"
     assert decide(folder, "rm a", "write", ApprovalRule(action="ask", tool="Edit", pattern="a")) == "ask"
     assert decide(folder, "cat a", "ask", ApprovalRule(action="deny", tool="Bash", pattern="cat *")) == "deny"
+
+
+def test_protected_files_need_a_question(folder: Path) -> None:
+    around = PatternContext(os.path.realpath(folder), "/home/ada", may_use=lambda path, changes: not path.endswith("a"))
+    for command in ("cat a", "rm a", "cp a b"):
+        subject = Subject("command", command, folder=os.path.realpath(folder))
+        policy = Policy("write", (), ("Read", "Edit"))
+        assert policy.verdict("Bash", harmless=False, subject=subject, around=around).action == "ask"
 
 
 def test_without_file_tools_the_place_does_not_count(folder: Path) -> None:

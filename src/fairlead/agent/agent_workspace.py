@@ -11,6 +11,8 @@ from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, Se
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Never, cast
 
+from msgspec.structs import replace
+
 from fairlead.agent.options import AgentOptions
 from fairlead.config.home import Home, expand_user
 from fairlead.config.settings import Settings
@@ -100,7 +102,14 @@ def make_workspace(
     def guard() -> Guard:
         from fairlead.session.protection import protection  # noqa: PLC0415  compiles many patterns
 
-        return protection(home, settings, workspace, servers)
+        # A file that must not be read must not be found by a search either.
+        denied = [
+            rule.pattern
+            for rule in options.behaviour.approval_rules
+            if rule.action == "deny" and rule.pattern is not None and rule.tool in options.behaviour.file_tools[:1]
+        ]
+        guarded = replace(settings, protected_paths=[*settings.protected_paths, *denied]) if denied else settings
+        return protection(home, guarded, workspace, servers)
 
     workspace.guard = LateGuard(guard)
     return workspace, confined

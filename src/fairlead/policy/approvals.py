@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import unicodedata
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
 from pathlib import PurePath
 from typing import Literal, TypeAlias
@@ -57,6 +58,8 @@ class PatternContext(Struct, frozen=True):
     knows_shell: bool = True
     #: The other directories of the workspace.
     more: Sequence[str] = ()
+    #: Whether a file may be read, or with True changed, as far as it is not protected; None: no file is.
+    may_use: Callable[[str, bool], bool] | None = None
 
 
 class Verdict(Struct, frozen=True):
@@ -142,7 +145,7 @@ class Policy:
         read, change = self._file_tools
         if command.is_built_in:
             return False
-        reads, changes = read_files(command.words), None
+        reads, changes = read_files(command.words, folder), None
         if reads is None and self.mode == "write":
             reads, changes = changed_files(command.words, folder) or (None, None)
         if reads is None:
@@ -155,11 +158,24 @@ class Policy:
             itself = os.path.join(os.path.realpath(os.path.dirname(path.rstrip("/"))), os.path.basename(path.rstrip("/")))  # noqa: PTH118, PTH119, PTH120
             if {os.path.realpath(itself), itself} & {os.path.realpath(each) for each in (around.cwd, *around.more, folder)}:
                 return False
+            if _has_other_names(itself):
+                return False
             judged += [(change, False, real, path) for real in (itself, os.path.realpath(itself))]
+        if around.may_use is not None and not all(around.may_use(real, not is_read) for _, is_read, real, _ in judged[1:]):
+            return False
         return all(
             self.verdict(tool, harmless=is_read, subject=Subject("path", real, named), around=around).action == "allow"
             for tool, is_read, real, named in judged
         )
+
+
+def _has_other_names(path: str) -> bool:
+    """Return whether a file is also another one, which may be outside."""
+    try:
+        found = os.lstat(path)
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISREG(found.st_mode) and found.st_nlink > 1
 
 
 def _folders_of(subject: Subject, around: PatternContext) -> list[PurePath]:

@@ -27,13 +27,20 @@ _READERS = frozenset(
 #: Programs that only change the files that they name, and the letters of harmless options.
 _CHANGERS = {"cp": "afnprRv", "mkdir": "pv", "mv": "fnv", "rm": "dfrRv", "rmdir": "pv", "sed": "inE", "touch": "acm"}
 #: Options with which a program follows links to other folders.
+#: Programs that read what is in the files of a folder.
+_SEARCHERS = frozenset(("diff", "grep", "rg"))
 _FOLLOWING = re.compile(r"-[A-Za-z]*[DHLR][A-Za-z]*|--(?:follow|dereference.*)")
 #: Text without a special meaning, in an order for sed that replaces one by another.
 _SUBSTITUTION = re.compile(r"s/[\w .,:=+@%-]*/[\w .,:=+@%-]*/g?", re.ASCII)
 
 
-def read_files(words: Sequence[str]) -> list[str] | None:
-    """Return the words of a command that may name files, if all it does is to read these; None if it may do more."""
+def read_files(words: Sequence[str], folder: str) -> list[str] | None:
+    """Return the words of a command that may name files, if all it does is to read these; None if it may do more.
+
+    Args:
+        words: the command, exactly as the shell passes it.
+        folder: the directory that it runs in.
+    """
     name = words[0]
     if name not in _READERS or not covers_words(words, 1):
         return None
@@ -42,7 +49,18 @@ def read_files(words: Sequence[str]) -> list[str] | None:
         return None
     if name in ("echo", "expr", "false", "pwd", "tr", "true", "which"):
         return []
-    return [word for word in words[1:] if not word.startswith("-")]
+    files = [word for word in words[1:] if not word.startswith("-")]
+    found = [os.path.join(folder, each) for each in files]  # noqa: PTH118
+    # Some of the files in a folder may not be read.
+    if name in _SEARCHERS and (any(map(os.path.isdir, found)) or _reads_folders(words)):
+        return None
+    if name == "rg" and not any(map(os.path.lexists, found)):
+        return None
+    return files
+
+
+def _reads_folders(words: Sequence[str]) -> bool:
+    return any(re.fullmatch(r"-[A-Za-z]*[rd].*|--(?:recursive|directories).*", word) for word in words[1:])
 
 
 def changed_files(words: Sequence[str], folder: str) -> tuple[list[str], list[str]] | None:

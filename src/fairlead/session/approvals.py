@@ -7,6 +7,7 @@ import os
 import stat
 from collections.abc import Sequence
 from copy import deepcopy
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -26,6 +27,7 @@ from fairlead.errors import BadOption, ConfigError, ToolError
 from fairlead.policy.approvals import PatternContext, Policy, Subject, Verdict
 from fairlead.policy.offers import RuleWriter
 from fairlead.session.session_events import report
+from fairlead.tools.files.targets import Guard
 
 if TYPE_CHECKING:
     from fairlead.session.host import Host
@@ -275,7 +277,8 @@ class Approvals:
         workspace = self._required_host.workspace
         knows_shell = workspace.shell is None or Path(workspace.shell).name in KNOWN_SHELLS
         more = [os.path.realpath(folder) for folder in workspace.more]
-        return PatternContext(os.path.realpath(workspace.cwd), str(user_folder(workspace.env)), knows_shell, more)
+        may_use = None if workspace.guard is None else partial(_may_use, workspace.guard)
+        return PatternContext(os.path.realpath(workspace.cwd), str(user_folder(workspace.env)), knows_shell, more, may_use)
 
     @property
     def _required_host(self) -> Host:
@@ -355,6 +358,19 @@ def format_for_user(text: str, *, one_line: bool = False) -> str:
     half = SHOWN // 2
     first, last = (questions.reveal(part, one_line=one_line) for part in (text[:half], text[-half:]))
     return f"{first}\n… ({whole - 2 * half:,} of {whole:,} characters are left out here)\n{last}"
+
+
+def _may_use(guard: Guard, path: str, is_change: bool) -> bool:
+    """Return whether the guard of a workspace lets a file be read, or changed."""
+    found = _stat(path)
+    try:
+        if is_change:
+            guard.check_writing(Path(path), found)
+        elif found is not None:
+            guard.check_reading(Path(path), found)
+    except ToolError:
+        return False
+    return True
 
 
 def _stat(path: str) -> os.stat_result | None:

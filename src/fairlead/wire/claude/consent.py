@@ -102,6 +102,11 @@ class Consent:
         self._before_plan = "default" if mode == "plan" else mode
         self._open = 0
 
+    def forget(self, call_id: str) -> None:
+        """Forget what hooks have decided about a call."""
+        self.allowed.discard(call_id)
+        self.approved.discard(call_id)
+
     # The mode
 
     def set_mode(self, mode: str) -> None:
@@ -270,8 +275,7 @@ class Consent:
         if changed is not None and asked.tool_name == "AskUserQuestion":
             changed = dict(changed)
             answers = changed.pop("answers", None)
-            if isinstance(answers, dict):
-                self.answers[asked.tool_use_id] = cast("dict[str, Any]", answers)
+            self.answers[asked.tool_use_id] = cast("dict[str, Any]", answers) if isinstance(answers, dict) else {}
         return Allow(arguments=None if changed is None or changed == asked.input else changed)
 
     # Updates

@@ -285,6 +285,8 @@ class HostHooks:
 
     async def _before_tool(self, event: ToolCallEvent) -> Block | None:
         """Ask about a call that is about to run."""
+        # A model may use an id twice. What was decided about the other call does not count.
+        self._consent.forget(event.call_id)
         verdict = await self.ask(
             "PreToolUse",
             event.tool_name,
