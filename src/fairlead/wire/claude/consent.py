@@ -16,8 +16,7 @@ from fairlead.core.messages import TextContent
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import ToolContext
 from fairlead.errors import ConfigError
-from fairlead.policy.shell import plain_commands
-from fairlead.policy.wildcards import changed_files
+from fairlead.policy import shell, wildcards
 from fairlead.protocol.claude import host as h
 from fairlead.session.approval_mode import SessionApprovals
 from fairlead.session.session import Session
@@ -347,8 +346,8 @@ class Consent:
     def _find_changed(self, line: str) -> str | None:
         """Return the first file inside that a command line changes, if that is all it does."""
         cwd = str(self._session().host.workspace.cwd)
-        for command in plain_commands(line) or ():
-            found = changed_files(command.words, cwd)
+        for command in shell.plain_commands(line) or ():
+            found = wildcards.changed_files(command.words, cwd)
             if found is not None:
                 path = os.path.normpath(os.path.join(cwd, found[1][0]))  # noqa: PTH118
                 return path if self._is_inside(path) else None

@@ -14,8 +14,7 @@ from fairlead.agent import Agent
 from fairlead.config import extras
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import ConfigError, ToolError
-from fairlead.extend.mcp import config
-from fairlead.extend.mcp.tools import tool_names
+from fairlead.extend.mcp import config, tools
 from fairlead.protocol.claude import frames
 from fairlead.protocol.claude import host as h
 from fairlead.session.slash_commands import Origin
@@ -298,7 +297,7 @@ class HostServers:
         if self._servers is not None:
             await self._servers.list_servers(settled=True)
         offered = ((server, each.name) for server in self._list_known() for each in server.offer.tools)
-        named = (pair for pair in offered if tool in tool_names(pair[0].key, [pair[1]], pair[0].style.illegal).values())
+        named = (pair for pair in offered if tool in tools.tool_names(pair[0].key, [pair[1]], pair[0].style.illegal).values())
         server, name = next(named, (None, ""))
         if server is None:
             raise ControlError(f"There is no tool {tool} of a server that is connected.")

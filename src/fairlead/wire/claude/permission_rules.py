@@ -12,7 +12,7 @@ from msgspec import Struct
 from fairlead.config import json_files
 from fairlead.config.settings import ApprovalAction, ApprovalRule
 from fairlead.errors import ConfigError
-from fairlead.policy.shell import plain_commands
+from fairlead.policy import shell
 from fairlead.protocol.claude import host as h
 
 #: The tools whose calls are questions to the user. They are asked about in every mode.
@@ -190,7 +190,7 @@ def suggest_rules(line: str) -> list[h.RuleValue]:
     if set(line) & set("*?\n\r\0") or not line.isprintable():
         return []
     found: list[str] = []
-    for command in plain_commands(line) or ():
+    for command in shell.plain_commands(line) or ():
         words = list(command.words)
         if not all(map(_PLAIN_WORD.fullmatch, words)):
             return []
