@@ -114,6 +114,34 @@ def test_a_program_gets_models_in_order_and_sessions_where_it_says(fairlead: Com
     assert source == {"path": "a.md", "source": "sdk", "scope": "temporary", "origin": "top-level"}
 
 
+@pytest.mark.parametrize(("release", "told"), [("pi", ["started"]), ("pi@0.87", [True, False])])
+def test_a_program_learns_that_a_prompt_is_accepted_before_its_events(
+    release: str, told: list[object], fairlead: Command, tmp_path: Path
+) -> None:
+    fairlead("shim", release, "--package", str(tmp_path))
+    (tmp_path / "program.mjs").write_text(
+        """
+        import { createAgentSession, SessionManager } from "@earendil-works/pi-coding-agent";
+        const { session } = await createAgentSession({ sessionManager: SessionManager.inMemory() });
+        const heard = [], told = [];
+        session.subscribe((event) => heard.push(event.type));
+        const preflightResult = (result) => (told.push(result), heard.push("told"));
+        const running = session.prompt("Go", { preflightResult });
+        const refused = await session.prompt("No", { preflightResult }).catch((error) => error.message);
+        await running;
+        const thrown = session.prompt("Again", { preflightResult: () => { throw new Error("in the program"); } });
+        console.log(JSON.stringify([heard[0], told, refused, await thrown.catch((error) => error.message)]));
+        session.dispose();
+        """
+    )
+    with ProviderServer([{"text": "Done."}]) as provider:
+        done = run(tmp_path, node(), "program.mjs", ANTHROPIC_API_KEY="any", ANTHROPIC_BASE_URL=provider.url)
+    assert done.stderr == ""
+    first, *rest = json.loads(done.stdout)
+    assert first == "told"
+    assert rest[0] == told and rest[1].startswith("Agent is already processing.") and rest[2] == "in the program"
+
+
 def test_a_program_finds_the_package_and_stores_keys(fairlead: Command, tmp_path: Path) -> None:
     fairlead("shim", "pi", "--package", str(tmp_path))
     (tmp_path / "program.mjs").write_text(

@@ -1,6 +1,7 @@
 // `AgentSession`: a session of pi's SDK. An agent in another process does the work. This object sends it commands, follows its
 // events, and keeps a copy of its state, because most of pi's getters are synchronous.
 
+import { VERSION } from "../shims/agent-facts.mjs";
 import { clampThinkingLevel, getSupportedThinkingLevels } from "../shims/ai.mjs";
 import { calculateContextTokens, estimateTokens } from "../shims/transcript.mjs";
 import { AgentFacade, ignore, imagesOf, showToUser, textOf, withMessage } from "./agent-facade.mjs";
@@ -381,12 +382,28 @@ export class AgentSession {
 		const { images, streamingBehavior, preflightResult } = options;
 		let settled;
 		const command = { type: "prompt", message: text, ...(images?.length ? { images } : {}), ...(streamingBehavior ? { streamingBehavior } : {}) };
-		const { disposition } = await this.#command(command, (data) => {
-			if (data?.disposition !== "started") return;
-			settled = this.#settled();
-			this.#setStreaming(true);
-		});
-		preflightResult?.(disposition);
+		// Until 1.0, pi told whether the prompt was accepted. Since then it tells what became of it.
+		const isOld = VERSION.startsWith("0.");
+		let failure;
+		const onAnswer = ({ disposition }) => {
+			if (disposition === "started") {
+				settled = this.#settled();
+				this.#setStreaming(true);
+			}
+			// Before the events of the run.
+			try {
+				preflightResult?.(isOld || disposition);
+			} catch (error) {
+				failure = error;
+			}
+		};
+		try {
+			await this.#command(command, onAnswer);
+		} catch (error) {
+			if (isOld) preflightResult?.(false);
+			throw error;
+		}
+		if (failure) throw failure;
 		await settled;
 	}
 
