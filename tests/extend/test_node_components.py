@@ -265,6 +265,21 @@ async def test_what_stays_on_the_screen_is_replaced_and_taken_away(tmp_path: Pat
         assert it.errors == []
 
 
+async def test_a_dialog_ends_with_a_reload(tmp_path: Path) -> None:
+    async with scripted(tmp_path, COUNTER) as it:
+        ui = drawn_by(it)
+        command = asyncio.create_task(it.command("/count"))
+        await ui.shows("tui 40", "count 0")
+        await it.agent.reload_extensions()
+        await command
+        assert it.errors == [] and ui.sheets == []
+        again = asyncio.create_task(it.command("/count"))
+        await ui.shows("tui 40", "count 0")
+        ui.press("\r")
+        await again
+    assert notes(tmp_path) == ["disposed", "nothing", "disposed", [0, 7]]
+
+
 async def test_nothing_stays_of_a_process_that_died(tmp_path: Path) -> None:
     body = """
   pi.registerCommand("die", { handler: async (_args, ctx) => {

@@ -200,6 +200,13 @@ function uses(ctx: any): Record<string, () => any> {
 			Object.assign(process.env, { OPENAI_API_KEY: "o", ANTHROPIC_OAUTH_TOKEN: "t", GH_TOKEN: "h", GEMINI_API_KEY: "g" });
 			return ["openai", "anthropic", "google", "github-copilot", "groq", "no-such", "google-vertex", "amazon-bedrock"].map((each) => c.getEnvApiKey(each));
 		},
+		"a provider without a key": async () => {
+			const r = ctx.modelRegistry;
+			const known = r.getAll().find((each: any) => each.provider === "groq");
+			const { ok, apiKey } = await r.getApiKeyAndHeaders(known);
+			const keys = [await r.getApiKeyForProvider("groq"), await r.getApiKeyForProvider("no-such"), await r.getProviderAuth("groq")];
+			return [ok, apiKey, keys, r.find("groq", "nope"), r.hasConfiguredAuth(known)];
+		},
 		streamSimpleAnthropic: async () => {
 			const { apiKey } = await key();
 			const stream = c.streamSimpleAnthropic(model, { messages: [user("hello")] }, { apiKey, maxTokens: 50 });
@@ -212,6 +219,7 @@ function uses(ctx: any): Record<string, () => any> {
 }
 
 export default function (pi: any) {
+	pi.registerCommand("/", { handler: async (_args: any, ctx: any) => ctx.ui.notify("a command named /", "success") });
 	pi.registerCommand("names", {
 		handler: async (_args: any, ctx: any) => {
 			for (const [name, use] of Object.entries(uses(ctx))) {
