@@ -324,10 +324,9 @@ def _check_fields(where: str, options: Struct, hints: Mapping[str, Any] | None =
     """Check the fields of options that do not have their default value, and the fields of those that are structs of options."""
     kind = type(options)
     defaults, hints = kind(), hints or kind.__annotations__
-    for name in kind.__struct_fields__:
+    for name in [name for name in kind.__struct_fields__ if getattr(options, name) is not getattr(defaults, name)]:
         value, hint = getattr(options, name), hints[name]
-        # What a string annotates has a type that is imported late, and checks its values itself.
-        if value is getattr(defaults, name) or isinstance(hint, str):
+        if isinstance(hint, str):  # its type is imported late, and checks its values itself
             continue
         check_value(where + name, value, hint)
         if any("\0" in str(path) for path in _paths(value, hint)):

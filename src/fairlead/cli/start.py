@@ -289,7 +289,7 @@ def _add_modules() -> None:
         if name not in sys.modules:
             sys.modules[name] = _PostponedModule(name)
     folders = sys.modules["fairlead"].__path__
-    for name in sorted(name for name in POSTPONED if name.startswith("fairlead.")):  # a package comes before its modules
+    for name in sorted([name for name in POSTPONED if name.startswith("fairlead.")]):  # a package comes before its modules
         module = sys.modules[name] = _PostponedModule(name)
         package, _, own = name.rpartition(".")
         if package in POSTPONED:

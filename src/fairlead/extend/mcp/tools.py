@@ -25,7 +25,7 @@ from fairlead.core.tool import StructuredResult, Tool, ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.extend.mcp import sdk
 from fairlead.extend.mcp.config import McpStyle
-from fairlead.session.subagents.subagent import cut
+from fairlead.session.subagents import subagent
 from fairlead.tools.background import Paced
 from fairlead.tools.files.read import MAX_ENCODED
 from fairlead.tools.files.targets import Document
@@ -235,7 +235,7 @@ def prompt_text(answer: types.GetPromptResult, key: str) -> tuple[str, list[Imag
 
 def progress_text(progress: float, total: float | None, message: str | None) -> str:
     done = f"{progress:g}" if total is None else f"{progress:g}/{total:g}"
-    return f"[{done}] {cut(message, _MAX_PROGRESS_CHARS)}" if message else f"[{done}]"
+    return f"[{done}] {subagent.cut(message, _MAX_PROGRESS_CHARS)}" if message else f"[{done}]"
 
 
 def _blocks(block: sdk.types.ContentBlock, key: str) -> Iterable[UserBlock]:

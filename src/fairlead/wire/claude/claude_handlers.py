@@ -20,7 +20,7 @@ from fairlead.models.registry import Registry
 from fairlead.protocol.claude import frames
 from fairlead.protocol.claude import host as h
 from fairlead.session.context.tokens import CHARACTERS_PER_TOKEN
-from fairlead.session.subagents.subagent import cut
+from fairlead.session.subagents import subagent
 from fairlead.wire.claude.claude_codec import CANCEL, USER, VARIABLES, ControlError, encode, read_content
 from fairlead.wire.claude.claude_narrator import Prompt
 from fairlead.wire.claude.user_settings import GIVEN, find_level, read_given
@@ -300,7 +300,7 @@ def _rename(server: ClaudeServer, request: h.RenameSession) -> None:
 
 
 def _generate_title(server: ClaudeServer, request: h.GenerateSessionTitle) -> h.SessionTitle:
-    title = cut(" ".join(request.description.split()), LONGEST_TITLE)
+    title = subagent.cut(" ".join(request.description.split()), LONGEST_TITLE)
     if title and request.persist:
         _rename(server, h.RenameSession(title=title))
     return h.SessionTitle(title=title or None)
