@@ -119,15 +119,17 @@ export class AgentSession {
 	/** Tell an agent that was started again what was set before. The program may have set it for this session alone. */
 	async #restore({ autoCompactionEnabled, autoRetryEnabled, steeringMode, followUpMode, tools }) {
 		const active = new Map(tools.map((tool) => [tool.name, tool.active]));
-		const wanted = this.#tools.filter((tool) => active.get(tool.name) ?? tool.active).map((tool) => tool.name);
-		this.#tools = this.#tools.map((tool) => ({ ...tool, active: wanted.includes(tool.name) }));
+		const before = this.#tools;
+		this.#tools = before.map((tool) => ({ ...tool, active: active.get(tool.name) ?? tool.active }));
+		// Tools that come later, such as those of MCP servers, are active unless the program has chosen among all.
+		const hasChosen = this.#tools.some((tool, index) => tool.active !== before[index].active);
 		Object.assign(this, { autoCompactionEnabled, steeringMode, followUpMode });
 		const commands = [
 			{ type: "set_auto_compaction", enabled: autoCompactionEnabled },
 			...(autoRetryEnabled ? [] : [{ type: "set_auto_retry", enabled: false }]),
 			{ type: "set_steering_mode", mode: steeringMode },
 			{ type: "set_follow_up_mode", mode: followUpMode },
-			{ type: "set_active_tools", tools: wanted },
+			...(hasChosen ? [{ type: "set_active_tools", tools: this.getActiveToolNames() }] : []),
 		];
 		await Promise.all(commands.map((command) => this.#child.request(command)));
 	}
