@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.models.raw_server import until
+from tests.support.connections import count_idle
 
 from fairlead import Agent
 from fairlead.models.http.pool import get_shared_tls, join_pool
@@ -27,7 +28,7 @@ def answers(count: int) -> list[dict[str, Any]]:
 async def ask(agent: Agent) -> None:
     """Ask, and wait until the connection is free again: the end of a response may arrive after the answer."""
     await agent.ask("hi")
-    await until(lambda: agent._http.idle_connections > 0)  # pyright: ignore[reportPrivateUsage]
+    await until(lambda: count_idle(agent._http) > 0)  # pyright: ignore[reportPrivateUsage]
 
 
 async def test_agents_share_connections_until_the_last_one_closes(tmp_path: Path) -> None:

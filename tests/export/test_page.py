@@ -240,13 +240,13 @@ def test_the_policy_allows_the_page_its_own_script_and_style_alone() -> None:
     }
 
 
-def test_a_title_is_given_or_found() -> None:
+def test_the_title_is_the_name_or_the_first_prompt() -> None:
     script = Script()
     script.user("First  prompt\nhere")
     assert "<title>First prompt here</title>" in page(script)
-    assert "<h1>A &lt;b&gt;</h1>" in page(script, title="A <b>")
-    script.add("session_info", name="Named")
-    assert "<title>Named</title>" in page(script)
+    script.add("session_info", name="A <b>")
+    assert "<title>A &lt;b&gt;</title>" in page(script)
+    assert "<h1>A &lt;b&gt;</h1>" in page(script)
 
 
 def test_pages_grow_with_their_sessions() -> None:

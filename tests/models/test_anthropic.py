@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.models.asking import a_model, a_request, ask, outcome, serving
 from tests.models.raw_server import until
+from tests.support.connections import count_idle
 
 from fairlead.core.messages import TextContent, ThinkingContent, ToolCall
 from fairlead.core.model import BlockDelta, BlockEnd, BlockStart, StreamEnd, StreamStart
@@ -290,6 +291,6 @@ async def test_a_conversation_continues_over_one_connection() -> None:
                 # The consumer stops at the end, as a loop does that has seen all it needs.
                 if isinstance(batch[-1], StreamEnd):
                     break
-            await until(lambda: http.idle_connections == 1)
+            await until(lambda: count_idle(http) == 1)
         assert server.connections == 1
         await http.close()

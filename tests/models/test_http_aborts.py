@@ -7,6 +7,7 @@ import asyncio
 import pytest
 from tests.models.posting import OK, fetch, post
 from tests.models.raw_server import answering, raw_server, saying_nothing
+from tests.support.connections import count_idle
 
 from fairlead.core.runtime import CancelToken
 from fairlead.models.http.http_client import Http, RequestAborted
@@ -46,7 +47,7 @@ async def test_an_abort_ends_reading_at_once() -> None:
                 async for _ in response.chunks():
                     asyncio.get_running_loop().call_soon(cancel.fire)
         await asyncio.wait_for(server.until(lambda server: server.disconnections == 1), 5)
-        assert http.idle_connections == 0
+        assert count_idle(http) == 0
 
 
 async def test_nothing_is_read_after_an_abort() -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.models.posting import OK, fetch, post
 from tests.models.raw_server import answering, raw_server, read_request, saying_nothing, until
+from tests.support.connections import count_idle
 from tests.support.tls_server import tls_server
 
 from fairlead.core.runtime import CancelToken
@@ -64,7 +65,7 @@ async def test_when_the_rest_is_noise_the_connection_is_kept_once_it_has_come(is
         if is_cancelled:
             cancel.fire()
         server.release()
-        await until(lambda: http.idle_connections == 1)
+        await until(lambda: count_idle(http) == 1)
         await fetch(http, f"{server.url}/messages")
         assert server.connections == 1
         await http.close()
@@ -132,7 +133,7 @@ async def test_a_farewell_on_an_idle_connection_is_not_taken_for_an_answer() -> 
         http = Http(env={})
         await fetch(http, server.url)
         released.set()
-        await until(lambda: http.idle_connections == 0)
+        await until(lambda: count_idle(http) == 0)
         assert await fetch(http, server.url) == (200, b"ok")
         assert server.connections == 2
         await http.close()

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tests.models.asking import a_model, a_request, ask, outcome, serving
 from tests.models.raw_server import raw_server, read_request, saying_nothing, until
+from tests.support.connections import count_idle
 
 from fairlead.core.model import Model, StreamEnd, StreamEvent
 from fairlead.core.partial_message import PartialMessage
@@ -290,9 +291,9 @@ async def test_a_message_is_done_before_its_answer_ends_and_the_connection_is_ke
         adapter = open_stream(a_model(API, server.url), RequestAuth(), http, lambda: 1)
         async for _ in adapter(a_request(), CancelToken()):
             pass
-        assert http.idle_connections == 0
+        assert count_idle(http) == 0
         server.release()
-        await until(lambda: http.idle_connections == 1)
+        await until(lambda: count_idle(http) == 1)
         await http.close()
 
 

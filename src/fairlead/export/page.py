@@ -49,7 +49,6 @@ def render(
     entries: Sequence[Mapping[str, Any]],
     leaf: str | None,
     *,
-    title: str | None = None,
     unreadable: int = 0,
     source: bytes | None = None,
 ) -> bytes:
@@ -59,7 +58,6 @@ def render(
         header: the header of the session file, as a JSON object.
         entries: the entries of the session file, as JSON objects.
         leaf: the id of the entry that the shown branch ends with; None for the last entry.
-        title: the title of the page; the name of the session, or its first prompt, if there is none.
         unreadable: the number of unreadable lines in the file, which the page mentions.
         source: the session file, which readers can then download from the page.
     """
@@ -67,7 +65,7 @@ def render(
     palette = Palette()
     articles = Articles(tree, palette, header.get("timestamp"))
     usages = [usage_of(node.entry) for node in tree.nodes]
-    name = escape(title or _name(entries))
+    name = escape(_name(entries))
     body = "".join(
         (
             (_ASSETS / "toolbar.html").read_text("utf-8"),

@@ -355,9 +355,9 @@ class Steps:
             if step is not None:
                 self.all.append(step)
 
-    def of_kind(self, *kinds: StepKind, start: int = 0) -> Iterator[Step]:
-        """Yield the steps of these kinds, from an index on."""
-        return (step for step in islice(self.all, start, None) if step.kind in kinds)
+    def of_kind(self, *kinds: StepKind) -> Iterator[Step]:
+        """Yield the steps of these kinds."""
+        return (step for step in self.all if step.kind in kinds)
 
     def burst(self, start: int) -> Iterator[Step]:
         """Yield the steps from an index on, up to the first frame that is not a response.

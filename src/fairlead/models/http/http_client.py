@@ -84,12 +84,6 @@ class Http:
         self._joined: ConnectionPool | None = None
         self._tap = tap
 
-    @property
-    def idle_connections(self) -> int:
-        """The number of open connections that wait for a request."""
-        kept = {} if self._joined is None else self._joined.kept
-        return sum(connection.reusable for each in kept.values() for connection in each)
-
     def load(self, url: str) -> None:
         """Load what the first request to `url` needs. This takes a while, so call it from another thread."""
         import h11  # noqa: F401, PLC0415  takes 5 ms  # pyright: ignore[reportUnusedImport]
