@@ -468,3 +468,25 @@ def test_a_question_that_waits_for_long_is_a_notification(tmp_path: Path) -> Non
         host.send(reply(question, {"behavior": "allow"}))
         host.until("result")
         assert host.leave() == 0
+
+
+def test_callbacks_are_not_called_when_a_session_begins(tmp_path: Path) -> None:
+    with claude(tmp_path, [DONE]) as host:
+        host.control("initialize", hooks=hook("SessionStart"))
+        host.ask("go")
+        assert host.leave() == 0
+    assert not host.of("control_request")
+
+
+def test_the_host_says_how_long_its_hooks_may_take(tmp_path: Path) -> None:
+    write(tmp_path / "home/.fairlead/settings.json", {"extensionTimeoutSeconds": 0.01})
+    with claude(tmp_path, [bash("touch a"), DONE], *SKIP, env=ROOT) as host:
+        host.control("initialize", hooks=hook("PreToolUse"))
+        host.say("go")
+        question = wait_for_hook(host)
+        for _ in range(30):
+            host.control("get_settings")
+        host.send(reply(question, {}))
+        host.until("result")
+        assert host.leave() == 0
+    assert [path.name for path in (tmp_path / "cwd").iterdir()] == ["a"]
