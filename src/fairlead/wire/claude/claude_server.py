@@ -200,13 +200,14 @@ class ClaudeServer:
 
     @cached_property
     def turns(self) -> Turns:
-        limits = TurnLimits(self.options.max_turns, self.options.max_budget, self.options.fallbacks)
+        chosen = self.options
+        wants_output = chosen.schema is not None
+        limits = TurnLimits(chosen.max_turns, chosen.max_budget, chosen.fallbacks, wants_output=wants_output)
         return Turns(
             self.session,
             self.narrator,
             limits,
             hooks=self.hooks,
-            wants_output=self.options.schema is not None,
             prepare=self._prepare,
             begin=self.make_init,
             on_state=self._send_state,

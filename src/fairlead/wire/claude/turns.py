@@ -42,9 +42,13 @@ _RESULTS_KEPT = 256
 
 
 class TurnLimits:
-    """What the command line says about turns: model calls of a turn, dollars of the session, and models for an overload."""
+    """What the host has said about turns: model calls of one, dollars of the session, models for an overload, and the output."""
 
-    def __init__(self, max_turns: int | None, max_budget: float | None, fallbacks: Sequence[str] = ()) -> None:
+    def __init__(
+        self, max_turns: int | None, max_budget: float | None, fallbacks: Sequence[str] = (), *, wants_output: bool = False
+    ) -> None:
+        #: Whether a turn has to end with output in the host's schema.
+        self.wants_output = wants_output
         self.max_turns = max_turns
         #: The names of the models that answer instead of one that is overloaded, in order.
         self.fallbacks = fallbacks
@@ -87,7 +91,6 @@ class Turns:
         limits: TurnLimits,
         *,
         hooks: HostHooks,
-        wants_output: bool,
         prepare: Callable[[CancelToken], Awaitable[None]],
         begin: Callable[[], frames.Init],
         on_state: Callable[[Any], None],
@@ -101,7 +104,6 @@ class Turns:
         self._narrator = narrator
         self._limits = limits
         self._hooks = hooks
-        self._wants_output = wants_output
         hooks.on_stop = self._stop_by_hook
         hooks.on_defer = self._defer
         hooks.on_context = self._add_context
@@ -306,7 +308,7 @@ class Turns:
             return None
         if not message.tool_calls() and not message.text().strip():
             return EMPTY
-        return NO_OUTPUT if self._wants_output and turn.structured is UNSET else None
+        return NO_OUTPUT if self._limits.wants_output and turn.structured is UNSET else None
 
     async def _ask_to_stop(self, *, is_active: bool) -> str | None:
         """Ask the hooks whether the turn may end. Returns what to tell the model if it may not."""
