@@ -214,7 +214,6 @@ class ClaudeServer:
             choose_model=self.choose_model,
             remarks=self.options.remarks,
             before_result=self.send_mirror,
-            is_planning=lambda: self.consent.mode == "plan",
             gate=self.output,
         )
 

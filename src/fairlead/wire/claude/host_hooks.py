@@ -176,6 +176,11 @@ class HostHooks:
     def has(self, event: str) -> bool:
         return bool(self._hooks.get(event))
 
+    @property
+    def is_planning(self) -> bool:
+        """Whether the model may only plan."""
+        return self._consent.mode == "plan"
+
     def connect(self, session: Session) -> None:
         """Have hooks decide about calls beside the host, and follow sub-agents, if there are any for that."""
         if self.has("PermissionRequest"):

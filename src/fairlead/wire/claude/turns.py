@@ -81,7 +81,7 @@ class Turns:
 
     `prepare` is awaited before the first turn; an interrupt fires the token that it gets. `begin` makes the frame with which each
     turn begins. `on_state` is called with the state of the session when that changes. `choose_model` sets a model by its name and
-    returns the name. `before_result` is called before a result is sent. `is_planning` says whether the model may only plan.
+    returns the name. `before_result` is called before a result is sent.
     """
 
     def __init__(
@@ -97,7 +97,6 @@ class Turns:
         choose_model: Callable[[str], str],
         remarks: Sequence[str],
         before_result: Callable[[], None],
-        is_planning: Callable[[], bool],
         gate: Gate,
     ) -> None:
         self._session = session
@@ -112,7 +111,6 @@ class Turns:
         self._on_state = on_state
         self._choose_model = choose_model
         self._before_result = before_result
-        self._is_planning = is_planning
         #: What the host is told in the first turn.
         self._remarks = remarks
         self._waiting: deque[Prompt] = deque()
@@ -260,7 +258,7 @@ class Turns:
                 return self._end_interrupted()
             if (spent := self._limits.check(narrator)) is not None:
                 return self._make(self._limits.reached, is_error=True, errors=[spent])
-            planning = [PLANNING] if self._is_planning() else []
+            planning = [PLANNING] if self._hooks.is_planning else []
             text = "\n\n".join([text, *planning, *started, *verdict.contexts])
             images = [image for prompt in prompts for image in prompt.images]
             expand = len(prompts) == 1 and not prompts[0].is_plain
