@@ -34,8 +34,7 @@ from fairlead.session import session_tools
 from fairlead.session.approval_mode import MODES, SessionApprovals
 from fairlead.session.asyncio_runtime import AsyncioRuntime
 from fairlead.session.context.tokens import DEFAULT_RESERVE_TOKENS
-from fairlead.session.history import store_archive, stored
-from fairlead.session.history.claude_files import ClaudeArchive
+from fairlead.session.history import claude_files, store_archive, stored
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.current import ConversationStore
 from fairlead.session.history.file_archive import FileArchive
@@ -439,7 +438,9 @@ def archive_of(options: AgentOptions, home: Home, cwd: Path, env: Mapping[str, s
 def _files(options: AgentOptions, home: Home, cwd: Path, env: Mapping[str, str], settings: Settings) -> FileArchive:
     storage, confinement = options.storage, options.behaviour.confinement
     if storage.layout == "claude" and storage.folder is not None:
-        return ClaudeArchive(projects=Path(storage.folder), cwd=cwd, durability=storage.durability, copies=options.keep is False)
+        return claude_files.ClaudeArchive(
+            projects=Path(storage.folder), cwd=cwd, durability=storage.durability, copies=options.keep is False
+        )
     is_wanted = storage.folder is not None or (bool(options.keep) and not options.isolated)
     folders = SessionFolders.of(
         home,

@@ -116,6 +116,7 @@ POSTPONED = _ALWAYS_THERE | frozenset((
     "fairlead.session.context.overflow",
     "fairlead.session.following",
     "fairlead.session.front_matter",
+    "fairlead.session.history.claude_files",
     "fairlead.session.history.moves",
     "fairlead.session.history.reading",
     "fairlead.session.history.run_log",
