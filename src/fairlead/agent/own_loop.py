@@ -87,11 +87,19 @@ class BackgroundLoop:
             task = self.loop.create_task(work, context=context)
             task.add_done_callback(lambda _: done.set())
 
-        self.loop.call_soon_threadsafe(start)
+        def cancel() -> None:
+            if task is not None:
+                task.cancel()
+            else:  # the interrupt came before the work was handed over
+                work.close()
+                done.set()
+
         try:
+            # Inside: the work may have begun, and have been interrupted, before this thread gets its turn again.
+            self.loop.call_soon_threadsafe(start)
             done.wait()
         except BaseException:
-            self.loop.call_soon_threadsafe(lambda: task and task.cancel())
+            self.loop.call_soon_threadsafe(cancel)
             done.wait()
             raise
         assert task is not None, "it is done"
