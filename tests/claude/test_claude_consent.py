@@ -251,6 +251,13 @@ def test_protected_files_are_not_read_by_commands_without_a_question(tmp_path: P
     assert len(host.of("control_request")) == 1 and "KEY" not in text_of(results(host)[0])
 
 
+@pytest.mark.parametrize("named", [{}, {"subagent_type": "general-purpose"}])
+def test_rules_about_kinds_of_sub_agents(named: dict[str, str], tmp_path: Path) -> None:
+    agent = calls(("Agent", {"description": "x", "prompt": "look", **named}))
+    host = play(tmp_path, [agent], "--disallowedTools", "Agent(general-purpose)")
+    assert is_error(results(host)[0]) and not host.of("system", subtype="task_started")
+
+
 # What answers change
 
 

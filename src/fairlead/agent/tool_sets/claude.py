@@ -421,6 +421,12 @@ def _output_tool(schema: dict[str, Any], on_output: Callable[[Any], None]) -> To
 # Sub-agents
 
 
+def _prepare_agent(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Name the kind of sub-agent, so that rules about it fit."""
+    arguments = repair_arguments(arguments)
+    return arguments if arguments.get("subagent_type") else {**arguments, "subagent_type": "general-purpose"}
+
+
 def _agent_tool(services: ToolServices, kinds: Mapping[str, AgentDefinition]) -> Tool:
     listed = "\n".join(f"- {name}: {agent.description}" for name, agent in kinds.items())
     return Tool(
@@ -451,7 +457,7 @@ def _agent_tool(services: ToolServices, kinds: Mapping[str, AgentDefinition]) ->
         bound=True,
         timeout=None,
         grace=1.0,  # more than the sub-agent's own tools have
-        prepare=repair_arguments,
+        prepare=_prepare_agent,
     )
 
 
