@@ -12,7 +12,7 @@ from fairlead.agent.tool_sets.opal import machine_tools
 from fairlead.config.home import Home, PeerHome
 from fairlead.errors import ToolError
 from fairlead.policy.protected import Masks, Protected, key_files, read_only_in_sandbox
-from fairlead.policy.sandbox import Bubblewrap
+from fairlead.policy.sandbox import Bubblewrap, GuardedPlaces
 
 
 def test_a_sandbox_hides_the_folders_of_keys_and_what_the_list_stands_for(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_a_sandbox_looks_for_what_to_hide_when_it_is_entered_and_not_when_the_co
         searches += 1
         return Masks([], [])
 
-    sandbox = Bubblewrap("/bin/true", place.cwd, scratch=lambda: tmp_path, masks=masks, own=[], read_only=[])
+    sandbox = Bubblewrap("/bin/true", place.cwd, scratch=lambda: tmp_path, masks=masks, places=GuardedPlaces())
     confined = sandbox.enter(place.cwd)
     assert searches == 1
     confined.wrap(["true"], 3, 4)
@@ -117,7 +117,11 @@ def test_a_sandbox_looks_for_what_to_hide_when_it_is_entered_and_not_when_the_co
 def test_a_fake_git_entry_in_a_job_folder_neither_blocks_nor_fills_memory(tmp_path: Path, kind: str) -> None:
     place = Place(tmp_path)
     sandbox = Bubblewrap(
-        "/bin/true", place.cwd, scratch=lambda: tmp_path, masks=lambda: Masks([], []), own=[], read_only=[".git"], jobs=tmp_path
+        "/bin/true",
+        place.cwd,
+        scratch=lambda: tmp_path,
+        masks=lambda: Masks([], []),
+        places=GuardedPlaces(read_only=[".git"], jobs=tmp_path),
     )
     mirror = tmp_path / "mirrors" / "one.git"
     link = place.cwd / ".git"

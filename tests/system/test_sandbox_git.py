@@ -23,7 +23,7 @@ from fairlead.config.home import Home
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import ToolContext
 from fairlead.policy.protected import Masks, read_only_in_sandbox
-from fairlead.policy.sandbox import Bubblewrap
+from fairlead.policy.sandbox import Bubblewrap, GuardedPlaces
 from fairlead.tools.workspace import Workspace
 
 __all__ = ["bubblewrap"]
@@ -319,8 +319,7 @@ def test_there_are_none_for_a_user_without_privileges_either(root: Path) -> None
         root / "work",
         scratch=lambda: root / "scratch",
         masks=lambda: Masks([], []),
-        own=[],
-        read_only=READ_ONLY,
+        places=GuardedPlaces(read_only=READ_ONLY),
     )
     sandbox.prove()
     subprocess.run(["chown", "-R", "65534:65534", str(root)], check=True)
@@ -371,8 +370,7 @@ async def test_a_background_command_of_opal_is_checked_when_its_call_returns(roo
         root / "work",
         scratch=lambda: root / "scratch",
         masks=lambda: Masks([], []),
-        own=[],
-        read_only=READ_ONLY,
+        places=GuardedPlaces(read_only=READ_ONLY),
     )
     shell = {tool.name: tool for tool in machine_tools(workspace)}["shell"]
     assert shell.close is not None

@@ -69,6 +69,26 @@ _HOW_TO_GET_IT = (
 )
 
 
+class GuardedPlaces(msgspec.Struct, frozen=True, kw_only=True):
+    """What commands in the sandbox must not change, or not even see."""
+
+    #: The folders with fairlead's user configuration. Commands see only the skills in them.
+    own: Sequence[Path] = ()
+    #: The user's home directories, with the configuration of programs that run outside, such as git and shells.
+    users: Sequence[Path] = ()
+    #: The names of what commands cannot change in the working directory.
+    read_only: Sequence[str] = ()
+    #: Returns the files and folders in the working directory that run outside, which may not exist. Called for each command.
+    #: Commands cannot change them, and those that a command makes are renamed when it ends.
+    code: Callable[[], Sequence[Path]] = tuple
+    #: Where workers keep the files of jobs. It is in a folder that is hidden; the working directory may be inside.
+    jobs: Path | None = None
+    #: Extensions that the user named, which commands cannot change either.
+    named: Sequence[Path] = ()
+    #: Programs that run outside the sandbox.
+    programs: Sequence[str] = ()
+
+
 class Bubblewrap:
     """Starts commands in bubblewrap. Implements `fairlead.tools.workspace.Sandbox`.
 
@@ -77,14 +97,7 @@ class Bubblewrap:
         cwd: the working directory.
         scratch: returns the agent's private temporary folder.
         masks: returns what to hide. Called for each command.
-        own: the folders with fairlead's user configuration. Commands see only the skills in them.
-        users: the user's home directories, with the configuration of programs that run outside, such as git and shells.
-        read_only: the names of what commands cannot change in the working directory.
-        code: returns the files and folders in the working directory that run outside, which may not exist. Called for each
-            command. Commands cannot change them, and those that a command makes are renamed when it ends.
-        jobs: where workers keep the files of jobs. It is in a folder that is hidden; the working directory may be inside.
-        named: extensions that the user named, which commands cannot change either.
-        programs: programs that run outside the sandbox.
+        places: what commands must not change.
         env: the environment of commands, in which bubblewrap starts too.
 
     Raises:
@@ -98,13 +111,7 @@ class Bubblewrap:
         *,
         scratch: Callable[[], Path],
         masks: Callable[[], Masks],
-        own: Sequence[Path],
-        users: Sequence[Path] = (),
-        read_only: Sequence[str],
-        code: Callable[[], Sequence[Path]] = tuple,
-        jobs: Path | None = None,
-        named: Sequence[Path] = (),
-        programs: Sequence[str] = (),
+        places: GuardedPlaces,
         env: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         if not sys.platform.startswith("linux"):
@@ -116,10 +123,11 @@ class Bubblewrap:
         self._calls = filter_program()
         self._scratch = scratch
         self._masks = masks
+        own, users, read_only = places.own, places.users, places.read_only
         self._own = own
-        self._jobs = None if jobs is None else Path(os.path.realpath(jobs))
+        self._jobs = None if places.jobs is None else Path(os.path.realpath(places.jobs))
         self._read_only = read_only
-        self._code = code
+        self._code = places.code
         self._kept_empty = [self._cwd / name for name in read_only if _is_free(self._cwd / name)]
         #: Commands that were started and not yet checked at their end.
         self._entered: set[_Entered] = set()
@@ -140,7 +148,7 @@ class Bubblewrap:
                 raise ConfigError(f"{text} Replace it with its target, or start without a sandbox.")
         if Path(self._program).is_relative_to(self._cwd):
             raise ConfigError(f"{self._program} is in the working directory, where commands could change it. {_HOW_TO_GET_IT}")
-        self._installation = Installation(self._cwd, named, [self._program, *programs], env)
+        self._installation = Installation(self._cwd, places.named, [self._program, *places.programs], env)
         self._installation.paths()
 
     def prove(self) -> None:

@@ -17,7 +17,7 @@ from fairlead.platform.open_files import make_private_folders
 from fairlead.policy.approvals import Policy
 from fairlead.policy.offers import RuleWriter
 from fairlead.policy.protected import Protected, key_files, read_only_in_sandbox
-from fairlead.policy.sandbox import Bubblewrap
+from fairlead.policy.sandbox import Bubblewrap, GuardedPlaces
 from fairlead.session.approvals import Approvals
 from fairlead.tools.workspace import Workspace
 
@@ -77,14 +77,16 @@ def sandbox(
         workspace.cwd,
         scratch=scratch,
         masks=protection(home, settings, workspace).masks,
-        own=own,
-        # Sessions may have another home than this process.
-        users=[user_folder(workspace.env), user_folder(os.environ)],
-        read_only=read_only_in_sandbox(home),
-        code=_code(home, settings, workspace, servers),
-        jobs=home.jobs_dir,
-        named=named,
-        programs=[program for name in _PROGRAMS if (program := workspace.which(name)) is not None],
+        places=GuardedPlaces(
+            own=own,
+            # Sessions may have another home than this process.
+            users=[user_folder(workspace.env), user_folder(os.environ)],
+            read_only=read_only_in_sandbox(home),
+            code=_code(home, settings, workspace, servers),
+            jobs=home.jobs_dir,
+            named=named,
+            programs=[program for name in _PROGRAMS if (program := workspace.which(name)) is not None],
+        ),
         env=workspace.env,
     )
     made.prove()

@@ -195,7 +195,6 @@ class Session:
                 self._rules,
                 self._attempts,
                 self._run,
-                self._events.notify,
             )
             parts = run.RunParts(
                 state=self._run,
@@ -222,7 +221,7 @@ class Session:
         return moves.Moves(
             self._current,
             self.history.sessions,
-            self._options.workspace,
+            self.host,
             self.models,
             self._compactor,
             self.extensions,
@@ -230,8 +229,6 @@ class Session:
             self._stopper,
             self.queue,
             behaviour=self._options.behaviour,
-            notify=self._events.notify,
-            on_end=self.host.add_finished_commands,
         )
 
     def _resume(self, model: bool, level: bool) -> list[str]:

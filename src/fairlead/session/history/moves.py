@@ -28,15 +28,15 @@ from fairlead.session.hooks import Cancelled, TreePlan
 from fairlead.session.run.message_queue import MessageQueue
 from fairlead.session.run.state import Activity, Stopper
 from fairlead.session.selection import Selection
-from fairlead.session.session_events import Notify
 from fairlead.tools.workspace import Workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable
 
     from fairlead.session.history.conversation import Conversation
     from fairlead.session.history.log import Log
     from fairlead.session.hooks import Summary
+    from fairlead.session.host import Host
 
 
 #: How a session begins that another one was handed off to.
@@ -64,7 +64,7 @@ class _Leaving(Struct):
 
 
 class Moves:
-    """Moves one session. `on_end` is called after each move within a conversation.
+    """Moves one session. Commands of the user that ended meanwhile are added after each move within a conversation.
 
     `fairlead.session.history.current.History` and `Session` document what the methods take, return and raise.
     """
@@ -73,7 +73,7 @@ class Moves:
         self,
         current: CurrentConversation,
         sessions: ConversationStore,
-        workspace: Workspace,
+        host: Host,
         selection: Selection,
         compactor: Compactor,
         extensions: Extensions,
@@ -82,21 +82,19 @@ class Moves:
         queue: MessageQueue,
         *,
         behaviour: Behaviour,
-        notify: Notify,
-        on_end: Callable[[], None],
     ) -> None:
         self._current = current
         self._behaviour = behaviour
         self._sessions = sessions
-        self._workspace = workspace
+        self._workspace = host.workspace
         self._selection = selection
         self._compactor = compactor
         self._extensions = extensions
         self._activity = activity
         self._stopper = stopper
         self._queue = queue
-        self._notify = notify
-        self._on_end = on_end
+        self._notify = host.notify
+        self._on_end = host.add_finished_commands
 
     # To another conversation
 

@@ -37,7 +37,8 @@ class RunState:
     """
 
     def __init__(self, notify: Notify) -> None:
-        self._notify = notify
+        #: Sends an event to everything that listens to the session.
+        self.notify = notify
         #: How the last model call of the last run ended.
         self.last_end: StreamEnd | None = None
         #: Whether the run has announced its end, though automatic work still follows.
@@ -97,7 +98,7 @@ class RunState:
         is_news, self.lost = self.lost is None, error
         self.cancel.fire()
         if is_news:
-            self._notify(ExtensionError("session", "write", f"{error} The run was aborted."))
+            self.notify(ExtensionError("session", "write", f"{error} The run was aborted."))
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         self._task = asyncio.create_task(work, name="fairlead-run")

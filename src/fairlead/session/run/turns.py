@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from fairlead.session.rules.rule_keeper import RuleKeeper
     from fairlead.session.run.state import Attempts, RunState
     from fairlead.session.run.warming import CacheWarmer
-    from fairlead.session.session_events import Notify
 
 #: The part of a result that is kept from its beginning. The rest is its end, where errors and hints are.
 _FROM_BEGINNING = 0.6
@@ -50,7 +49,6 @@ class Turns:
         rules: RuleKeeper | None,
         attempts: Attempts,
         state: RunState,
-        notify: Notify,
     ) -> None:
         self._options = options
         self._runtime = options.runtime
@@ -65,7 +63,7 @@ class Turns:
         self._attempts = attempts
         self._images: UnreadableImages | None = None
         self._state = state
-        self._notify = notify
+        self._notify = state.notify
         #: Keeps a provider's cache warm, once the model has one that can be.
         self._warmer: CacheWarmer | None = None
 
