@@ -1,4 +1,4 @@
-"""A chat bot: one session per room, which it resumes. It reads lines such as `kitchen: What is for dinner?` from its input."""
+"""A chat bot with one lasting session per room. It reads lines such as `kitchen: What is for dinner?` from its input."""
 
 import asyncio
 import sys

@@ -3,7 +3,7 @@
 
     python examples/chat.py --model anthropic/claude-sonnet-4-5
 
-Another agent of the family, or another way to start this one: AGENT="pi --mode rpc" python examples/chat.py
+AGENT names another agent of the family, or another way to start this one: AGENT="pi --mode rpc" python examples/chat.py
 If that is a pi of 2025, which sends no responses, set RESPONSES=no too.
 """
 
@@ -39,7 +39,7 @@ def answer(client: SyncClient, prompt: str) -> None:
         result = run.result()
         print(f"\n[{'aborted' if result.aborted else 'completed'}, {result.usage.total_tokens} tokens]", flush=True)
     except KeyboardInterrupt:
-        print("\n[aborted]", flush=True)  # leaving the block has aborted the run
+        print("\n[aborted]", flush=True)  # leaving the block aborted the run
     except AgentGone as error:
         if not error.restarted:
             raise
@@ -68,7 +68,7 @@ def show(run: SyncRunStream) -> None:
 
 
 def describe(event: events.ToolExecutionEnd, arguments: dict[str, Any]) -> str:
-    """Return a tool call and its result as a line or a few."""
+    """Return a tool call and its result as one or a few lines."""
     result: Any = event.raw["result"]
     text = result if isinstance(result, str) else text_of(result["content"])
     if event.is_error:

@@ -85,7 +85,7 @@ async def demonstrate() -> None:
 
 
 def chat(agent: Agent, runner: asyncio.Runner) -> None:
-    """Ask for lines and answer them. Ctrl-C aborts an answer; while a line is waited for, it ends the chat."""
+    """Ask for lines and answer them. Ctrl-C aborts an answer; at the prompt, it ends the chat."""
     model = agent.session.model
     assert model is not None
     print(f"Chatting with {model.provider}/{model.id} about {agent.session.host.workspace.cwd}. End with an empty line.")

@@ -13,7 +13,7 @@ def restock(
     count: Annotated[int, "how many"],
     context: ToolContext,
 ) -> dict[str, int]:
-    """Fetch more of something from the storeroom. Returns how many there are of everything."""
+    """Fetch more of something from the storeroom. Returns how many of each item there are."""
     if item not in SHELVES:
         raise ToolError(f"There is no shelf for a {item}. There are shelves for {', '.join(SHELVES)}.")
     for number in range(count):

@@ -11,7 +11,7 @@ with SyncClient.start(["fairlead", "--mode", "rpc", "--dialect", "pi"]) as clien
 
     @client.tool(timeout=30)
     def restock(item: Annotated[str, "what to fetch, in the singular"], count: int, call: HostCall) -> dict[str, int]:
-        """Fetch more of something from the storeroom. Returns how many there are of everything."""
+        """Fetch more of something from the storeroom. Returns how many of each item there are."""
         if item not in SHELVES:
             raise LookupError(f"There is no shelf for a {item}.")
         for number in range(count):

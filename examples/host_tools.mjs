@@ -54,7 +54,7 @@ const tools = {
   },
 };
 
-// Another agent of the family, or another way to start this one: AGENT="omp --mode rpc"
+// AGENT names another agent of the family, or another way to start this one: AGENT="omp --mode rpc"
 const [command, ...flags] = (process.env.AGENT ?? "fairlead --mode rpc").split(" ");
 // A new session: Ctrl-C in the terminal reaches only this program, which sends an abort.
 const agent = spawn(command, flags, { stdio: ["pipe", "pipe", "inherit"], detached: true });

@@ -150,7 +150,7 @@ def show(text: str) -> None:
 
 
 def main() -> None:
-    # Another agent of the family, or another way to start this one: AGENT="omp --mode rpc"
+    # AGENT names another agent of the family, or another way to start this one: AGENT="omp --mode rpc"
     host = Host(os.environ.get("AGENT", "fairlead --mode rpc").split())
     host.prompt(" ".join(sys.argv[1:]) or "How many lamps are there?")
     signal.signal(signal.SIGINT, lambda number, frame: host.send({"type": "abort"}))

@@ -1,4 +1,4 @@
-"""`/release` asks everything that a release needs and leaves the rest to the model. It uses the whole user interface."""
+"""`/release` asks for everything that a release needs and leaves the rest to the model. It uses the whole user interface."""
 
 from __future__ import annotations
 

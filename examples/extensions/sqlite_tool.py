@@ -16,7 +16,7 @@ def setup(fl: Fairlead) -> None:
         context: Context,
         limit: Annotated[int, Meta(description="How many rows", ge=1, le=1000)] = 100,
     ) -> list[dict[str, Any]]:
-        """Read from an SQLite database. It cannot be changed this way."""
+        """Run a read-only query on an SQLite database."""
         path = context.cwd / database
         if not path.is_file():
             raise ToolError(f"There is no database {database}.")

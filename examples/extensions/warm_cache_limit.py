@@ -1,4 +1,4 @@
-"""Stops renewing the prompt cache of a model when that has cost enough: `--warm-budget DOLLARS`."""
+"""Stops renewing the prompt cache of a model once that has cost too much: `--warm-budget DOLLARS`."""
 
 from __future__ import annotations
 

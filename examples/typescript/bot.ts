@@ -1,4 +1,4 @@
-// A chat bot: one session per room, which it resumes. It reads lines such as `kitchen: What is for dinner?` from its input.
+// A chat bot with one lasting session per room. It reads lines such as `kitchen: What is for dinner?` from its input.
 import { createInterface } from "node:readline";
 import { ClientError, spawnAgent, type Client } from "fairlead-client";
 
@@ -19,7 +19,7 @@ async function answer(client: Client, room: string, text: string): Promise<Clien
   return client;
 }
 
-const rooms = new Map<string, Promise<Client>>(); // each settles when its last answer is there
+const rooms = new Map<string, Promise<Client>>(); // each settles when its last answer has arrived
 for await (const line of createInterface({ input: process.stdin })) {
   const [room = "", ...words] = line.split(": ");
   rooms.set(room, (rooms.get(room) ?? start(room)).then((client) => answer(client, room, words.join(": "))));

@@ -2,7 +2,7 @@
 //
 //     node chat.ts --model anthropic/claude-sonnet-4-5
 //
-// Another agent of the family, or another way to start this one: AGENT="pi" node chat.ts
+// AGENT names another agent of the family, or another way to start this one: AGENT="pi" node chat.ts
 // If that is a pi of 2025, which sends no responses, set RESPONSES=no too.
 import { createInterface } from "node:readline";
 import { ClientError, ConnectionClosedError, readableError, spawnAgent, type ApprovalDecision, type Run } from "fairlead-client";

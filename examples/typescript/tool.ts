@@ -6,7 +6,7 @@ const shelves: Record<string, number> = { lamp: 3, desk: 1 };
 
 const restock = hostTool<{ item: string; count: number }>({
   name: "restock",
-  description: "Fetch more of something from the storeroom. Returns how many there are of everything.",
+  description: "Fetch more of something from the storeroom. Returns how many of each item there are.",
   parameters: {
     type: "object",
     properties: { item: { type: "string", description: "what to fetch, in the singular" }, count: { type: "integer" } },

@@ -66,7 +66,10 @@ def _index(modules: dict[str, str]) -> str:
     text = (
         "These modules are public, and their names are stable. Every other module is private and may change in any release. "
         "[The library](../library.md), [the client](../client.md), [extensions](../extensions.md) and "
-        "[testing a host](../testing.md) explain how to use them; these pages list everything."
+        "[testing a host](../testing.md) explain how to use them; these pages list everything.\n\n"
+        "Most people want this: `Agent` and `tool` in [`fairlead`](fairlead.md) to run an agent in a program, "
+        "[`fairlead.client`](fairlead.client.md) to run it as another process, [`fairlead.events`](fairlead.events.md) for what "
+        "happens during a run, and [`fairlead.testing`](fairlead.testing.md) to test the program without a model."
     )
     return "\n".join(["# The Python API", "", NOTE, "", wrap(text), "", "| module | |", "|---|---|", *rows, ""])
 

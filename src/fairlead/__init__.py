@@ -8,8 +8,8 @@ These modules are public, and their names are stable:
     fairlead.errors        every exception that fairlead raises on purpose
     fairlead.extension     what extensions use
     fairlead.client        clients for agents in other processes
-    fairlead.client.events what such agents send
-    fairlead.client.opal   a client for servers of Opal
+    fairlead.client.events the events that such agents send
+    fairlead.client.opal   a client for Opal servers
     fairlead.client.server_events   the events that only sessions of `fairlead serve` have
     fairlead.stores        where sessions are kept: files, memory, SQLite, Postgres
     fairlead.jobs          durable jobs on one machine or many
