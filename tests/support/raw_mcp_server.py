@@ -121,8 +121,8 @@ def main() -> None:
         if "id" not in message:
             continue
         if MODE == "lines" and message["method"] == "tools/call":
-            line = Path(ARGUMENT).read_text().splitlines()[message["params"]["arguments"]["at"]]
-            sys.stdout.write(line.replace("%s", json.dumps(message["id"])) + "\n")
+            position: int = message["params"]["arguments"]["at"]
+            sys.stdout.write(Path(ARGUMENT).read_text().splitlines()[position].replace("%s", json.dumps(message["id"])) + "\n")
             sys.stdout.flush()
         elif MODE == "sloppy" and message["method"] == "tools/call":
             answer_sloppily(message["id"], message["params"])
