@@ -26,7 +26,6 @@ from fairlead.core.message_updates import MessageUpdate, TextDelta, ThinkingDelt
 from fairlead.core.messages import AssistantMessage, TextContent, Usage, readable_error
 from fairlead.errors import FairleadError
 from fairlead.protocol import print_result
-from fairlead.protocol import print_result as print_result_module
 from fairlead.session.history.entries import encode_line
 from fairlead.wire import host_connection
 from fairlead.wire.pi import paced_updates, pi_stdio
@@ -133,7 +132,7 @@ def failure_as_result(form: str | None, write: Callable[[bytes], object]) -> Gen
 def _failure(error: str) -> bytes:
     """Return the result of a command that failed before it had a session."""
     return _encode(
-        print_result_module.PrintResult(
+        print_result.PrintResult(
             text="",
             stop_reason=None,
             is_error=True,
