@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairlead.agent import agent_hooks
-from fairlead.agent import agent_hooks as agent_hooks_module
 from fairlead.agent.options import AgentOptions
 from fairlead.agent.tool_sets import server_configs
 from fairlead.config import packages
@@ -165,7 +164,7 @@ class AgentExtensions:
             additions=additions,
             is_wanted=options.wants_tool,
             warn=self._warn,
-            program_handlers={} if options.hooks is None else agent_hooks_module.handlers(options.hooks),
+            program_handlers={} if options.hooks is None else agent_hooks.handlers(options.hooks),
             front_handlers=front,
             shutdown=self._shut_down,
             loaded=self._on_load,
