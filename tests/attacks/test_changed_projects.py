@@ -33,12 +33,18 @@ def server(*command: str, **more: Any) -> str:
     return json.dumps({"mcpServers": {"s": {"command": command[0], "args": command[1:], **more}}})
 
 
+def hooks(command: str, **more: Any) -> str:
+    return json.dumps({"hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": command}]}]}, **more})
+
+
 PROJECT = {
     ".fairlead/extensions/one.py": "1",
     ".fairlead/extensions/two/__init__.py": "2",
     ".fairlead/extensions/two/inner/helper.py": "2",
     ".fairlead/settings.json": '{"extensions": ["../tools/listed.py"], "packages": ["../package"]}',
     ".fairlead/mcp.json": server("node", "servers/main.js"),
+    ".claude/settings.json": hooks("cd hooks && ./check.sh"),
+    ".claude/settings.local.json": hooks('"$CLAUDE_PROJECT_DIR"/hooks/local.sh'),
     ".mcp.json": server("sh", "-c", "cd servers && ./run.sh", env={"PYTHONPATH": "lib"}),
     "tools/listed.py": "3",
     "package/package.json": '{"pi": {"extensions": ["*.ts"]}}',
@@ -46,6 +52,8 @@ PROJECT = {
     "servers/main.js": "5",
     "servers/run.sh": "6",
     "lib/module.py": "7",
+    "hooks/check.sh": "a",
+    "hooks/local.sh": "b",
     "ordinary.py": "8",
     "AGENTS.md": "9",
     "data.db": "10",
@@ -62,7 +70,11 @@ def trusted(tmp_path: Path) -> tuple[Home, Path]:
     return home, project
 
 
-CODE = [name for name in PROJECT if name not in ("ordinary.py", "AGENTS.md", "data.db", ".fairlead/settings.json")]
+CODE = [
+    name
+    for name in PROJECT
+    if name not in ("ordinary.py", "AGENTS.md", "data.db", ".fairlead/settings.json") and ".claude" not in name
+]
 
 
 @pytest.mark.parametrize("name", CODE)
@@ -85,6 +97,10 @@ CHANGES: dict[str, Callable[[Path], object]] = {
     "a link to code": lambda project: (project / ".fairlead/extensions/link.py").symlink_to("../../ordinary.py"),
     "another listed extension": lambda project: put(project, {".fairlead/settings.json": '{"extensions": ["../ordinary.py"]}'}),
     "another package": lambda project: put(project, {".fairlead/settings.json": '{"packages": ["../servers"]}'}),
+    "another hook": lambda project: put(project, {".claude/settings.json": hooks("./ordinary.py")}),
+    "a variable for hooks": lambda project: put(
+        project, {".claude/settings.local.json": hooks("hooks/local.sh", env={"BASH_ENV": "x"})}
+    ),
     "a module of a server": lambda project: put(project, {"lib/new.py": ""}),
 }
 

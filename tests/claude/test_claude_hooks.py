@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.claude.host import MODEL, ClaudeHost, Frame, claude
+from tests.claude.host import MODEL, ClaudeHost, Frame, another, claude
 from tests.claude.test_claude_prompts import run
 from tests.claude.test_claude_tools import bash, is_error, reply, results, text_of
 from tests.support.stage import calls
 
+from fairlead.config.home import Home
+from fairlead.config.trust import save_decision
 from fairlead.testing import ProviderServer
 
 DONE = {"text": "done"}
@@ -455,6 +457,21 @@ def test_commands_of_a_project_that_is_not_trusted_do_not_run(tmp_path: Path) ->
         host.ask("go")
         assert host.leave() == 0
     assert not (tmp_path / "cwd" / "evil").exists()
+
+
+def test_commands_that_a_project_got_after_it_was_trusted_do_not_run(tmp_path: Path) -> None:
+    settings = tmp_path / "cwd/.claude/settings.json"
+    write(settings, {"hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": "echo known >> ran"}]}]}})
+    save_decision(Home(tmp_path / "home/.fairlead"), tmp_path / "cwd", True)
+    with claude(tmp_path, [DONE, DONE]) as host:
+        host.ask("go")
+        assert host.leave() == 0
+        write(settings, {"hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": "echo new >> ran"}]}]}})
+        with another(host) as other:
+            other.ask("go")
+            assert any("not trusted: hooks" in frame["content"] for frame in other.of("system", subtype="informational"))
+            assert other.leave() == 0
+    assert (tmp_path / "cwd" / "ran").read_text() == "known\n"
 
 
 def test_a_question_that_waits_for_long_is_a_notification(tmp_path: Path) -> None:

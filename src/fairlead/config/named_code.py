@@ -202,7 +202,7 @@ def _find_named(command: Command, path: Sequence[Path]) -> Iterator[Path]:
 def _split(text: str, cwd: Path) -> list[str]:
     """Return the words of an argument, which may be a command line itself."""
     text = _HERE.sub(lambda _: str(cwd), text[:_LONGEST]).replace("\0", "")
-    if not any(char.isspace() or char in _SEPARATORS for char in text):
+    if not any(char.isspace() or char in _SEPARATORS or char in "'\"" for char in text):
         return [text]
     try:
         lexer = shlex.shlex(text, posix=True, punctuation_chars=_SEPARATORS)

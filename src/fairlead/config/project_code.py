@@ -1,4 +1,5 @@
-"""What a project runs outside the sandbox once it is trusted: its extensions, its MCP servers, and the code that these name.
+"""What a project runs outside the sandbox once it is trusted: its extensions, its MCP servers, the commands that its settings of
+Claude Code name as hooks, and the code that these name.
 
 One list serves the record that is kept with the decision to trust, the question to the user, `fairlead trust show`, and the
 sandbox, in which all of it is read-only.
@@ -17,7 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from fairlead.config import json_files, project_files
-from fairlead.config.home import MCP_FILE, Home
+from fairlead.config.home import CLAUDE_FOLDER, MCP_FILE, Home
 from fairlead.config.named_code import LOADING, Command, expand_variables, files_named_by, shell_command
 from fairlead.config.packages import find_listed_packages
 from fairlead.config.settings import Settings
@@ -26,6 +27,8 @@ from fairlead.errors import ConfigError
 
 #: The keys of a settings file that name code.
 _NAMING = ("extensions", "packages")
+#: The settings of Claude Code in a project, and the keys of theirs that name code or say how it is loaded.
+_CLAUDE_SETTINGS, _RUNNING = ("settings.json", "settings.local.json"), ("hooks", "env")
 #: The most files and folders, and the most bytes, of a project's code. More cannot be compared, so it is not trusted.
 _MOST_ENTRIES = 20_000
 _MOST_BYTES = 256 * 1024 * 1024
@@ -67,7 +70,21 @@ def project_code(home: Home, cwd: Path, env: Mapping[str, str] | None = None) ->
             for command in _servers(path, cwd, env, home.boundary(cwd)):
                 for each in files_named_by(command, root):
                     _add(found, Code(each, "code of MCP servers"))
+    for path in _claude_settings(home, cwd, env):
+        if (named := _naming(home, path, cwd, _RUNNING)) is not None:
+            _add(found, Code(path, "settings that name hooks", named))
+            for text in _texts(msgspec.json.decode(named).get("hooks")):
+                written = text.replace("${CLAUDE_PROJECT_DIR}", str(root)).replace("$CLAUDE_PROJECT_DIR", str(root))
+                for each in files_named_by(shell_command(written, root), root):
+                    _add(found, Code(each, "code of hooks"))
     return list(found.values())
+
+
+def _claude_settings(home: Home, cwd: Path, env: Mapping[str, str]) -> list[Path]:
+    """Return where a project's settings of Claude Code are. Those of the user are not the project's."""
+    folder = cwd / CLAUDE_FOLDER
+    users = env.get("CLAUDE_CONFIG_DIR") or (home.user or Path.home()) / CLAUDE_FOLDER
+    return [] if os.path.realpath(folder) == os.path.realpath(users) else [folder / name for name in _CLAUDE_SETTINGS]
 
 
 def _add(found: dict[Path, Code], code: Code) -> None:
@@ -80,7 +97,8 @@ def outside_code(home: Home, settings: Settings, cwd: Path, env: Mapping[str, st
     """Return what of a folder runs outside the sandbox, whether or not it exists: a project's code, and what the user's own
     configuration names there. `more` are the user's other files of MCP servers. The paths are absolute."""
     root = Path(os.path.realpath(cwd))
-    found = dict.fromkeys((*(code.path for code in project_code(home, cwd, env)), *_extensions(home, cwd)))
+    code = (code.path for code in project_code(home, cwd, env))
+    found = dict.fromkeys((*code, *_extensions(home, cwd), *_claude_settings(home, cwd, env)))
     commands = [command for level, path in home.mcp_files(cwd) for command in _servers(path, cwd, env, _within(home, level, cwd))]
     commands += [command for path in more for command in _servers(path, cwd, env, None)]
     commands += [shell_command(text, root) for text in _key_commands(home)]
@@ -103,8 +121,8 @@ def _within(home: Home, level: str, cwd: Path) -> Path | None:
     return home.boundary(cwd) if level == "project" else None
 
 
-def _naming(home: Home, path: Path, cwd: Path) -> bytes | None:
-    """Return what a settings file of a project says about code; None if it names none."""
+def _naming(home: Home, path: Path, cwd: Path, keys: Sequence[str] = _NAMING) -> bytes | None:
+    """Return what a settings file of a project says under `keys`, which are about code; None if it names none."""
     try:
         data = project_files.read_bytes(path, within=home.boundary(cwd), largest=project_files.LARGEST_PROJECT_FILE)
         if data is None:
@@ -117,7 +135,7 @@ def _naming(home: Home, path: Path, cwd: Path) -> bytes | None:
             values = yaml_files.parse_object(path, data)
     except ConfigError:  # it is reported when the settings are loaded, and names nothing
         return None
-    named = {key: values[key] for key in _NAMING if values.get(key)}
+    named = {key: values[key] for key in keys if values.get(key)}
     return msgspec.json.encode(named, order="sorted") if named else None
 
 
@@ -279,7 +297,7 @@ def projects_in(home: Home, folder: Path) -> list[Path]:
 
     Links are not followed.
     """
-    names = {*home.project_names, MCP_FILE}
+    names = {*home.project_names, MCP_FILE, CLAUDE_FOLDER}
     found = [folder]
     pending, room = [folder], _MOST_BELOW
     while pending and room > 0:
