@@ -116,8 +116,17 @@ def test_reading_is_free_inside_and_asked_about_outside(tmp_path: Path) -> None:
     (tmp_path / "cwd").mkdir()
     (tmp_path / "cwd" / "in.txt").write_text("in")
     (tmp_path / "secret.txt").write_text("secret")
-    (tmp_path / "cwd" / "link.txt").symlink_to(tmp_path / "secret.txt")
-    outside = ["cat ../secret.txt", "cat link.txt", f"head {tmp_path}/secret.txt", "cat in.txt > copy.txt", "cat in.txt; make"]
+    for name in ("link.txt", "-n"):
+        (tmp_path / "cwd" / name).symlink_to(tmp_path / "secret.txt")
+    outside = [
+        "cat -- -n",
+        "grep -c -- s -n",
+        "cat ../secret.txt",
+        "cat link.txt",
+        f"head {tmp_path}/secret.txt",
+        "cat in.txt > copy.txt",
+        "cat in.txt; make",
+    ]
     inside = ["cat in.txt", "ls", "echo hi | wc -l", "pwd && grep -n i in.txt"]
     turns = [bash(command) for command in (*inside, *outside)]
     host = play(tmp_path, [*turns, read("$CWD/link.txt"), calls(("Glob", {"pattern": f"{tmp_path}/*.txt"}))])

@@ -49,7 +49,8 @@ def read_files(words: Sequence[str], folder: str) -> list[str] | None:
         return None
     if name in ("echo", "expr", "false", "pwd", "tr", "true", "which"):
         return []
-    files = [word for word in words[1:] if not word.startswith("-")]
+    operands = words.index("--") if "--" in words else len(words)
+    files = [word for at, word in enumerate(words) if at > operands or (at and not word.startswith("-"))]
     found = [os.path.join(folder, each) for each in files]  # noqa: PTH118
     # Some of the files in a folder may not be read.
     if name in _SEARCHERS and (any(map(os.path.isdir, found)) or _reads_folders(words)):
