@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from tests.claude.host import ClaudeHost, Frame, another, claude
 from tests.support.stage import calls
 
-from fairlead.session.history.claude_files import ClaudeFile, parse, project_folder
+from fairlead.session.history.claude_files import ClaudeFile, new_uuid, parse, project_folder
 
 ID = "11111111-1111-4111-8111-111111111111"
 UNKNOWN = "99999999-1111-4111-8111-111111111111"
@@ -78,6 +79,21 @@ def test_an_entry_is_on_disk_before_its_frame(tmp_path: Path) -> None:
             assert resumed.ask("again")["result"] == "after"
             assert resumed.leave() == 0
     assert find_texts(host)[0] == "go" and find_texts(host)[-1] == "again"
+
+
+@pytest.mark.parametrize("name", ["--resume=The title", "--continue"])
+def test_files_that_are_no_sessions_are_passed_over(tmp_path: Path, name: str) -> None:
+    with claude(tmp_path, [{"text": "one"}, {"text": "two"}]) as host:
+        session = host.ask("go")["session_id"]
+        host.control("rename_session", title="The title")
+        assert host.leave() == 0
+        folder = file_of(host, session).parent
+        os.mkfifo(folder / f"{new_uuid()}.jsonl")
+        for target in ("/dev/zero", "/proc/self/environ", "/nowhere"):
+            (folder / f"{new_uuid()}.jsonl").symlink_to(target)
+        with another(host, name) as resumed:
+            assert resumed.ask("again")["session_id"] == session
+            assert resumed.leave() == 0
 
 
 def test_sessions_are_resumed_continued_and_forked(tmp_path: Path) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.claude.host import ClaudeHost, another, claude, command, environment
+from tests.claude.host import MODEL, ClaudeHost, another, claude, command, environment
 from tests.support.stage import Turn, calls, says
 
 from fairlead.testing import ProviderServer
@@ -306,3 +307,26 @@ def test_one_variable_brings_back_the_older_list(tmp_path: Path) -> None:
         host.ask("go")
     tools = host.of("system", subtype="init")[0]["tools"]
     assert "TodoWrite" in tools and "TaskCreate" not in tools
+
+
+@pytest.mark.parametrize("place", ["/dev/zero", "/proc/self/environ", "pipe"])
+@pytest.mark.parametrize("flag", ["--mcp-config", "--settings", "--system-prompt-file", "--append-system-prompt-file"])
+def test_flags_read_files_on_a_disk_alone(tmp_path: Path, flag: str, place: str) -> None:
+    (tmp_path / "home").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    with ProviderServer([]) as provider:
+        env = environment(tmp_path, provider)
+        argv = command("-p", "hi", "--model", MODEL, flag, place)
+        ended = subprocess.run(argv, cwd=tmp_path, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+        assert not provider.requests
+    assert ended.returncode == 1 and place in ended.stderr and "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize("target", ["/dev/zero", "/proc/self/environ", None])
+def test_servers_of_the_user_are_read_from_a_file_on_a_disk(tmp_path: Path, target: str | None) -> None:
+    (tmp_path / "home").mkdir()
+    path = tmp_path / "home/.claude.json"
+    os.mkfifo(path) if target is None else path.symlink_to(target)
+    with claude(tmp_path) as host:
+        assert host.ask("go")["result"] == "ok"
+        assert host.leave() == 0

@@ -27,6 +27,7 @@ from fairlead.cli.console import complain, configure_logging, print_exact, remar
 from fairlead.cli.event_loop import new_event_loop
 from fairlead.config import trust
 from fairlead.config.home import ClaudeFiles, ClaudeSource, Home, user_folder, working_directory
+from fairlead.config.project_files import read_bytes
 from fairlead.config.settings import RetrySettings
 from fairlead.config.settings_files import load_settings
 from fairlead.errors import ConfigError, SessionError
@@ -421,10 +422,9 @@ def _read_own_servers(flags: ClaudeFlags, env: Mapping[str, str]) -> dict[str, A
         return {}
     folder = Path(env["CLAUDE_CONFIG_DIR"]) if env.get("CLAUDE_CONFIG_DIR") else user_folder(env)
     try:
-        return msgspec.json.decode((folder / ".claude.json").read_bytes(), type=_McpConfig).mcp_servers
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError) as error:
+        data = read_bytes(folder / ".claude.json")
+        return {} if data is None else msgspec.json.decode(data, type=_McpConfig).mcp_servers
+    except (ConfigError, ValueError) as error:
         remark(f"{folder / '.claude.json'}: its MCP servers are left out: {error}")
         return {}
 
@@ -572,9 +572,12 @@ def _number(name: str, text: str | None, kind: type[int] | type[float]) -> Any:
 
 def _read_text(name: str, path: str) -> str:
     try:
-        return Path(path).read_text("utf-8", "replace")
-    except OSError as error:
-        raise ConfigError(f"{name} {path}: {error.strerror}") from error
+        data = read_bytes(Path(path))
+    except ConfigError as error:
+        raise ConfigError(f"{name} {error}") from error
+    if data is None:
+        raise ConfigError(f"{name} {path}: there is no such file")
+    return data.decode("utf-8", "replace")
 
 
 def _serve(options: ClaudeOptions, prompt: str | None) -> NoReturn:

@@ -6,6 +6,7 @@ import os
 import re
 import unicodedata
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -231,18 +232,20 @@ class ClaudeArchive(FileArchive, kw_only=True):
             found = [folder / f"{name}.jsonl", *self.projects.glob(f"*/{name}.jsonl")]
             return next((path for path in found if path.is_file()), None)
         marks = f'"customTitle":"{name}"'.encode()
-        for path in self._newest_first(folder):
-            if marks in path.read_bytes():
-                return path
-        return None
+        return next((path for path in self._newest_first(folder) if _has(path, marks)), None)
 
     def find_latest(self) -> Path | None:
         """Return the session of the working directory that changed last; None if there is none."""
         return next(iter(self._newest_first(project_folder(self.projects, self.cwd))), None)
 
     def _newest_first(self, folder: Path) -> list[Path]:
-        files = [path for path in folder.glob("*.jsonl") if re.fullmatch(_UUID, path.stem)]
-        return sorted(files, key=lambda path: path.stat().st_mtime_ns, reverse=True)
+        found: list[tuple[int, Path]] = []
+        for path in folder.glob("*.jsonl"):
+            with suppress(OSError, SessionError):  # it may be gone by now
+                if re.fullmatch(_UUID, path.stem) and path.is_file():
+                    refuse_endless(path, whole=True)
+                    found.append((path.stat().st_mtime_ns, path))
+        return [path for _, path in sorted(found, reverse=True)]
 
     # As an archive
 
@@ -280,6 +283,15 @@ class ClaudeArchive(FileArchive, kw_only=True):
         conversation = sessions.fork_log(contents.log, str(path), self.place(sessions.workspace.cwd))
         conversation.problems = problems
         return conversation
+
+
+def _has(path: Path, text: bytes) -> bool:
+    """Return whether a line of a file has a text."""
+    try:
+        with path.open("rb") as file:
+            return any(text in line for line in file)
+    except OSError:
+        return False
 
 
 class Resume(Struct, frozen=True, kw_only=True):

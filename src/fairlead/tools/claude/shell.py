@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from fairlead.config.project_files import read_start
 from fairlead.core.tool import Tool, ToolContext, ToolResult, ToolSubject
 from fairlead.errors import ToolError
 from fairlead.tools import repair_arguments, string
@@ -24,6 +25,8 @@ _TIMEOUT, _LONGEST_TIMEOUT = 120_000, 600_000
 _SHELLS = frozenset(("ash", "bash", "dash", "sh", "zsh"))
 #: What a program that was stopped with SIGTERM exits with.
 _TERMINATED = 143
+#: In bytes.
+_LONGEST_PATH = 64 * 1024
 
 
 class Shell:
@@ -76,7 +79,7 @@ class Shell:
     def _remember(self, report: Path) -> None:
         """Use the directory in which the command ended from now on, if it is inside the workspace."""
         try:
-            ended = Path(report.read_text("utf-8", "surrogateescape").removesuffix("\n"))
+            ended = Path(os.fsdecode(read_start(report, _LONGEST_PATH)).removesuffix("\n"))
             report.unlink()
         except OSError:  # it was killed, or has its own trap
             return
