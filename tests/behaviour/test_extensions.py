@@ -227,9 +227,6 @@ def test_a_start_with_extensions_loads_nothing_of_them(tmp_path: Path) -> None:
         "fairlead.extend.additions",
         "fairlead.extend.extensions",
         "fairlead.extend.extensions.late",
-        # The packages of modules that are postponed.
-        "fairlead.extend.mcp",
-        "fairlead.extend.node",
     }
 
 

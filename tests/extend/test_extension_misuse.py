@@ -198,9 +198,6 @@ def setup(fl):
     [
         ("return next(iter([]))", "StopIteration"),
         ("raise asyncio.CancelledError", "ancelled"),
-        ("return ToolResult([1])", "at `$.content[0]`"),
-        ("return ToolResult('abc')", "at `$.content`"),
-        ("return [TextContent(5)]", "got `int`"),
         ("return object()", "object cannot be written as JSON"),
     ],
 )
@@ -212,6 +209,24 @@ async def test_a_tool_with_an_invalid_result_fails_and_the_model_sees_it(
         assert (await it.agent.ask("hi")).text == "ok"
         ((told, is_error),) = it.results
         assert is_error and error in told, told
+
+
+@pytest.mark.parametrize("kind", ["def", "async def"])
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ("return ToolResult([1])", "1"),
+        ("return ToolResult('abc')", "abc"),
+        ("return [TextContent(5)]", '{"type":"text","text":5}'),
+    ],
+)
+async def test_a_result_with_blocks_of_other_types_reaches_the_model_as_text(
+    tmp_path: Path, kind: str, body: str, text: str
+) -> None:
+    source = HEADER + ODD_TOOL.format(kind=kind, body=body)
+    async with extended(tmp_path, source, turns=[calling("odd"), Turn(text="ok")]) as it:
+        assert (await it.agent.ask("hi")).text == "ok"
+        assert it.results == [(text, False)]
 
 
 async def test_on_a_thread_a_tool_can_show_and_abort_but_not_ask(tmp_path: Path) -> None:

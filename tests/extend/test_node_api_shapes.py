@@ -55,7 +55,7 @@ async def test_sessions_are_listed_with_their_times_and_sizes(tmp_path: Path) ->
         await it.agent.ask("hi there")
         await it.command("/list")
         assert it.errors == []
-    assert notes(tmp_path) == [[[True, 2, "hi there", True, True, False, "hi there ok"]]] * 2
+    assert notes(tmp_path) == [[[True, 2, "hi there", True, True, True, "hi there ok"]]] * 2
 
 
 async def test_a_projection_has_the_messages_of_each_entry(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ async def test_submitting_the_same_job_again_changes_nothing(fleet: Fleet) -> No
 #: Submits three jobs, and dies when two of them are inserted.
 DYING = """
 import asyncio, os, signal, sys
-from fairlead.jobs import Job, Jobs, client
+from fairlead.jobs import Job, Jobs, jobs_client
 
 inserted = []
 
@@ -43,7 +43,7 @@ def insert_or_die(transaction, job, type):
         os.kill(os.getpid(), signal.SIGKILL)
     return add_event(transaction, job, type)
 
-add_event, client.add_event = client.add_event, insert_or_die
+add_event, jobs_client.add_event = jobs_client.add_event, insert_or_die
 
 async def main():
     async with Jobs(sys.argv[1]) as jobs:

@@ -33,7 +33,7 @@ UNDECLARED = {"type": "message_delta", "session_id": "a", "delta": "x", "mood": 
     ("dialect", "written", "heard", "complaint"),
     [
         ("pi", b"", said({"type": "agent_start", "mood": 1}), "AgentStartEvent\n  at /: .*mood"),
-        ("pi", b"", said({"type": "ready"}), "'ready' is no event of pi"),
+        ("pi", b"", said({"type": "ready"}), "'ready' is not an event of pi"),
         ("omp", b"", said({"type": "message_end", "message": {"role": "assistant"}}), 'at /message: "content" is a required'),
         (
             "xcsh",

@@ -71,7 +71,7 @@ from fairlead.tools import builtin, workspace
 builtin.builtin_tools(workspace.Workspace(Path("/"), {}, log_dir=Path, keep_log=print))
 waiting = {name for name in POSTPONED if type(sys.modules.get(name)).__name__ == "_PostponedModule"}
 assert {"base64", "difflib", "shlex", "fairlead.tools.files.matching"} <= waiting, waiting
-assert {f"fairlead.tools.{name}" for name in ("search.contents", "search.walk", "shell.process")} <= waiting, waiting
+assert {f"fairlead.tools.{name}" for name in ("search.contents", "search.walk", "shell.command_process")} <= waiting, waiting
 loaded = {name for name, module in sys.modules.items() if type(module).__name__ not in ("_PostponedModule", "_LoadingModule")}
 assert not {"jsonschema_rs", "re2", "fairlead.tools.shell.output"} & loaded, loaded
 """

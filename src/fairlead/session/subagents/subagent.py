@@ -93,6 +93,8 @@ class Subagent:
         self.stop = CancelToken()
         self.ended = asyncio.Event()
         self._model: Model | None = None
+        #: Where it works, once it has a slot.
+        self._session: Session | None = None
         #: The arguments of the calls that run, in short.
         self._running: dict[str, str] = {}
         self._started_at = self._changed_at = self._now_ms()
@@ -172,7 +174,7 @@ class Subagent:
             self._notify_lifecycle(outcome)
 
     async def _run(self, cancel: CancelToken) -> Outcome:
-        session = self._subagents.spawn(self, self._slot)
+        session = self._session = self._subagents.spawn(self, self._slot)
         self._model = session.model
         if session.model is not None:
             self._activity.resolved_model = f"{session.model.provider}/{session.model.id}"
@@ -180,7 +182,7 @@ class Subagent:
         forget = cancel.on_fire(session.activity.cancel)
         try:
             if not cancel.fired:
-                await self._converse(session, cancel)
+                await self._converse(cancel)
         finally:
             forget()
             await session.close()
@@ -189,8 +191,10 @@ class Subagent:
         self.output = answer.text() if answer is not None else ""
         return self._judge(session.activity.last_end)
 
-    async def _converse(self, session: Session, cancel: CancelToken) -> None:
+    async def _converse(self, cancel: CancelToken) -> None:
         """Do the assignment, and what the hook of the family wants besides."""
+        session = self._session
+        assert session is not None
         text = self.assignment.format_prompt()
         added = await self._ask_hook(None, cancel)
         text = text if added is None else f"{text}\n\n{added}"
