@@ -223,7 +223,7 @@ class Assembly:
         mode, settings, function = self._options.approval, self._settings.approvals, self._options.on_approval
         if self._options.behaviour.approval_rules:
             settings = replace(settings, rules=[*settings.rules, *self._options.behaviour.approval_rules])
-        merged = replace(self._settings, approvals=settings)
+        merged = self._settings if settings is self._settings.approvals else replace(self._settings, approvals=settings)
         if mode is None and function is not None and settings.mode != "deny":
             mode = "ask"
         if mode is None:
