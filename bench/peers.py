@@ -356,6 +356,8 @@ QWEN = JoinedWeights(
     22,
     "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
 )
+#: The most used package of pi. It starts agents in programs of its own.
+PI_SUBAGENTS = PiPackage("pi-subagents", "0.67.0")
 #: The most used packages of pi that import its SDK.
 PI_PACKAGES = (
     PiPackage("@tintinweb/pi-subagents", "0.14.1"),
@@ -386,7 +388,7 @@ PEERS = {
     "ccusage-pi": CCUSAGE_PI,
     "pi-web": PI_WEB,
     "python-hosts": PYTHON_HOSTS,
-    **{each.package: each for each in PI_PACKAGES},
+    **{each.package: each for each in (PI_SUBAGENTS, *PI_PACKAGES)},
 }
 
 

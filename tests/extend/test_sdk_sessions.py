@@ -401,6 +401,44 @@ async def test_an_agent_is_as_careful_as_that_of_the_extension(tmp_path: Path, m
     assert not (tmp_path / "made").exists()
 
 
+async def test_a_program_of_an_extension_imports_the_sdk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It finds the packages from `argv[1]`. Its agents have the home of the extension's agent and are as careful."""
+    (tmp_path / "program.mjs").write_text("""
+      import { createRequire } from "node:module";
+      const [home] = process.argv.slice(2);
+      const require = createRequire(`${home}/package.json`);
+      const sdk = await import(`${home}/dist/index.mjs`);
+      const core = await import(`${home}/../pi-agent-core/dist/index.mjs`);
+      const chord = await import(`${home}/node_modules/@earendil-works/chord/dist/index.mjs`);
+      const { session } = await sdk.createAgentSession({ sessionManager: sdk.SessionManager.inMemory(), tools: ["bash"] });
+      await session.prompt("go");
+      const failure = (work) => { try { return work(); } catch (error) { return error.message; } };
+      console.log(JSON.stringify([sdk.getAgentDir(), session.messages.findLast(({ role }) => role === "toolResult").isError,
+        require("typebox").Type.String().type, typeof require("typebox/value").Value.Check,
+        typeof require("typebox/compile").Compile,
+        failure(() => new core.NodeExecutionEnv()), failure(() => chord.createContextKey("x"))]));
+      session.dispose();
+    """)
+    body = f"""
+    const {{ spawnSync }} = await import("node:child_process");
+    const path = await import("node:path");
+    const home = path.dirname(path.dirname(process.argv[1]));
+    const done = spawnSync(process.execPath, [{json.dumps(str(tmp_path / "program.mjs"))}, home], {{ encoding: "utf8" }});
+    note(done.status === 0 ? JSON.parse(done.stdout) : done.stderr);
+"""
+    turns = [{"toolCalls": [{"name": "bash", "arguments": {"command": f"touch {tmp_path}/made"}}]}, {"text": "ok"}]
+    async with with_sdk(tmp_path, monkeypatch, body, turns, approval="ask") as (it, provider):
+        await it.command("/go")
+    [[home, *rest]] = notes(tmp_path)
+    assert (home, rest[:4]) == (str(tmp_path / "home"), [True, "string", "function", "function"])
+    assert rest[4:] == [
+        "new NodeExecutionEnv() of pi-agent-core is not available in fairlead.",
+        "createContextKey() of chord is not available in fairlead.",
+    ]
+    assert len(provider.requests) == 2
+    assert not (tmp_path / "made").exists()
+
+
 async def test_names_of_the_sdk_work_without_a_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "settings.json").write_text('{"shellPath": "/bin/sh", "compaction": {"keepRecentTokens": 5}}')

@@ -80,6 +80,8 @@ class Example:
     git: bool = False
     #: Whether the extension works in the background, so that the order of its frames and the others is not fixed in pi either.
     any_order: bool = False
+    #: Seconds after which a step has failed.
+    patience: float = PATIENCE
 
 
 def play(command: Sequence[str], path: Path, example: Example) -> list[str]:
@@ -94,7 +96,7 @@ def play(command: Sequence[str], path: Path, example: Example) -> list[str]:
         if example.git:
             _make_repository(directory)
         flags = ["--mode", "rpc", "--model", "scripted/one", "-e", str(path), *example.flags]
-        player = _Player([*command, *flags], environment, directory, example.answers)
+        player = _Player([*command, *flags], environment, directory, example)
         try:
             for step in ({"type": "get_commands"}, *example.steps):
                 player.take({"type": "prompt", "message": step} if isinstance(step, str) else step)
@@ -106,9 +108,9 @@ def play(command: Sequence[str], path: Path, example: Example) -> list[str]:
 class _Player:
     """A host that reads everything, and answers the extension's questions."""
 
-    def __init__(self, argv: Sequence[str], env: dict[str, str], cwd: str, answers: Sequence[Frame | None]) -> None:
+    def __init__(self, argv: Sequence[str], env: dict[str, str], cwd: str, example: Example) -> None:
         self.frames: list[Frame] = []
-        self._answers = list(answers)
+        self._answers, self._patience = list(example.answers), example.patience
         self._changed = threading.Condition()
         self._last = time.monotonic()
         self._process = subprocess.Popen(
@@ -122,7 +124,7 @@ class _Player:
     def take(self, command: Frame) -> None:
         """Send a command, and wait until nothing more comes of it."""
         self._ask(command)
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + self._patience
         while time.monotonic() < deadline and self._process.poll() is None:
             if time.monotonic() - self._last > QUIET and not self._is_running():
                 return
@@ -146,7 +148,7 @@ class _Player:
         self._send({"id": id, **command})
         with self._changed:
             self._changed.wait_for(
-                lambda: self._process.poll() is not None or any(f.get("id") == id for f in self.frames), PATIENCE
+                lambda: self._process.poll() is not None or any(f.get("id") == id for f in self.frames), self._patience
             )
 
     def _is_running(self) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from pathlib import Path
 
 import pytest
-from bench.peers import PI_087, PI_15, PI_PACKAGES, PiPackage, node
+from bench.peers import PI_087, PI_15, PI_PACKAGES, PI_SUBAGENTS, PiPackage, node
 from tests.system.pi_examples import Example, bash, play, says, tool
 from tests.system.public_hosts import BASH, Compare, Home
 
@@ -40,6 +41,45 @@ def seen(command: list[str], package: PiPackage) -> list[str]:
 @pytest.mark.parametrize("package", PI_PACKAGES, ids=lambda each: each.package)
 def test_a_package_does_the_same(package: PiPackage) -> None:
     assert seen(FAIRLEAD, package) == seen(PI_15.command(), package)
+
+
+#: The first two agents work at the same time, the third after them.
+WORKFLOW = """
+const both = await runs.all(["a", "b"].map((key) => ({ key, agent: "delegate", task: "Look", context: "fresh" })));
+const last = await runs.run("c", { agent: "delegate", task: both.map((each) => each.output).join(), context: "fresh" });
+return last.output;
+"""
+ONE = {"agent": "delegate", "task": "Look", "context": "fresh"}
+RUNS = {
+    "foreground": [tool("subagent", **ONE, **{"async": False}), bash("echo of the agent"), says("Found it."), says("done")],
+    "workflow": [
+        tool("subagent", workflowScript=WORKFLOW, **{"async": False}),
+        *(says("Found it."), says("Found it."), says("Found all."), says("done")),
+    ],
+}
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("kind", RUNS)
+def test_runs_of_pi_subagents_do_the_same(kind: str) -> None:
+    """Compared with 0.87, which has all its libraries on npm."""
+    [folder] = PI_SUBAGENTS.command()
+    example = Example(["hello"], RUNS[kind], patience=120)
+    # Its programs need a newer Node than fairlead.
+    ours = ["env", f"PATH={node().parent}:{os.environ['PATH']}", *FAIRLEAD]
+
+    def results(command: list[str]) -> list[str]:
+        lines = play(command, Path(folder), example)
+        # Either of the two agents that work at the same time may end first.
+        return [
+            re.sub(r"[\d.]+m?s\b|--tmp-[\w-]+|\brun [ab]:", "X", line)
+            for line in lines
+            if line.startswith(("tool ", "custom ", "error "))
+        ]
+
+    theirs = results(PI_087.command())
+    assert any("Found" in line for line in theirs)
+    assert results(ours) == theirs
 
 
 @pytest.mark.timeout(240)

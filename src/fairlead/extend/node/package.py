@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
@@ -52,10 +53,14 @@ const agentDir = home ? path.resolve(home) : path.join(process.env.HOME ?? proce
 const homeVariable = process.env.FAIRLEAD_HOME ? "FAIRLEAD_HOME" : "PI_CODING_AGENT_DIR";
 const packageDir = fileURLToPath(new URL("../..", import.meta.url)).replace(/[\\/]$/, "");
 const known = {{ version: {version}, configDirName: {folder}, command: {command} }};
-configure({{ ...known, cwd: process.cwd(), agentDir, packageDir, homeVariable }});
+configure({{ ...known, cwd: process.cwd(), agentDir, packageDir, homeVariable, ...{of_agent} }});
 """
 #: The packages of pi, and the module that stands in for each.
 _MODULES = {"pi-coding-agent": "coding-agent", "pi-ai": "ai", "pi-agent-core": "agent-core", "pi-tui": "tui"}
+#: What programs import below a package: it gives them the same module.
+_PATHS = {"pi-ai": ("compat", "oauth", "models", "providers/all"), "pi-agent-core": ("node",), "chord": ("context",)}
+#: The files of typebox's package, and the members of the vendored module that they export.
+_TYPEBOX = {".": ("index.cjs", "typebox"), "./compile": ("compile.cjs", "compile"), "./value": ("value.cjs", "value")}
 
 
 class PackageFacts(Struct, frozen=True):
@@ -100,22 +105,12 @@ def write_package(folder: Path, facts: PackageFacts, command: Sequence[str], pro
 
 
 def write_sdk(folder: Path, facts: PackageFacts, command: Sequence[str]) -> list[Path]:
-    """Write a package as `write_package` does, with pi's SDK, and the packages that programs import beside it.
+    """Write a package as `write_modules` does, for hosts that install or import it.
 
     The folder itself becomes a package that npm installs, unless it already has a package.json of something else. Returns the
     files that hosts look for. Raises OSError.
     """
-    written = write_package(folder, facts, command)
-    scope = facts.package.partition("/")[0]
-    package = folder / "node_modules" / facts.package
-    _write_runtime(package / "dist" / "sdk", facts, command)
-    for name in _MODULES:
-        own = package if name == facts.package.partition("/")[2] else folder / "node_modules" / scope / name
-        dist = "./sdk" if own == package else f"../../{facts.package.partition('/')[2]}/dist/sdk"
-        _write_manifest(own, facts, f"{scope}/{name}")
-        write_file(own / "dist" / "index.mjs", _index_module(name, dist), mode=0o644)
-        if own != package:
-            write_file(own / "dist" / "index.js", _INDEX.format(version=json.dumps(facts.version)), mode=0o644)
+    written = write_modules(folder, facts, command)
     if _may_write(folder / "package.json", facts.package):
         # `npm install -g` links the folder: node then finds the modules below it.
         _write_manifest(folder, facts, facts.package)
@@ -129,22 +124,63 @@ def write_sdk(folder: Path, facts: PackageFacts, command: Sequence[str]) -> list
     return written
 
 
-def _write_runtime(folder: Path, facts: PackageFacts, command: Sequence[str]) -> None:
+def write_modules(
+    folder: Path,
+    facts: PackageFacts,
+    command: Sequence[str],
+    protection: Sequence[str] = (),
+    of_agent: Mapping[str, Any] | None = None,
+) -> list[Path]:
+    """Write a package as `write_package` does, with pi's SDK, and the packages that programs import beside it.
+
+    `of_agent` is what the SDK knows about the agent that the package belongs to, such as its home; without it, this comes from
+    the environment of the program. Returns the files that hosts look for. Raises OSError.
+    """
+    written = write_package(folder, facts, command, protection)
+    scope = facts.package.partition("/")[0]
+    package = folder / "node_modules" / facts.package
+    _write_runtime(package / "dist" / "sdk", facts, command, {"protection": list(protection), **(of_agent or {})})
+    _write_dependencies(package, facts, scope)
+    for name in _MODULES:
+        own = package if name == facts.package.partition("/")[2] else folder / "node_modules" / scope / name
+        dist = "./sdk" if own == package else f"../../{facts.package.partition('/')[2]}/dist/sdk"
+        _write_manifest(own, facts, f"{scope}/{name}")
+        write_file(own / "dist" / "index.mjs", _index_module(name, dist), mode=0o644)
+        if own != package:
+            write_file(own / "dist" / "index.js", _INDEX.format(version=json.dumps(facts.version)), mode=0o644)
+    return written
+
+
+def _write_dependencies(package: Path, facts: PackageFacts, scope: str) -> None:
+    """Write the packages that pi's own brings, where programs look for them that it starts. Nothing of chord works here."""
+    chord, typebox = package / "node_modules" / scope / "chord", package / "node_modules" / "typebox"
+    _write_manifest(chord, facts, f"{scope}/chord")
+    write_file(chord / "dist" / "index.mjs", _index_module("chord", "../../../../dist/sdk"), mode=0o644)
+    write_file(chord / "dist" / "index.js", _INDEX.format(version=json.dumps(facts.version)), mode=0o644)
+    exports = {path: f"./{file}" for path, (file, _) in _TYPEBOX.items()}
+    write_file(typebox / "package.json", json.dumps({"name": "typebox", "exports": exports}, indent=2) + "\n", mode=0o644)
+    for file, member in _TYPEBOX.values():
+        vendored = f'require("../../dist/sdk/vendor/typebox/typebox.cjs").{member}'
+        write_file(typebox / file, f"module.exports = {vendored};\n", mode=0o644)
+
+
+def _write_runtime(folder: Path, facts: PackageFacts, command: Sequence[str], of_agent: Mapping[str, Any]) -> None:
     for pattern in _SDK_PARTS:
+        target = (folder / pattern).parent
+        target.mkdir(parents=True, exist_ok=True)
         for file in _RUNTIME.glob(pattern):
             if file.name not in _NOT_IN_SDK or file.parent != _RUNTIME:
-                target = folder / file.relative_to(_RUNTIME)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(file, target)
+                shutil.copyfile(file, target / file.name)
     shutil.copyfile(_RUNTIME / "package" / "channel.mjs", folder / "channel.mjs")
-    known = {"folder": facts.config_folder, "version": facts.version, "command": list(command)}
+    known = {"folder": facts.config_folder, "version": facts.version, "command": list(command), "of_agent": of_agent}
     write_file(folder / "setup.mjs", _SETUP.format(**{name: json.dumps(value) for name, value in known.items()}), mode=0o644)
 
 
 def _index_module(name: str, sdk: str) -> str:
     """Return the module that a program imports. A name that fairlead does not have fails with this name when it is used."""
     lines = [f'import "{sdk}/setup.mjs";', f'import {{ standIn }} from "{sdk}/shims/tui.mjs";']
-    lines.append(f'export * from "{sdk}/shims/{_MODULES[name]}.mjs";')
+    if name in _MODULES:
+        lines.append(f'export * from "{sdk}/shims/{_MODULES[name]}.mjs";')
     if name == "pi-ai":
         lines.append('import { createRequire } from "node:module";')
         lines.append(f'export const {{ Type }} = createRequire(import.meta.url)("{sdk}/vendor/typebox/typebox.cjs").typebox;')
@@ -155,7 +191,7 @@ def _index_module(name: str, sdk: str) -> str:
 
 def _write_manifest(folder: Path, facts: PackageFacts, name: str) -> None:
     module = {"import": "./dist/index.mjs", "require": "./dist/index.js"}
-    more = {f"./{path}": module for path in ("compat", "oauth", "models", "providers/all")} if name.endswith("/pi-ai") else {}
+    more = {f"./{path}": module for path in _PATHS.get(name.partition("/")[2], ())}
     manifest = {
         "name": name,
         "version": facts.version,

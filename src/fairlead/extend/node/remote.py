@@ -20,7 +20,7 @@ from fairlead.extend.node.boundary import boundary_context
 from fairlead.extend.node.bridge import BridgeLost, NodeBridge, RemoteError
 from fairlead.extend.node.events import Events
 from fairlead.extend.node.models import LoginContext, StreamContext
-from fairlead.extend.node.package import PackageFacts, write_package
+from fairlead.extend.node.package import PackageFacts, write_modules
 from fairlead.extend.node.program import cache_folder, is_new_enough, make_no_node_error, node_programs, version_of
 from fairlead.extend.node.registrations import RemoteRegistrations
 from fairlead.extend.node.requests import Requests
@@ -73,21 +73,25 @@ class RemoteExtensions:
         self._loaded[number] = fl, extension
         host = self.engine.host
         home, command = host.home, self._agent_command()
-        launcher = self._write_launcher(command)
+        launcher = await self._write_launcher(command)
         facts = {
-            "agentDir": str(home.root),
+            **self._home_facts(),
             "configDirName": home.project_names[0],
             "version": PI_VERSION,
             "cwd": str(host.cwd),
             "launcher": launcher and str(launcher),
             "command": command,
-            "homeVariable": "FAIRLEAD_HOME" if home.peer is None else "PI_CODING_AGENT_DIR",
         }
         assert self._bridge is not None, "the process is started first"
         try:
             await self._bridge.call("load", {"extension": number, "file": str(extension.found.path), "facts": facts})
         except RemoteError as error:
             raise RemoteError(" ".join(str(error).split()), error.stack) from None
+
+    def _home_facts(self) -> Params:
+        """Return what the runtime and the SDK know about the agent's home."""
+        home = self.engine.host.home
+        return {"agentDir": str(home.root), "homeVariable": "FAIRLEAD_HOME" if home.peer is None else "PI_CODING_AGENT_DIR"}
 
     def _agent_command(self) -> list[str]:
         """Return the command that starts an agent of the same name and home."""
@@ -107,8 +111,11 @@ class RemoteExtensions:
             *(() if self.engine.host.trust.is_trusted(self.engine.host.cwd) else ("--no-approve",)),
         ]
 
-    def _write_launcher(self, command: Sequence[str]) -> Path | None:
-        """Write what extensions start to get another agent of the same name and home. Returns its path, if it can be written."""
+    async def _write_launcher(self, command: Sequence[str]) -> Path | None:
+        """Write what extensions start to get another agent of the same name and home. Returns its path, if it can be written.
+
+        It is in a package with the SDK: extensions also start other programs, which import it from there.
+        """
         host, peer = self.engine.host, self.engine.host.home.started_as
         folder = self.engine.session.host.workspace.log_dir() / "pi"
         facts = PackageFacts(
@@ -120,8 +127,10 @@ class RemoteExtensions:
         launcher = folder / "node_modules" / facts.package / "dist" / "cli.js"
         try:
             if not launcher.exists():
-                write_package(folder, facts, command, self.protection())
+                write = partial(write_modules, folder, facts, command, self.protection(), self._home_facts())
+                await run_in_thread(write, "fairlead-pi-package")
         except OSError as error:  # such as a full disk: extensions that start no agents work nevertheless
+            launcher.unlink(missing_ok=True)  # the next extension must not take it for a whole package
             log.warning("Extensions cannot start agents: %s", error)
             return None
         return launcher

@@ -20,7 +20,8 @@ function modelFiles() {
 
 function run(args) {
 	// pi has no such commands: fairlead runs them under its own name, with the same home.
-	const [program, ...first] = facts.command.slice(0, facts.command.indexOf("--as"));
+	const name = facts.command.indexOf("--as");
+	const [program, ...first] = name < 0 ? facts.command : facts.command.slice(0, name);
 	const env = { ...process.env, FAIRLEAD_HOME: facts.agentDir };
 	const done = spawnSync(program, [...first, ...args], { encoding: "utf8", maxBuffer: MOST_OUTPUT, env });
 	if (done.error) throw new Error(`fairlead could not be started: ${done.error.message}`);
@@ -126,7 +127,7 @@ const answers = {
 	state: () => ({ isProjectTrusted: false, hasUI: false, mode: "print", cwd: facts.cwd }),
 	session: () => ({ folder: null }),
 	extensions: () => files(path.join(facts.agentDir, "extensions")).map((file) => ({ path: file, tools: [] })),
-	protection: () => [],
+	protection: () => facts.protection ?? [],
 	settings: () => readObject("settings.json"),
 	parseYaml,
 	providerKey: ({ provider }) => (keyOf(provider) ? { apiKey: keyOf(provider), headers: {} } : undefined),
