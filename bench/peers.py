@@ -356,7 +356,7 @@ QWEN = JoinedWeights(
     22,
     "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
 )
-#: The most used package of pi. It starts agents in programs of its own.
+#: The most used package of pi. It runs agents in separate programs.
 PI_SUBAGENTS = PiPackage("pi-subagents", "0.67.0")
 #: The most used packages of pi that import its SDK.
 PI_PACKAGES = (

@@ -82,7 +82,7 @@ def test_an_entry_is_on_disk_before_its_frame(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["--resume=The title", "--continue"])
-def test_files_that_are_no_sessions_are_passed_over(tmp_path: Path, name: str) -> None:
+def test_resuming_ignores_files_that_are_not_sessions(tmp_path: Path, name: str) -> None:
     with claude(tmp_path, [{"text": "one"}, {"text": "two"}]) as host:
         session = host.ask("go")["session_id"]
         host.control("rename_session", title="The title")
